@@ -20,7 +20,7 @@ fn now() -> Instant {
 }
 
 /// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
-/// waiting is of no use. Without, it tries again for a moment if a server shuts down.
+/// waiting is of no use. Without, it tries again for a moment if a server shuts down, and then says so if nobody answers.
 ///
 /// # Errors
 /// Why the last attempt has failed.
@@ -31,14 +31,18 @@ pub(crate) fn bind<T>(
 ) -> Result<T, BindError> {
     let begun = now();
     let mut pause = FIRST_PAUSE;
+    let mut refused = None;
     loop {
-        let mut why = match attempt(deadline.min(now() + options.bind_timeout)) {
+        // At the address of a server that shuts down, nobody may answer any more.
+        let patience = if refused.is_some() { TAKEOVER } else { options.bind_timeout };
+        let mut why = match attempt(deadline.min(now() + patience)) {
             Ok(bound) => return Ok(bound),
             Err(why) => why,
         };
         let until = match () {
             () if options.waits_for_server() && why.may_pass() => deadline,
             () if why.is_shutting_down() => deadline.min(begun + TAKEOVER),
+            () if matches!(why, BindError::NoAnswer { .. }) => return Err(refused.unwrap_or(why)),
             () => return Err(why),
         };
         let left = until.since(now());
@@ -48,6 +52,7 @@ pub(crate) fn bind<T>(
             }
             return Err(why);
         }
+        refused = Some(why).filter(|why| why.is_shutting_down() && !options.waits_for_server());
         thread::sleep(pause.min(left));
         pause = LONGEST_PAUSE.min(2 * pause);
     }
