@@ -1,6 +1,7 @@
 //! Connections that are lost, servers that restart or shut down.
 
 use super::*;
+use stoop_wire::UnbindReason;
 
 #[test]
 fn a_connection_lost_during_a_call_leaves_its_outcome_unknown_and_the_next_call_binds_again() {
@@ -65,10 +66,15 @@ fn shutting_down_waits_until_large_results_have_been_taken() {
     thread::scope(|scope| {
         scope.spawn(|| server.shut_down());
         let mut received = 0;
-        while let Some((header, payload)) = raw.receive() {
-            assert_eq!(header.kind, Kind::Result);
+        let last = loop {
+            let (header, payload) = raw.receive().expect("the stream does not end before it says so");
+            if header.kind != Kind::Result {
+                break header;
+            }
             received += payload.len();
-        }
-        assert_eq!(received, 8 * (4 + (4 << 20)));
+        };
+        assert_eq!((received, last.kind), (8 * (4 + (4 << 20)), Kind::Unbind));
+        assert_eq!(UnbindReason::from_code(last.time), UnbindReason::ShuttingDown);
+        assert!(raw.receive().is_none());
     });
 }
