@@ -16,10 +16,19 @@ pub(super) struct Power {
 /// A call counts by so much less with each that leaves the queue after it. Together the last thirty count most.
 const FADING: f64 = 31.0 / 32.0;
 
+/// A call may wait so long for other reasons than the work ahead of it, as for a thread that is woken. Without it, a wait of milliseconds for
+/// a microsecond of work would say that all work takes thousands of times as long as expected.
+const BESIDE_NS: u64 = 1_000_000;
+
+/// Work is never taken to last longer than so many times what is expected: one call that waited for a stuck one says nothing of others.
+const SLOWEST: u64 = 16;
+
 impl Power {
     /// A call leaves the queue that has waited for so much work ahead of it, for so long.
     pub(super) fn note(&mut self, ahead_ns: u64, waited_ns: u64) {
         if ahead_ns > 0 {
+            let ahead_ns = ahead_ns.saturating_add(BESIDE_NS);
+            let waited_ns = waited_ns.min(ahead_ns.saturating_mul(SLOWEST));
             self.ahead_ns = self.ahead_ns * FADING + ahead_ns as f64;
             self.waited_ns = self.waited_ns * FADING + waited_ns as f64;
         }
@@ -48,7 +57,8 @@ mod tests {
         assert_eq!(power.time_for_ns(640 * MS, 64), 10 * MS);
         // One processor: a call of 2 ms leaves every 2 ms, however many workers there are.
         (1..=50).for_each(|ahead| power.note(ahead * 2 * MS, ahead * 2 * MS));
-        assert_eq!(power.time_for_ns(640 * MS, 64) / MS, 640);
+        let wait = power.time_for_ns(640 * MS, 64) / MS;
+        assert!((620..=640).contains(&wait), "{wait} ms for 640 ms of work");
         // Now the calls are known to take 128 ms each, because 64 share the processor.
         (1..=200).for_each(|_| power.note(50 * 128 * MS, 50 * 2 * MS));
         let wait = power.time_for_ns(10 * 128 * MS, 64) / MS;
@@ -63,6 +73,16 @@ mod tests {
         (0..200).for_each(|_| power.note(100 * MS, 2 * MS));
         let wait = power.time_for_ns(1000 * MS, 1) / MS;
         assert!(wait < 50, "{wait} ms");
+    }
+
+    #[test]
+    fn calls_that_wait_long_for_little_work_do_not_condemn_those_behind_them() {
+        let mut power = Power::default();
+        (0..100).for_each(|_| power.note(2_000, 50 * MS));
+        let wait = power.time_for_ns(MS, 1) / MS;
+        assert!(wait <= 16, "{wait} ms for a thousand calls of a microsecond");
+        power.note(2_000, 20_000 * MS);
+        assert!(power.time_for_ns(MS, 1) / MS <= 16, "one was behind a stuck call");
     }
 
     #[test]
