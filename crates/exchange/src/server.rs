@@ -26,6 +26,7 @@ mod parked;
 mod parts;
 mod peer;
 mod peers;
+mod quiet;
 mod recycled;
 mod replies;
 mod sending;
@@ -44,6 +45,7 @@ use credits::Credits;
 pub use limits::{Counters, Limits};
 use memory::Spare;
 pub use peer::Peer;
+use quiet::Watch;
 use recycled::Recycled;
 pub use sending::Transmission;
 use shares::Shares;
@@ -94,6 +96,7 @@ pub struct Server<P> {
     /// Number of receipts that reported newly arrived parts of results.
     progress: u64,
     next_sweep: Instant,
+    watch: Watch,
     recycled: Recycled<P>,
     spare: Spare,
     agenda: Agenda,
@@ -129,6 +132,7 @@ impl<P: Peer> Server<P> {
             shutting_down: false,
             progress: 0,
             next_sweep: Instant::NEVER,
+            watch: Watch::default(),
             recycled: Recycled::default(),
             spare: Spare::default(),
             agenda: Agenda::default(),

@@ -6,6 +6,7 @@ use super::pacing::{Pacing, Rate};
 use super::round_trip::Estimate;
 use crate::retransmit::Jitter;
 use crate::{Instant, RoundTrip};
+use core::time::Duration;
 use stoop_wire::{BindingId, HEADER_LEN};
 
 /// The congestion window of a path (RFC 9002 §7), its round trip, the fragment size it carries (RFC 8899) and how many
@@ -34,8 +35,7 @@ impl Path {
     /// As [`new`](Self::new), for packets of `binding`, which may have checksums.
     pub fn of(binding: BindingId, largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
         let size = FragmentSize::new(binding.packet_data() as u32, largest);
-        let measured =
-            round_trip.measured_nanos().map(|(smoothed, _)| core::time::Duration::from_nanos(smoothed));
+        let measured = round_trip.measured_nanos().map(|(smoothed, _)| Duration::from_nanos(smoothed));
         Self {
             congestion: Congestion::new(u64::from(size.get()), measured),
             round_trip: Estimate::new(round_trip),
@@ -45,6 +45,11 @@ impl Path {
             newest_arrival: Instant::default(),
             checksum_len: binding.checksum_len(),
         }
+    }
+
+    /// Longest wait for a receipt before a packet is sent again.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        Duration::from_nanos(self.round_trip.wait_after(u32::MAX))
     }
 
     /// Length of a packet with `fragment` bytes of a message, with header and checksum.

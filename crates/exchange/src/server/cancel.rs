@@ -48,8 +48,7 @@ impl<P: Peer> Server<P> {
                     large.end_sending(&mut binding.path);
                 }
                 if let Some(refused) = lane.deliver() {
-                    self.shares.give_packet_back(&mut binding.share);
-                    self.shares.give_retained_back(&mut binding.share, refused.large_bytes());
+                    self.shares.give_answer_back(&mut binding.share, refused.large_bytes());
                     self.recycled.keep(refused);
                 }
                 let answer = lane.on_probe(Age::Same);
@@ -79,8 +78,7 @@ impl<P: Peer> Server<P> {
             older = large.drop_incomplete(header.number);
         }
         if let Some(retained) = lane.forbid(header.number, code) {
-            self.shares.give_packet_back(&mut binding.share);
-            self.shares.give_retained_back(&mut binding.share, retained.large_bytes());
+            self.shares.give_answer_back(&mut binding.share, retained.large_bytes());
             self.recycled.keep(retained);
         }
         lane.drop_idle_large(&mut self.agenda, (header.binding, header.lane));

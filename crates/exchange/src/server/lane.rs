@@ -279,6 +279,12 @@ impl<P> LaneState<P> {
         if now <= answered.deadline {
             return None;
         }
+        self.let_answer_go()
+    }
+
+    /// Releases the retained answer, or the packet that is kept for the next one.
+    pub(super) fn let_answer_go(&mut self) -> Option<Assignment<P>> {
+        let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
         let without = Phase::without(answered);
         self.is_retainable = false;
         self.leave(without)

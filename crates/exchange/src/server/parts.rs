@@ -43,6 +43,7 @@ impl<P: Peer> Server<P> {
                 other => outcome = other,
             }
         }
+        self.watch(now);
         outcome
     }
 
@@ -347,6 +348,15 @@ impl<P: Peer> Server<P> {
         if now < until {
             return Some(until);
         }
+        self.refuse_incomplete(now, (binding, lane));
+        None
+    }
+
+    /// Refuses for good the call that is arriving on that lane, if there is one.
+    pub(super) fn refuse_incomplete(&mut self, now: Instant, (binding, lane): (BindingId, LaneId)) {
+        let Some(it) = self.bindings.get_mut(binding) else { return };
+        let Some(state) = it.lanes.get_mut(lane) else { return };
+        let Some(call) = state.large.as_ref().and_then(|large| large.incomplete.as_ref()) else { return };
         self.counters.incomplete += 1;
         let header = Header::bare(Kind::Call, binding, lane, call.number);
         if state.is_running() {
@@ -356,7 +366,6 @@ impl<P: Peer> Server<P> {
         } else {
             self.forbid(&header, RefusalCode::Incomplete);
         }
-        None
     }
 }
 

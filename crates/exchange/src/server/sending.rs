@@ -54,6 +54,7 @@ impl<P: Peer> Server<P> {
         if is_large {
             self.begin_sending(place);
         }
+        self.watch(now);
         match parked {
             None => Next::Nothing,
             Some(parked) => self.start_parked(now, *parked),

@@ -40,6 +40,21 @@ impl Share {
 /// memory.
 const MOST_REQUESTS: usize = 65_536;
 
+/// Of which pools an owner holds much: more than one part in [`LITTLE`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Much {
+    pub(super) packets: bool,
+    pub(super) incomplete: bool,
+    pub(super) retained: bool,
+}
+
+/// An owner that holds at most one part in so many of a pool keeps it even if it is silent.
+const LITTLE: usize = 64;
+
+fn is_much(pool: &Pool, held: usize) -> bool {
+    held > pool.total() / LITTLE
+}
+
 /// The pools of a server and their owners.
 #[derive(Debug)]
 pub(super) struct Shares {
@@ -108,6 +123,22 @@ impl Shares {
         self.owners.find(Owner::host(host)).map_or(0, |owner| self.owners.counts(owner).bindings)
     }
 
+    /// Of which pools this owner holds much.
+    pub(super) fn much_of(&self, owner: OwnerId) -> Much {
+        let held = self.owners.counts(owner);
+        Much {
+            packets: is_much(&self.packets, held.packets),
+            incomplete: is_much(&self.incomplete, held.incomplete),
+            retained: is_much(&self.retained, held.retained),
+        }
+    }
+
+    /// Whether an owner can hold much of some of these pools.
+    #[inline]
+    pub(super) fn any_much(&self) -> bool {
+        [&self.packets, &self.incomplete, &self.retained].iter().any(|pool| is_much(pool, pool.held()))
+    }
+
     /// Takes back everything that a binding holds.
     pub(super) fn unbind(&mut self, share: &Share) {
         let owner = self.owners.counts_mut(share.owner);
@@ -131,6 +162,12 @@ impl Shares {
     pub(super) fn give_packet_back(&mut self, share: &mut Share) {
         let owner = self.owners.counts_mut(share.owner);
         self.packets.give_back_for(&mut owner.packets, &mut share.packets, 1);
+    }
+
+    /// Gives back such a unit of a retained answer, with the bytes of it beyond an ordinary packet.
+    pub(super) fn give_answer_back(&mut self, share: &mut Share, large_bytes: usize) {
+        self.give_packet_back(share);
+        self.give_retained_back(share, large_bytes);
     }
 
     /// Takes so many lanes.

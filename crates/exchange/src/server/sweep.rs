@@ -14,7 +14,7 @@ pub(super) const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_millis(1);
 impl<P: Peer> Server<P> {
     /// When [`handle_timeout`](Self::handle_timeout) has something to do; [`Instant::NEVER`] without bindings.
     pub fn next_timeout(&self) -> Instant {
-        self.next_sweep.min(self.agenda.next_timer())
+        self.next_sweep.min(self.watch.next()).min(self.agenda.next_timer())
     }
 
     pub(super) fn sweep_interval(&self) -> Duration {
@@ -30,6 +30,7 @@ impl<P: Peer> Server<P> {
     /// [`next_transmission`](Self::next_transmission) may have something to send.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_timers(now);
+        self.look_for_quiet(now);
         if now < self.next_sweep {
             return;
         }
@@ -42,8 +43,7 @@ impl<P: Peer> Server<P> {
                 if let Some(large) = &mut lane.large {
                     large.end_sending(path);
                 }
-                shares.give_packet_back(&mut binding.share);
-                shares.give_retained_back(&mut binding.share, answered.large_bytes());
+                shares.give_answer_back(&mut binding.share, answered.large_bytes());
                 recycled.keep(answered);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;

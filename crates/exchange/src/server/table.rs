@@ -183,6 +183,10 @@ impl<P> Table<P> {
         self.places.iter().flatten().map(|(id, binding)| (*id, &**binding))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Binding<P>> {
+        self.places.iter_mut().flatten().map(|(_, binding)| &mut **binding)
+    }
+
     /// A pool whose books disagree with what the bindings hold, for assertions.
     pub(super) fn miscounted(&self, shares: &Shares) -> Option<&'static str> {
         if self.iter().any(|(_, binding)| !binding.is_counted_right()) {

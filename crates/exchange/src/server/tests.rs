@@ -10,6 +10,7 @@ mod batches;
 mod cancels;
 mod large;
 mod memory;
+mod quiet;
 mod shares;
 mod unknown_peers;
 
