@@ -126,6 +126,10 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// a while.
     fn release_memory(&self) {}
 
+    /// Has the worker that is blocked in [`receive`](Self::receive) [give back](stoop_net::memory::give_back_end_of_arena) what it has
+    /// freed. The background thread calls this after [`release_memory`](Self::release_memory), if the process has grown.
+    fn notify_of_growth(&self) {}
+
     /// Wakes the thread that is blocked in [`receive`](Self::receive), and lets no thread block there again.
     fn wake(&self);
 

@@ -213,7 +213,9 @@ impl<E: Endpoint> WorkerPool<E> {
         if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
             // Nothing has happened for a while.
             self.endpoint.release_memory();
-            memory::give_back_freed();
+            if memory::give_back_freed() {
+                self.endpoint.notify_of_growth();
+            }
             if asleep.load(Ordering::SeqCst) {
                 self.sleep_at_most(Duration::MAX);
             }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, Thread};
 use std::time::Duration;
+use stoop_net::memory;
 
-/// After so long an idle worker leaves.
-const IDLE_LIMIT: Duration = Duration::from_secs(10);
+/// An idle worker sees once in this time whether it has memory to give back, and leaves after so many times.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+const IDLE_LOOKS: u32 = 10;
 
 /// An idle worker.
 pub(crate) struct IdleWorker {
@@ -42,11 +44,17 @@ impl<E: Endpoint> WorkerPool<E> {
         if self.queue.has_runnable() && self.withdraw(&idle_worker) {
             return HELP;
         }
+        let mut looks = 0;
         loop {
-            thread::park_timeout(IDLE_LIMIT);
+            thread::park_timeout(IDLE_LOOK);
+            looks += 1;
             match idle_worker.command.load(Ordering::Acquire) {
+                NONE if looks < IDLE_LOOKS => memory::give_back_end_of_arena(),
                 // Nothing to do for so long (or woken for no reason, and little is lost).
-                NONE if self.withdraw(&idle_worker) => return LEAVE,
+                NONE if self.withdraw(&idle_worker) => {
+                    memory::give_back_before_leaving();
+                    return LEAVE;
+                }
                 NONE => {}
                 command => return command,
             }

@@ -8,7 +8,7 @@ use crate::serving::workers::{Endpoint, NO_TAG, POOL, WorkerPool, locked};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use stoop_net::{clock, switches};
+use stoop_net::{clock, memory, switches};
 use stoop_wire::{RefusalCode, Refused, RetryAfter};
 
 impl<E: Endpoint> WorkerPool<E> {
@@ -16,6 +16,7 @@ impl<E: Endpoint> WorkerPool<E> {
     pub(super) fn work(self: &Arc<Self>, holds_role: bool) {
         let mut active = ActiveWorker { pool: self, holds_role };
         POOL.set(self.address());
+        memory::begin_thread();
         let mut worker = self.endpoint.worker();
         if !holds_role {
             active.holds_role = self.help_out(&mut worker);

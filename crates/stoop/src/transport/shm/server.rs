@@ -236,6 +236,10 @@ impl Endpoint for ShmEndpoint {
 
     fn handle_timeout(&self, _: &mut WorkerState, _now_ns: u64) {}
 
+    fn notify_of_growth(&self) {
+        self.acceptor.notifier.wake();
+    }
+
     fn wake(&self) {
         self.acceptor.end.wake();
     }

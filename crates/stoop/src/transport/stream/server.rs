@@ -300,6 +300,10 @@ impl Endpoint for StreamEndpoint {
         *self.unused_buffers() = Vec::new();
     }
 
+    fn notify_of_growth(&self) {
+        self.connections.acceptor.notifier.wake();
+    }
+
     fn wake(&self) {
         self.connections.acceptor.end.wake();
     }

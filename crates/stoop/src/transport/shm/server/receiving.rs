@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::host;
+use stoop_net::memory;
 use stoop_net::poller::Events;
 use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
@@ -325,6 +326,7 @@ impl ShmEndpoint {
                 END => {}
                 NOTIFIED => {
                     self.acceptor.notifier.drain();
+                    memory::give_back_end_of_arena();
                     self.take_notifications(bindings, worker);
                 }
                 token if token % 2 == 1 => {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
+use stoop_net::memory;
 use stoop_net::poller::Events;
 use stoop_probe::{Point, stamp};
 
@@ -84,7 +85,10 @@ impl StreamEndpoint {
         for ready in events.iter() {
             match ready.token {
                 LISTENER => self.connections.accept(),
-                NOTIFIED => drop(self.connections.acceptor.notifier.drain()),
+                NOTIFIED => {
+                    self.connections.acceptor.notifier.drain();
+                    memory::give_back_end_of_arena();
+                }
                 END => {}
                 token => {
                     // Closed by another since the poller told it.
