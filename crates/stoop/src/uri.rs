@@ -65,11 +65,23 @@ impl<'a> Uri<'a> {
                     Err(why) => wrong(why.into()),
                 },
                 None if !uri.contains('/') && has_port(rest) => missing(list(schemes(), "HOST:PORT", " or ")),
-                None => wrong(forms(schemes())),
+                None => wrong(without_feature(name).unwrap_or_else(|| forms(schemes()))),
             },
             None => wrong(forms(schemes())),
         }
     }
+}
+
+/// What to do if the scheme is known with a cargo feature that this program was built without.
+fn without_feature(scheme: &str) -> Option<String> {
+    let feature = match scheme {
+        "ether" if !cfg!(feature = "ether") => "ether",
+        "onc+udp" | "onc+tcp" | "onc+unix" if !cfg!(feature = "onc") => "onc",
+        _ => return None,
+    };
+    Some(format!(
+        "this program was built without the cargo feature `{feature}` of stoop, which such addresses need"
+    ))
 }
 
 fn has_port(text: &str) -> bool {
