@@ -48,7 +48,8 @@ mod times;
 pub use crate::account::calls::{CallAccount, CalledProcedure};
 pub use crate::account::histogram::Histogram;
 pub use crate::account::options::AccountOptions;
-pub use crate::account::served::{CallingPeer, ServedProcedure, ServerAccount};
+pub use crate::account::peers::CallingPeer;
+pub use crate::account::served::{ServedProcedure, ServerAccount};
 pub use crate::account::slow::{Part, SlowCall};
 #[doc(no_inline)]
 pub use crate::account::tell::{StoopAccount, StoopAccountClient};

@@ -1,6 +1,5 @@
 //! The time that a server's procedures have run for each caller.
 
-use crate::account::served::CallingPeer;
 use crate::context::Caller;
 use crate::locked::locked;
 use crate::thread_number::thread_number;
@@ -8,6 +7,17 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
+
+/// What a server has recorded of one caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+pub struct CallingPeer {
+    /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
+    pub peer: String,
+    /// Its calls that have ended: an estimate from those that are timed.
+    pub calls: u64,
+    /// How long its procedures have run together; likewise.
+    pub ran: Duration,
+}
 
 /// Tables, among which threads are divided, so that they hardly ever wait for each other.
 const TABLES: usize = 16;

@@ -114,7 +114,8 @@ fn histogram(f: &mut Formatter<'_>, name: &str, labels: &str, times: &Histogram)
 #[cfg(test)]
 mod tests {
     use crate::account::histogram::LiveHistogram;
-    use crate::account::served::{CallingPeer, ServedProcedure, ServerAccount};
+    use crate::account::peers::CallingPeer;
+    use crate::account::served::{ServedProcedure, ServerAccount};
     use std::time::Duration;
 
     #[test]

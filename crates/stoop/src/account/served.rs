@@ -5,7 +5,7 @@
 
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
-use crate::account::peers::PeerTimes;
+use crate::account::peers::{CallingPeer, PeerTimes};
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
 use crate::context::serving_caller;
@@ -178,15 +178,4 @@ pub struct ServedProcedure {
     pub running: u64,
     /// How long the timed calls ran: from the decoding of their arguments to the encoding of their results.
     pub ran: Histogram,
-}
-
-/// What a server has recorded of one caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
-pub struct CallingPeer {
-    /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
-    pub peer: String,
-    /// Its calls that have ended: an estimate from those that are timed.
-    pub calls: u64,
-    /// How long its procedures have run together; likewise.
-    pub ran: std::time::Duration,
 }
