@@ -112,8 +112,8 @@ pub(crate) struct BenchArgs {
     /// --transport and --waiting only
     #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) overload: Vec<u16>,
-    /// Let another host or user take all that it can of the server, in several ways, and print what is left for a victim;
-    /// chosen with --transport and --waiting only; --calls is the victim's number of bindings
+    /// Attack the server from another host or user, which takes all bindings, workers and memory that it can get, and print how
+    /// fast another caller is served meanwhile; chosen with --transport and --waiting only; --calls is the victim's number of bindings
     #[arg(long)]
     pub(crate) greedy: bool,
     /// Send frames of ether without a CRC-32C

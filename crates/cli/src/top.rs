@@ -85,7 +85,7 @@ fn not_bound(why: &BindError) -> String {
     }
 }
 
-/// Callers of which the changes between two looks are computed: more than are shown, because those who call most change.
+/// Number of callers in a query: more than the table shows, because the busiest callers differ from query to query.
 const PEERS_ASKED: u32 = 256;
 
 /// Asks the server and shows what it tells, until it has done so often enough.

@@ -40,8 +40,8 @@ const END_MAX: usize = 64 << 20;
 /// microseconds if not, and else up to milliseconds, in which other threads wait when they allocate: for times without
 /// work. Does nothing with an allocator other than glibc's.
 ///
-/// Returns whether the process had grown so much. If so, what is free at the end of other threads' arenas remains until they
-/// call [`give_back_end_of_arena`].
+/// Returns whether the process had grown so much. Then each other thread has to call [`give_back_end_of_arena`]: this function does
+/// not reach the free memory at the ends of their arenas.
 pub fn give_back_freed() -> bool {
     let Some(before) = resident() else { return false };
     let has_grown = before >= LEFT.load(Ordering::Relaxed) + WORTH;

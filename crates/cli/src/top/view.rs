@@ -1,4 +1,4 @@
-//! What has changed at a server between two looks, as a table and as JSON.
+//! The calls that a server has served between two queries of its account, as a table and as JSON.
 
 use super::Look;
 use serde::Serialize;
@@ -54,7 +54,7 @@ impl View {
         Self::of(&none, look, look.up, false)
     }
 
-    /// What has happened between two looks; since the start if the server was started anew.
+    /// The calls between two queries; if the server was restarted between them, the calls since its start.
     pub(super) fn between(before: &Look, after: &Look) -> Self {
         match before.incarnation == after.incarnation {
             true => Self::of(before, after, after.at - before.at, false),

@@ -474,7 +474,7 @@ impl Message<'_> {
 }
 
 impl Drop for Body<'_> {
-    /// A message that nobody takes is not counted any more.
+    /// Uncounts the memory of a message that the caller drops without [taking](Message::take) it.
     #[inline]
     fn drop(&mut self) {
         if let Body::Packet { reassembler, packet } = self

@@ -103,7 +103,7 @@ fn silence_while_the_server_did_not_look_proves_nothing() {
     let (mut server, _) = bound_with(|limits| limits.retained = 16 * LONG);
     let binding = answered(&mut server, HOSTILE, 4, LONG);
     pass(&mut server, 0, 1_500);
-    // The process was stopped for a minute. What has arrived meanwhile is received after the timers were handled.
+    // The server's process was stopped for a minute. It handles its timers first, and then receives the packets of that minute.
     pass(&mut server, 61_500, 61_600);
     let asked = answer(&mut server, HOSTILE, at(61_700), &about(Kind::Probe, binding, 0, 1));
     assert_eq!(asked.0, Kind::Acknowledgement);
