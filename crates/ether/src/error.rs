@@ -24,6 +24,8 @@ pub enum OpenError {
     },
     /// Another endpoint has this port.
     PortTaken(u16),
+    /// Another endpoint at this interface has this [name](crate::names::Name).
+    NameTaken(String),
     /// All ports for callers are taken, or all endpoints of this process's group.
     NoneFree,
     /// Another endpoint, of this process or another, has an XDP program at this interface. Use a packet ring.
@@ -52,6 +54,7 @@ impl fmt::Display for OpenError {
             Self::Down(name) => write!(f, "the network interface `{name}` is down or has no carrier"),
             Self::NotPermitted { needed, missing } => explain(f, needed, missing),
             Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
+            Self::NameTaken(name) => write!(f, "another endpoint has the name {name}"),
             Self::NoneFree => f.write_str("no endpoint is free"),
             Self::XdpTaken(name) => {
                 write!(f, "the network interface `{name}` has an XDP program already; use a packet ring")
@@ -78,9 +81,10 @@ impl From<OpenError> for io::Error {
             OpenError::NotEthernet(_) => io::ErrorKind::InvalidInput,
             OpenError::Down(_) => io::ErrorKind::NetworkDown,
             OpenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
-            OpenError::PortTaken(_) | OpenError::XdpTaken(_) | OpenError::NoneFree => {
-                io::ErrorKind::AddrInUse
-            }
+            OpenError::PortTaken(_)
+            | OpenError::NameTaken(_)
+            | OpenError::XdpTaken(_)
+            | OpenError::NoneFree => io::ErrorKind::AddrInUse,
             OpenError::Unsupported { .. } => io::ErrorKind::Unsupported,
             OpenError::System { error, .. } => return error,
         };

@@ -239,6 +239,17 @@ impl<'a> Frame<'a> {
     /// All but [`FrameError::Corrupt`].
     #[inline]
     pub fn parse(frame: &'a [u8], ether_type: EtherType) -> Result<Self, FrameError> {
+        let frame = Self::parse_for_any(frame, ether_type)?;
+        let (to, from) = (frame.to(), frame.from());
+        if to.mac.is_group() || from.mac.is_group() || to.port == 0 || from.port == 0 {
+            return Err(FrameError::BadAddress);
+        }
+        Ok(frame)
+    }
+
+    /// As [`parse`](Self::parse), whatever the addresses and ports are.
+    #[inline]
+    pub(crate) fn parse_for_any(frame: &'a [u8], ether_type: EtherType) -> Result<Self, FrameError> {
         let (header, rest) = frame.split_first_chunk::<OVERHEAD>().ok_or(FrameError::Truncated)?;
         if header[12..14] != ether_type.0.to_be_bytes() {
             return Err(FrameError::OtherProtocol);
@@ -249,14 +260,10 @@ impl<'a> Frame<'a> {
             0 => Self { header, packets: content, trailer: &[], segment: content.len() },
             _ => Self::of_several(header, content)?,
         };
-        if frame.packets.is_empty() {
-            return Err(FrameError::Truncated);
+        match frame.packets.is_empty() {
+            true => Err(FrameError::Truncated),
+            false => Ok(frame),
         }
-        let (to, from) = (frame.to(), frame.from());
-        if to.mac.is_group() || from.mac.is_group() || to.port == 0 || from.port == 0 {
-            return Err(FrameError::BadAddress);
-        }
-        Ok(frame)
     }
 
     fn of_several(header: &'a [u8; OVERHEAD], content: &'a [u8]) -> Result<Self, FrameError> {

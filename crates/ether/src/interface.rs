@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 /// What the kernel says about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub struct Interface {
     pub state: State,
     /// The XDP program that is attached to it, if any.
     pub xdp: Option<XdpProgram>,
+    /// The network namespace, as the inode of its file (namespaces(7)); 0 if `/proc` does not tell. Interfaces of different
+    /// namespaces may agree in all else.
+    pub namespace: u64,
 }
 
 /// Whether an interface can send.
@@ -122,6 +126,7 @@ impl Interface {
             mtu: attributes.find_u32(IFLA_MTU).ok_or_else(no_answer)? as usize,
             state,
             xdp: attributes.find(IFLA_XDP).and_then(XdpProgram::parse),
+            namespace: own_namespace(),
         })
     }
 
@@ -141,6 +146,11 @@ impl XdpProgram {
         let mode = *attributes.find(IFLA_XDP_ATTACHED)?.first()?;
         Some(Self { id, is_native: mode == XDP_ATTACHED_DRV })
     }
+}
+
+/// The network namespace of this thread.
+fn own_namespace() -> u64 {
+    std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |file| file.ino())
 }
 
 /// The interface of this number.

@@ -9,8 +9,8 @@
 //! | longest packet | the interface's MTU less ten bytes | the same, or 3,816 bytes |
 //!
 //! An [`Endpoint`] is either of them. It has an [`Address`](address::Address): the interface's hardware
-//! address and a [port](ports). [`frame`] says how a packet lies in a frame. The crate knows nothing about
-//! the packets.
+//! address and a [port](ports), and callers can find it by a [name](names). [`frame`] says how a packet lies in
+//! a frame. The crate knows nothing about the packets.
 //!
 //! Neither mechanism changes the interface or disturbs other traffic, and nothing stays behind when a process
 //! ends, also by `kill -9`. A process that forks leaves its endpoints to the parent.
@@ -30,10 +30,13 @@ mod exclusive;
 pub mod frame;
 mod interface;
 mod memory;
+pub mod names;
 mod options;
 mod packet_ring;
 pub mod ports;
+pub mod posts;
 mod privilege;
+mod reserved;
 mod sleep;
 mod xdp;
 

@@ -1,8 +1,6 @@
-//! Ports on an interface, each of which belongs to one endpoint.
+//! Ports and names on an interface, each of which belongs to one endpoint.
 //!
-//! The kernel does not know ports of Ethernet. So an endpoint reserves its port by a Unix socket with an
-//! abstract name (unix(7)): such a name belongs to one socket of the network namespace, and is free again
-//! when its process has ended, however it ended.
+//! The kernel does not know ports of Ethernet. So an endpoint [reserves](crate::reserved) its port.
 //!
 //! Servers choose ports below [`FIRST_OF_CALLERS`]. The others are for callers, who get blocks of [`BLOCK`]
 //! ports.
@@ -10,9 +8,8 @@
 use crate::error::OpenError;
 use crate::frame::EtherType;
 use crate::interface::Interface;
-use rustix::fd::OwnedFd;
+use crate::reserved::{Reserved, names_behind, place};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The first port that callers get.
 pub const FIRST_OF_CALLERS: u16 = 0x8000;
@@ -23,7 +20,7 @@ pub const BLOCK: u16 = 64;
 #[derive(Debug)]
 pub(crate) struct Reservation {
     first: u16,
-    _name: OwnedFd,
+    _name: Reserved,
 }
 
 impl Reservation {
@@ -72,18 +69,32 @@ impl Reservation {
 
     /// `None` if the port is taken.
     fn new(interface: &Interface, ether_type: EtherType, first: u16) -> Result<Option<Self>, OpenError> {
-        let name = format!("stoop-ether/{}/{ether_type}/{first}", interface.index);
-        let bound = SocketAddrUnix::new_abstract_name(name.as_bytes()).and_then(|name| {
-            let flags = SocketFlags::CLOEXEC;
-            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-            rustix::net::bind(&socket, &name)?;
-            Ok(socket)
-        });
-        match bound {
-            Ok(name) => Ok(Some(Self { first, _name: name })),
-            Err(Errno::ADDRINUSE) => Ok(None),
-            Err(error) => Err(OpenError::System { operation: "reserving a port", error: error.into() }),
+        let name = format!("{}{first}", place(interface, ether_type));
+        Ok(Reserved::new(&name)?.map(|name| Self { first, _name: name }))
+    }
+}
+
+/// A reserved name of a server. Free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct NameReservation {
+    _name: Reserved,
+}
+
+impl NameReservation {
+    pub(crate) fn new(interface: &Interface, ether_type: EtherType, name: &str) -> Result<Self, OpenError> {
+        match Reserved::new(&Self::text(interface, ether_type, name))? {
+            Some(name) => Ok(Self { _name: name }),
+            None => Err(OpenError::NameTaken(name.into())),
         }
+    }
+
+    /// Whether an endpoint has the name.
+    pub(crate) fn is_taken(interface: &Interface, ether_type: EtherType, name: &str) -> bool {
+        names_behind(&Self::text(interface, ether_type, name)).iter().any(String::is_empty)
+    }
+
+    fn text(interface: &Interface, ether_type: EtherType, name: &str) -> String {
+        format!("{}name/{name}", place(interface, ether_type))
     }
 }
 
@@ -104,6 +115,7 @@ mod tests {
             mtu: 1500,
             state: State::Up,
             xdp: None,
+            namespace: 0,
         };
         let reserve = |port| Reservation::of_server(&interface, EtherType::default(), port);
         let first = reserve(7400).unwrap();

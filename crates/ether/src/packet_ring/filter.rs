@@ -18,6 +18,7 @@ const RETURN_A: u16 = 0x16;
 /// SKF_AD_PKTTYPE in <linux/filter.h>).
 const PACKET_TYPE: u32 = (-0x1000i32 + 4).cast_unsigned();
 const PACKET_HOST: u32 = 0;
+const PACKET_BROADCAST: u32 = 1;
 
 const fn statement(code: u16, k: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k }
@@ -37,6 +38,25 @@ pub(super) fn for_port(port: u16) -> [sock_filter; 6] {
         // BPF loads big-endian numbers; the port is little-endian.
         statement(LOAD_HALF, 14),
         unless_equal(u32::from(port.swap_bytes()), 1),
+        statement(RETURN, u32::MAX),
+        statement(RETURN, 0),
+    ]
+}
+
+/// Takes frames to this interface's own address.
+pub(crate) fn for_own_address() -> [sock_filter; 4] {
+    of_type(PACKET_HOST)
+}
+
+/// Takes frames to the broadcast address.
+pub(crate) fn for_broadcast() -> [sock_filter; 4] {
+    of_type(PACKET_BROADCAST)
+}
+
+fn of_type(packet_type: u32) -> [sock_filter; 4] {
+    [
+        statement(LOAD_WORD, PACKET_TYPE),
+        unless_equal(packet_type, 1),
         statement(RETURN, u32::MAX),
         statement(RETURN, 0),
     ]

@@ -39,12 +39,11 @@ struct Member {
     in_use: bool,
 }
 
-/// All that tells apart the groups of a process. Interfaces of different network namespaces may have the same
-/// number.
+/// All that tells apart the groups of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
+    namespace: u64,
     index: u32,
-    name: String,
     mac: Mac,
     mtu: usize,
     ether_type: EtherType,
@@ -58,8 +57,8 @@ static GROUPS: PerProcess<Groups> = PerProcess::new();
 impl Group {
     fn of_process(interface: &Interface, options: &Options) -> Result<Arc<Self>, OpenError> {
         let key = Key {
+            namespace: interface.namespace,
             index: interface.index,
-            name: interface.name.clone(),
             mac: interface.mac,
             mtu: interface.mtu,
             ether_type: options.ether_type,

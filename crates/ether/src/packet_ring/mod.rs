@@ -8,10 +8,10 @@
 //! 1514 bytes cost 1.34 µs by the ring, 1.29 to 1.41 by `send`, 1.42 by `sendmsg` from two pieces, and 1.18
 //! to 1.22 by `sendmmsg` of 32 frames.
 
-mod filter;
+pub(crate) mod filter;
 mod group;
 mod ring;
-mod socket;
+pub(crate) mod socket;
 
 use crate::address::Address;
 use crate::arrival::{Arrival, Arrivals};

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::frame::EtherType;
+use crate::interface::Interface;
 use libc::{c_int, c_uint, sock_filter};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -26,6 +27,18 @@ pub(super) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) ->
     let len = size_of::<libc::sockaddr_ll>() as u32;
     // SAFETY: the pointer is to a live address of the length that is given; the kernel copies it.
     done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+}
+
+/// A socket without a ring, for the frames of this type at the interface that the filter takes.
+pub(crate) fn open_plain(
+    interface: &Interface,
+    ether_type: EtherType,
+    filter: &[sock_filter],
+) -> Result<OwnedFd, Errno> {
+    let socket = open()?;
+    set_filter(socket.as_fd(), filter)?;
+    bind(socket.as_fd(), ether_type, interface.index)?;
+    Ok(socket)
 }
 
 fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {

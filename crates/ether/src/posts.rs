@@ -1,0 +1,95 @@
+//! Other addresses of servers, for callers at the same interface of the same machine, which no frame reaches.
+//!
+//! A post is an abstract name of a Unix socket ([`reserved`](crate::reserved)), so it needs no thread that answers, and ends with its
+//! process. Everybody on the machine can read posts, and write them: a reader decides by other means whether to trust the address.
+
+use crate::error::OpenError;
+use crate::frame::EtherType;
+use crate::interface::Interface;
+use crate::names::Name;
+use crate::reserved::{NAME_MAX, Reserved, names_behind, place};
+
+/// Another address of the server that has a port at an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// The server's port.
+    pub port: u16,
+    /// The server's name, if it has one.
+    pub name: Option<Name>,
+    /// The address.
+    pub address: String,
+}
+
+/// A post that others can read until this is dropped.
+#[derive(Debug)]
+pub struct Posted {
+    _name: Reserved,
+}
+
+impl Post {
+    /// Shows the post to callers at this interface. `None` if it is too long, or no single word of printable characters.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::System`]: no descriptor is left.
+    pub fn show(&self, interface: &Interface, ether_type: EtherType) -> Result<Option<Posted>, OpenError> {
+        let name = self.name.as_ref().map_or("", Name::as_str);
+        let text = format!("{}at/{}/{name}/{}", place(interface, ether_type), self.port, self.address);
+        if text.len() > NAME_MAX || !self.address.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Ok(None);
+        }
+        Ok(Reserved::new(&text)?.map(|name| Posted { _name: name }))
+    }
+
+    /// The posts at this interface, which is in this thread's network namespace.
+    pub fn at(interface: &Interface, ether_type: EtherType) -> Vec<Self> {
+        let texts = names_behind(&format!("{}at/", place(interface, ether_type)));
+        texts.iter().filter_map(|text| Self::parse(text)).collect()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (port, rest) = text.split_once('/')?;
+        let (name, address) = rest.split_once('/')?;
+        let name = match name {
+            "" => None,
+            name => Some(name.parse().ok()?),
+        };
+        Some(Self { port: port.parse().ok()?, name, address: address.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Mac;
+    use crate::interface::State;
+
+    #[test]
+    fn posts_are_read_as_they_are_written_until_they_end() {
+        // No interface has this number; the tests of other processes have other names.
+        let index = u32::MAX - std::process::id();
+        let (mac, state) = (Mac::default(), State::Up);
+        let interface = Interface { name: "x".into(), index, mac, mtu: 1500, state, xdp: None, namespace: 0 };
+        let ether_type = EtherType::default();
+        let post = |port, name: Option<&str>, address: &str| Post {
+            port,
+            name: name.map(|name| name.parse().unwrap()),
+            address: address.into(),
+        };
+        let posts = [post(1, None, "shm:/run/a#5"), post(2, Some("greeter"), "udp://127.0.0.1:7400")];
+        let shown: Vec<_> = posts.iter().map(|post| post.show(&interface, ether_type).unwrap()).collect();
+        assert!(shown.iter().all(Option::is_some));
+        let mut seen = Post::at(&interface, ether_type);
+        seen.sort_by_key(|post| post.port);
+        assert_eq!(seen, posts);
+        assert!(Post::at(&interface, EtherType::LOCAL_EXPERIMENTAL_2).is_empty());
+        for unfit in ["shm:/a b", &format!("shm:{}", "n".repeat(99))] {
+            assert!(post(3, None, unfit).show(&interface, ether_type).unwrap().is_none(), "{unfit}");
+        }
+        drop(shown);
+        assert!(Post::at(&interface, ether_type).is_empty());
+        for bad in ["", "1", "1/x", "x//shm:a", "1/7/shm:a", "70000//shm:a"] {
+            assert_eq!(Post::parse(bad), None, "{bad}");
+        }
+    }
+}
