@@ -35,7 +35,10 @@ pub(crate) fn bind(
         }
         Uri::Name(name) => by_name(source, name, options, deadline),
         Uri::Address(..) => {
-            let bound = at(source, &source.uri, options, deadline).map_err(|not_bound| not_bound.error)?;
+            let bound = match at(source, &source.uri, options, deadline) {
+                Err(not_bound) => return instead(source, not_bound, options, deadline),
+                Ok(bound) => bound,
+            };
             Ok(if options.upgrade { upgraded(source, bound, options, deadline) } else { bound })
         }
     }
@@ -86,6 +89,33 @@ fn by_name(
         }
         error => error,
     })
+}
+
+/// Binds by shared memory to a server of this machine which the transport that the address names does not reach, if it has said that it
+/// listens there: an Ethernet does not loop frames back.
+fn instead(
+    source: &Source,
+    NotBound { error, offers }: NotBound,
+    options: &BindOptions,
+    deadline: Instant,
+) -> Result<AnyBinding, BindError> {
+    let is_within_machine =
+        |uri: &str| transports::schemes().any(|scheme| scheme.has_names && scheme.begins(uri));
+    if !matches!(error, BindError::Unreachable { .. }) || is_within_machine(&source.uri) {
+        return Err(error);
+    }
+    let because = options.because(format!(
+        "because the server at {} is at this machine's own interface, and frames are not looped back",
+        source.uri
+    ));
+    for offer in offers::parse(&offers).filter(|offer| is_within_machine(&offer.uri)) {
+        if let Ok(bound) = at(source, &offer.uri, &because, deadline)
+            && bound.incarnation() == offer.incarnation
+        {
+            return Ok(bound);
+        }
+    }
+    Err(error)
 }
 
 /// Binds by what is nearer than the address and offered by that server: shared memory on this machine, or the Ethernet that both are on.

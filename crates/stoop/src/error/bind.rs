@@ -267,6 +267,9 @@ fn is_abstract(server: &str) -> bool {
 fn why_silent(server: &str) -> &'static str {
     match server.split_once(':').map(|(scheme, _)| scheme) {
         Some("udp") => "is a Stoop server running there, and does a firewall let its UDP packets through?",
+        Some("ether") => {
+            "is a Stoop server running there, on the Ethernet of that interface of this machine, and is the hardware address still its own?"
+        }
         Some("tcp") => "is it a Stoop server, and does a firewall drop the connection?",
         _ => "a process listens there: is it a Stoop server, is it stopped, or are all of its threads busy?",
     }

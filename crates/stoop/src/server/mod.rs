@@ -160,6 +160,8 @@ impl Server {
     /// no server runs then wait for the next one. `fd:NAME` stands for the `tcp:`, `udp:` and `unix:` addresses of all sockets passed under that name
     /// (`FileDescriptorName=`).
     ///
+    /// **Ethernet** (cargo feature `ether`): `ether://INTERFACE/NAME`, or `ether://INTERFACE/:PORT`.
+    ///
     /// **Sun RPC** (cargo feature `onc`): `onc+udp://HOST[:PORT]`, `onc+tcp://HOST[:PORT]` and `onc+unix:PATH`. There the server is called
     /// as the programs that its interfaces are (`#[interface(program = …, version = …)]`), and those that `Server::program` adds.
     ///

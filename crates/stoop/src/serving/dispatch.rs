@@ -114,6 +114,11 @@ impl Exports {
         Self { times: options.iter().map(times).collect(), options, long, all, offers }
     }
 
+    /// Where the server can be reached, see [`offers`](crate::offers).
+    pub(crate) fn offers(&self) -> &str {
+        &self.offers
+    }
+
     /// As the exchange compares them.
     pub(crate) fn interfaces(&self) -> stoop_exchange::Interfaces {
         let interfaces = self.all.iter().map(|export| export.interface());

@@ -50,11 +50,12 @@ pub(crate) trait Remote: Sized + 'static {
     /// What a thread needs to make calls.
     type Lane: RemoteLane<Self> + Send;
 
-    /// The addresses of sockets for which the target's address stands, at least one.
+    /// The addresses of sockets for which the target's address stands, at least one; by `deadline`, unless the system's resolver is asked,
+    /// which knows none.
     ///
     /// # Errors
     /// The name is unknown.
-    fn resolve(target: &Target<'_>) -> io::Result<Vec<Self::Address>>;
+    fn resolve(target: &Target<'_>, deadline: Instant) -> io::Result<Vec<Self::Address>>;
 
     /// Whether the target's address is a name, which may stand for other addresses later, and a binding with these options can follow it.
     fn may_move(target: &Target<'_>, own: &Self::Options) -> bool {
@@ -276,7 +277,7 @@ impl<R: Remote> RemoteBinding<R> {
         let Target { interface, uri, options, .. } = *target;
         let own: R::Options = options.own.of();
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
-        let addresses = R::resolve(target).map_err(unreachable)?;
+        let addresses = R::resolve(target, deadline).map_err(unreachable)?;
         let terms = Terms { interface, uri, options, own: &own };
         let (place, lane) = place::connect_to_any(&terms, addresses, deadline, None)?;
         let name = R::may_move(target, &own).then(|| Name::new(target));

@@ -16,7 +16,7 @@ pub(crate) const INTERFACE: &str = "stoop0";
 /// The addresses of IPv4 (RFC 5737 §3: for documentation).
 pub(crate) const SERVER_ADDRESS: &str = "192.0.2.2";
 const CALLER_ADDRESS: &str = "192.0.2.1";
-const SERVER_MAC: &str = "02:00:00:00:00:0b";
+pub(crate) const SERVER_MAC: &str = "02:00:00:00:00:0b";
 
 #[allow(dead_code, reason = "not every test uses both")]
 /// The two ends. A thread that uses them is in the callers' namespace.

@@ -5,13 +5,16 @@ use std::io;
 use std::str::FromStr;
 use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType};
+use stoop_ether::names::{BadName, Name};
 use stoop_ether::{Backend, Mode, XdpOptions};
 
-/// `INTERFACE/MAC:PORT?backend=…&checksum=…&ethertype=…`, of which a server may leave all but the interface out.
+/// `INTERFACE/MAC:PORT?backend=…&checksum=…&ethertype=…`, of which a server may leave all but the interface out; or `INTERFACE/NAME?…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtherAddress {
     /// The interface of the process that uses the address.
     pub(super) interface: String,
+    /// The name for which a caller asks, or under which a server listens.
+    pub(super) name: Option<Name>,
     pub(super) mac: Option<Mac>,
     /// `None`: any free one.
     pub(super) port: Option<u16>,
@@ -21,7 +24,10 @@ pub(crate) struct EtherAddress {
 }
 
 const FORM: &str = "write ether://INTERFACE/MAC:PORT for a server, as in ether://eth0/02:00:5e:10:ab:ff:7400; \
-                    to listen, ether://INTERFACE/:PORT";
+                    to listen, ether://INTERFACE/:PORT; or for both, ether://INTERFACE/NAME with a name that begins with a \
+                    letter and has letters, digits, `-`, `_` and `.`";
+const LIKE_AN_ADDRESS: &str = "the name reads as a hardware address: write that with colons and a port, as in \
+                               ether://eth0/02:00:5e:10:ab:ff:7400, or take another name";
 const PARAMETERS: &str = "behind the `?` of an ether: address may be backend=ring, backend=xdp, backend=xdp-generic, \
                           checksum=off and ethertype=0x88b6, joined by `&`";
 
@@ -34,7 +40,12 @@ pub(super) fn parse(rest: &str) -> Result<&str, &'static str> {
 impl EtherAddress {
     /// The address of an endpoint, as another endpoint writes it that has the same options.
     pub(super) fn at(&self, Address { mac, port }: Address) -> Self {
-        Self { mac: Some(mac), port: Some(port), ..self.clone() }
+        Self { name: None, mac: Some(mac), port: Some(port), ..self.clone() }
+    }
+
+    /// The address of the server of that name at the interface with this address, which is the caller's own.
+    pub(super) fn here(&self, own: Mac) -> Self {
+        Self { mac: Some(own), ..self.clone() }
     }
 
     /// The same server as a process reaches it by its own interface of this name.
@@ -54,10 +65,10 @@ impl EtherAddress {
     fn read(text: &str) -> Result<Self, &'static str> {
         let (place, parameters) = text.split_once('?').unwrap_or((text, ""));
         let (interface, endpoint) = place.split_once('/').unwrap_or((place, ""));
-        let (mac, port) = match endpoint.rsplit_once(':') {
-            Some((mac, port)) => (mac, port),
-            None if endpoint.is_empty() => ("", "0"),
-            None => return Err(FORM),
+        let (name, mac, port) = match endpoint.rsplit_once(':') {
+            Some((mac, port)) => (None, mac, port),
+            None if endpoint.is_empty() => (None, "", "0"),
+            None => (Some(read_name(endpoint)?), "", "0"),
         };
         let port: u16 = port.parse().map_err(|_| FORM)?;
         let mac = match mac {
@@ -69,6 +80,7 @@ impl EtherAddress {
         }
         let mut address = Self {
             interface: interface.into(),
+            name,
             mac,
             port: Some(port).filter(|port| *port > 0),
             backend: Backend::PacketRing,
@@ -103,6 +115,13 @@ impl EtherAddress {
     }
 }
 
+fn read_name(text: &str) -> Result<Name, &'static str> {
+    text.parse().map_err(|why| match why {
+        BadName::HardwareAddress => LIKE_AN_ADDRESS,
+        BadName::Form => FORM,
+    })
+}
+
 impl FromStr for EtherAddress {
     type Err = io::Error;
 
@@ -113,12 +132,12 @@ impl FromStr for EtherAddress {
 
 impl fmt::Display for EtherAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { interface, mac, port, backend, checksum, ether_type } = self;
-        write!(f, "{interface}/")?;
-        if let Some(mac) = mac {
-            write!(f, "{mac}")?;
+        let Self { interface, name, mac, port, backend, checksum, ether_type } = self;
+        match (name, mac) {
+            (Some(name), _) => write!(f, "{interface}/{name}")?,
+            (None, Some(mac)) => write!(f, "{interface}/{mac}:{}", port.unwrap_or(0))?,
+            (None, None) => write!(f, "{interface}/:{}", port.unwrap_or(0))?,
         }
-        write!(f, ":{}", port.unwrap_or(0))?;
         let mut parameters = Vec::new();
         if let Backend::Xdp(xdp) = backend {
             parameters.push(
@@ -147,6 +166,8 @@ mod tests {
             "eth0/:0",
             "veth-a/02:00:5e:10:ab:ff:1?backend=xdp&checksum=off&ethertype=0x88b6",
             "veth-a/02:00:5e:10:ab:ff:1?backend=xdp-generic",
+            "eth0/greeter",
+            "eth0/greeter-2.west?backend=xdp",
         ] {
             assert_eq!(parse(&format!("//{text}")), Ok(text));
             assert_eq!(text.parse::<EtherAddress>().unwrap().to_string(), text);
@@ -164,8 +185,14 @@ mod tests {
             "//eth0/02:00:5e:10:ab:7400",
             "//eth0/:70000",
             "//eth0/ff:ff:ff:ff:ff:ff:7400",
+            "//eth0/greeter:7400",
+            "//eth0/a/b",
+            "//eth0/greeter\u{e9}",
         ] {
             assert!(parse(wrong).unwrap_err().contains("ether://INTERFACE/MAC:PORT"), "{wrong}");
+        }
+        for wrong in ["//eth0/aa-bb-cc-dd-ee-ff", "//eth0/aabb.ccdd.eeff", "//eth0/aabbccddeeff"] {
+            assert!(parse(wrong).unwrap_err().contains("reads as a hardware address"), "{wrong}");
         }
         for wrong in ["backend", "backend=dpdk", "checksum=perhaps", "ethertype=0x0800", "ethertype=88b6"] {
             assert!(parse(&format!("//eth0/:1?{wrong}")).unwrap_err().contains("backend=ring"), "{wrong}");

@@ -1,12 +1,13 @@
 //! A caller's endpoint on an Ethernet.
 
 use crate::transport::ether::address::EtherAddress;
+use crate::transport::ether::lookup;
 use crate::transport::packet::link::{
     CallerArrival, CallerEndpoint, HandedOver, Room, Segments, Sending, Share,
 };
 use std::io::{self, IoSlice};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use stoop_ether::address::Address;
 use stoop_ether::frame::{Checksum, Template};
 use stoop_ether::ports::BLOCK;
@@ -14,14 +15,15 @@ use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
 
 /// An endpoint with the beginning of all its frames.
 pub(crate) struct EtherCaller {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     template: Template,
     server: Address,
     checksum: Checksum,
     _lane: Option<LaneEndpoint>,
     address: EtherAddress,
     share: Share,
-    /// The endpoint that took this one's place when the interface got another hardware address. An endpoint has one address for life.
+    /// Took this one's place when the server's name came to stand for another address, or when the interface got another hardware
+    /// address: an endpoint has one for life.
     successor: OnceLock<Box<EtherCaller>>,
 }
 
@@ -68,18 +70,15 @@ impl Room for EtherRoom {
 
 impl EtherCaller {
     pub(super) fn connect(server: &EtherAddress, share: Share) -> io::Result<Self> {
+        let interface = Interface::by_name(&server.interface)?;
+        if server.mac == Some(interface.mac) {
+            return Err(lookup::at_own_interface(server, interface.mac));
+        }
         let Some(to) = server.server() else {
-            let why = "the server's hardware address and port are missing: write ether://INTERFACE/MAC:PORT";
+            let why = "the server's hardware address and port are missing: write ether://INTERFACE/MAC:PORT, or \
+                       ether://INTERFACE/NAME for a server that listens under a name";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        let interface = Interface::by_name(&server.interface)?;
-        if interface.mac == to.mac {
-            let why = format!(
-                "{} is the address of {} itself, and an Ethernet does not loop frames back: bind by a NAME, by shm: or by udp:",
-                to.mac, server.interface
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
         let (lane, options) = match share {
             Share::OneLane => (Some(LaneEndpoint::take()?), Options::of_one_lane()),
             Share::ManyLanes => (None, Options::of_many_lanes()),
@@ -97,7 +96,7 @@ impl EtherCaller {
         }?;
         let template = endpoint.template(to, server.checksum);
         Ok(Self {
-            endpoint,
+            endpoint: Arc::new(endpoint),
             template,
             server: to,
             checksum: server.checksum,
@@ -121,6 +120,30 @@ impl EtherCaller {
     fn has_moved(&self) -> bool {
         let interface = Interface::by_name(&self.address.interface);
         interface.is_ok_and(|interface| interface.mac != self.endpoint.address().mac)
+    }
+
+    /// Has the endpoint lead to another server by the same interface.
+    pub(super) fn redirect(&self, server: &EtherAddress) -> io::Result<()> {
+        let current = self.current();
+        if server.server() == Some(current.server) {
+            return Ok(());
+        }
+        let successor = match server.server() {
+            Some(to) if server.interface == current.address.interface && !current.has_moved() => Self {
+                endpoint: Arc::clone(&current.endpoint),
+                template: current.endpoint.template(to, current.checksum),
+                server: to,
+                checksum: current.checksum,
+                _lane: None,
+                address: server.clone(),
+                share: current.share,
+                successor: OnceLock::new(),
+            },
+            _ => Self::connect(server, current.share)?,
+        };
+        // Another thread may have been faster.
+        let _ = current.successor.set(Box::new(successor));
+        Ok(())
     }
 
     /// Drops what another endpoint than the server has sent, or what the server has sent without the checksum that is wanted.
@@ -207,12 +230,12 @@ impl CallerEndpoint for EtherCaller {
 
     #[inline]
     fn receive_about(&self, buffer: &mut [u8], about_ns: u64, latest_ns: u64) -> io::Result<CallerArrival> {
-        let Self { endpoint, .. } = self.current();
+        let current @ Self { endpoint, .. } = self.current();
         let arrival = match about_ns {
             0 => endpoint.receive(buffer),
             _ => endpoint.receive_within(buffer, limit(about_ns, latest_ns))?,
         };
-        Ok(self.accept(arrival))
+        Ok(current.accept(arrival))
     }
 
     #[inline]
@@ -222,12 +245,12 @@ impl CallerEndpoint for EtherCaller {
         about_ns: u64,
         latest_ns: u64,
     ) -> io::Result<CallerArrival<Segments>> {
-        let Self { endpoint, .. } = self.current();
+        let current @ Self { endpoint, .. } = self.current();
         let arrival = match about_ns {
             0 => endpoint.receive_many(buffer),
             _ => endpoint.receive_many_within(buffer, limit(about_ns, latest_ns))?,
         };
-        Ok(self.accept(arrival))
+        Ok(current.accept(arrival))
     }
 
     /// Packets of any number can be received together at any time.
@@ -244,7 +267,7 @@ impl CallerEndpoint for EtherCaller {
             Checksum::Computed => "with",
             Checksum::Omitted => "without",
         };
-        let further = match self.endpoint {
+        let further = match *self.endpoint {
             Endpoint::Xdp(_) => ", for one thread and begun calls, and packet sockets for further threads",
             Endpoint::PacketRing(_) => "",
         };

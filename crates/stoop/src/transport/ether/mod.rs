@@ -1,10 +1,12 @@
 //! The packet link of Ethernet: packets directly in frames, without IP and UDP (Peregrine §3.4).
 //!
-//! `ether://INTERFACE/MAC:PORT` leads to the server at that hardware address; `INTERFACE` is the caller's own. A server listens at
-//! `ether://INTERFACE/:PORT`. [`stoop_ether`] has the frames and the two mechanisms of the kernel.
+//! `ether://INTERFACE/MAC:PORT` leads to the server at that hardware address, and `ether://INTERFACE/NAME` to the one that listens under
+//! that name; `INTERFACE` is the caller's own. A server listens at `ether://INTERFACE/:PORT` or under a name. [`stoop_ether`] has the
+//! frames, the names, and the two mechanisms of the kernel.
 
 mod address;
 mod caller;
+mod lookup;
 mod server;
 
 use crate::transport::ether::address::{EtherAddress, parse};
@@ -16,6 +18,7 @@ use crate::uri::Scheme;
 use std::io;
 use std::net::ToSocketAddrs;
 use stoop_ether::Interface;
+use stoop_exchange::Instant;
 
 /// Packets in Ethernet frames.
 pub(crate) struct EtherLink;
@@ -23,7 +26,7 @@ pub(crate) struct EtherLink;
 impl PacketLink for EtherLink {
     const SCHEMES: &'static [Scheme] = &[Scheme {
         name: "ether",
-        forms: &["ether://INTERFACE/MAC:PORT", "ether://INTERFACE/:PORT"],
+        forms: &["ether://INTERFACE/MAC:PORT", "ether://INTERFACE/:PORT", "ether://INTERFACE/NAME"],
         has_names: false,
         parse,
     }];
@@ -37,8 +40,16 @@ impl PacketLink for EtherLink {
         &SHARED
     }
 
-    fn resolve(text: &str) -> io::Result<Vec<EtherAddress>> {
-        Ok(vec![text.parse()?])
+    fn resolve(text: &str, deadline: Instant) -> io::Result<Vec<EtherAddress>> {
+        Ok(vec![lookup::resolve(text.parse()?, deadline)?])
+    }
+
+    fn place(text: &str) -> io::Result<EtherAddress> {
+        text.parse()
+    }
+
+    fn other_offers(server: &EtherAddress) -> String {
+        lookup::offers_here(server)
     }
 
     /// For a server that was reached by UDP and without a gateway, from another machine.
@@ -52,6 +63,14 @@ impl PacketLink for EtherLink {
 
     fn connect(server: &EtherAddress, share: Share) -> io::Result<EtherCaller> {
         EtherCaller::connect(server, share)
+    }
+
+    fn is_name(text: &str) -> bool {
+        text.parse().is_ok_and(|address: EtherAddress| address.name.is_some())
+    }
+
+    fn redirect(endpoint: &EtherCaller, server: &EtherAddress) -> io::Result<()> {
+        endpoint.redirect(server)
     }
 
     /// An interface has one endpoint on AF_XDP. Begun calls and the lane that comes first share it. A further lane is faster on a packet

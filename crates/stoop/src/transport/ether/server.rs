@@ -2,11 +2,14 @@
 
 use crate::context::{Caller, Station};
 use crate::transport::ether::address::EtherAddress;
+use crate::transport::ether::lookup;
 use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_ether::address::Address;
 use stoop_ether::frame::Checksum;
+use stoop_ether::names::{Announcement, Name};
+use stoop_ether::posts::Posted;
 use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
 use stoop_exchange::server;
 use stoop_net::Patience;
@@ -14,10 +17,15 @@ use stoop_net::Patience;
 /// An endpoint that answers any other one.
 pub(crate) struct EtherServer {
     endpoint: Endpoint,
-    /// As callers write it who have an interface of this name.
+    interface: Interface,
+    /// As callers write it whose interface has this name.
     address: EtherAddress,
-    /// The port was chosen by the user, so that a server that is started again has it, too.
-    has_fixed_port: bool,
+    /// The name or the port was chosen by the user, so that a server that is started again has it, too.
+    has_fixed_address: bool,
+    /// Answers questions for the name, if there is one.
+    _announcement: Option<Announcement>,
+    /// Tells callers at this very interface where else the server listens.
+    posts: Vec<Posted>,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
 }
@@ -61,16 +69,33 @@ impl EtherServer {
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, why));
         }
         let options = Options { ether_type: address.ether_type, ..Options::of_many_lanes() };
-        let listen = |backend| Endpoint::listen(&interface, address.port, backend, &options);
+        let at = |port, backend| Endpoint::listen(&interface, port, backend, &options);
+        // A server that is started again under its name most likely has its port again, and bindings go on there.
+        let usual = address.name.as_ref().map(Name::usual_port);
+        let listen = |backend| match at(address.port.or(usual), backend) {
+            Err(OpenError::PortTaken(_)) if address.port.is_none() => at(None, backend),
+            endpoint => endpoint,
+        };
         let (endpoint, backend) = match listen(address.backend) {
             // The server's address says so.
             Err(OpenError::XdpTaken(_)) => (listen(Backend::PacketRing), Backend::PacketRing),
             endpoint => (endpoint, address.backend),
         };
         let endpoint = endpoint?;
-        let has_fixed_port = address.port.is_some();
-        let address = EtherAddress { backend, ..address.at(endpoint.address()) };
-        Ok(Self { endpoint, address, has_fixed_port, too_large: AtomicU64::new(0) })
+        let announce = |name| Announcement::new(&interface, address.ether_type, name, endpoint.address());
+        let announcement = address.name.as_ref().map(announce).transpose()?;
+        let has_fixed_address = address.port.is_some() || address.name.is_some();
+        let name = address.name.clone();
+        let address = EtherAddress { backend, name, ..address.at(endpoint.address()) };
+        Ok(Self {
+            endpoint,
+            interface,
+            address,
+            has_fixed_address,
+            _announcement: announcement,
+            posts: Vec::new(),
+            too_large: AtomicU64::new(0),
+        })
     }
 
     pub(super) fn address(&self) -> &EtherAddress {
@@ -133,9 +158,13 @@ impl ServerEndpoint for EtherServer {
         self.endpoint.send_many(&template, packets, segment, |_, _| {});
     }
 
+    fn note_offers(&mut self, offers: &str) {
+        self.posts = lookup::post(&self.interface, &self.address, offers);
+    }
+
     /// A binding goes on at the address, which must not change when the server is started again.
     fn is_preferred(&self) -> bool {
-        self.has_fixed_port
+        self.has_fixed_address
     }
 
     fn wake(&self) {

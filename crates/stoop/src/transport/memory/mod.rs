@@ -19,6 +19,7 @@ use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::fmt;
 use std::io;
+use stoop_exchange::Instant;
 
 /// Packets in queues of this process.
 pub(crate) struct MemoryLink;
@@ -50,7 +51,7 @@ impl PacketLink for MemoryLink {
         &SHARED
     }
 
-    fn resolve(text: &str) -> io::Result<Vec<MemoryAddress>> {
+    fn resolve(text: &str, _: Instant) -> io::Result<Vec<MemoryAddress>> {
         let (_, faults) = text.split_once('?').unwrap_or((text, ""));
         let faults = Faults::parse(faults).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(vec![MemoryAddress { text: text.into(), faults }])

@@ -53,8 +53,8 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     /// The description says it.
     const CHECKSUMS: &'static str = "";
 
-    fn resolve(target: &Target<'_>) -> io::Result<Vec<L::Address>> {
-        L::resolve(target.address)
+    fn resolve(target: &Target<'_>, deadline: Instant) -> io::Result<Vec<L::Address>> {
+        L::resolve(target.address, deadline)
     }
 
     /// An endpoint that other bindings use, too, does not follow.
@@ -69,7 +69,8 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     ) -> Result<Connected<Self>, NotBound> {
         let &Plan { interface, uri, address, options, .. } = plan;
         let generation = next_generation(replaced.as_ref());
-        let (mut session, endpoint) = bind::<L>(interface, uri, address, deadline, options, generation)?;
+        let (mut session, endpoint) = bind::<L>(interface, uri, address, deadline, options, generation)
+            .map_err(|error| NotBound { error, offers: L::other_offers(address) })?;
         if let Some(Replaced { session: lost, refusal }) = replaced {
             session.because = refusal;
             session.corrupt = Arc::clone(&lost.corrupt);

@@ -60,7 +60,7 @@ use crate::uri::Scheme;
 use std::fmt::Display;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
-use stoop_exchange::server;
+use stoop_exchange::{Instant, server};
 use stoop_net::Patience;
 use stoop_wire::bind::NO_CREDIT_LIMIT;
 use stoop_wire::{BindingId, LaneId};
@@ -82,12 +82,27 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// The endpoints that bindings of this process share.
     fn shared_endpoints() -> &'static SharedEndpoints<Self::Caller>;
 
-    /// Finds the addresses for which `text` stands. The list is never empty.
+    /// Finds the addresses for which `text` stands, by `deadline` if the link itself asks for them. The list is never empty.
     ///
     /// # Errors
     ///
     /// The text is no address of this link, or the name is unknown.
-    fn resolve(text: &str) -> io::Result<Vec<Self::Address>>;
+    fn resolve(text: &str, deadline: Instant) -> io::Result<Vec<Self::Address>>;
+
+    /// The address at which a server is to [listen](Self::listen) that `text` stands for.
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    fn place(text: &str) -> io::Result<Self::Address> {
+        Ok(Self::resolve(text, Instant::NEVER)?.swap_remove(0))
+    }
+
+    /// Where else the server at that address listens, as [`offers`](crate::offers) writes it, if it is on this machine at a place to
+    /// which this link cannot [connect](Self::connect).
+    fn other_offers(_server: &Self::Address) -> String {
+        String::new()
+    }
 
     /// The address by which this process reaches the server that offers `offer`, an address of this link, and that it has reached at
     /// `reached`, if this link is preferred to that one and both ends are on it.
@@ -476,6 +491,10 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     fn look_after(&self, _is_quiet: bool) -> bool {
         false
     }
+
+    /// The server starts, and listens at these places, as [`offers`](crate::offers) writes them. A link that does not reach all callers of
+    /// this machine may show them to these.
+    fn note_offers(&mut self, _offers: &str) {}
 
     /// Whether callers on the same link that ask for an upgrade prefer this address to one of UDP.
     fn is_preferred(&self) -> bool {

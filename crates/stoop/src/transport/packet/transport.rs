@@ -32,7 +32,7 @@ impl<L: PacketLink> Transport for PacketTransport<L> {
     }
 
     fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
-        let link = L::listen(&L::resolve(place.address)?[0])?;
+        let link = L::listen(&L::place(place.address)?)?;
         Ok(Box::new(PacketListener::new(L::uri(&link)?, link, place.own.of())))
     }
 }

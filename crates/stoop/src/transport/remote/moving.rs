@@ -48,7 +48,7 @@ impl<R: Remote> Name<R> {
     fn resolve(&self, deadline: Instant) -> Vec<R::Address> {
         let (name, (found, addresses)) = (Arc::clone(&self.0), mpsc::sync_channel(1));
         let ask = move || {
-            if let Ok(resolved) = R::resolve(&name.target()) {
+            if let Ok(resolved) = R::resolve(&name.target(), deadline) {
                 // The thread that wanted to know may have given up.
                 let _ = found.send(resolved);
             }

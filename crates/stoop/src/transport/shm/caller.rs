@@ -42,7 +42,7 @@ impl Remote for ShmTransport {
 
     const CHECKSUMS: &'static str = "; no checksums, because nothing lies between the two ends";
 
-    fn resolve(target: &Target<'_>) -> io::Result<Vec<StreamAddress>> {
+    fn resolve(target: &Target<'_>, _: Instant) -> io::Result<Vec<StreamAddress>> {
         Ok(vec![socket_address(target.address)])
     }
 

@@ -46,7 +46,7 @@ impl Remote for StreamTransport {
 
     const CHECKSUMS: &'static str = "; no checksums but those of TCP, and none over a Unix socket";
 
-    fn resolve(target: &Target<'_>) -> io::Result<Vec<StreamAddress>> {
+    fn resolve(target: &Target<'_>, _: Instant) -> io::Result<Vec<StreamAddress>> {
         addresses(target.scheme, target.address)
     }
 

@@ -14,6 +14,7 @@ use crate::transport::udp::server::UdpServer;
 use crate::uri::{Scheme, host_and_port};
 use std::io;
 use std::net::SocketAddr;
+use stoop_exchange::Instant;
 use stoop_net::udp;
 
 /// Packets in datagrams of UDP.
@@ -32,7 +33,7 @@ impl PacketLink for UdpLink {
         &SHARED
     }
 
-    fn resolve(text: &str) -> io::Result<Vec<SocketAddr>> {
+    fn resolve(text: &str, _: Instant) -> io::Result<Vec<SocketAddr>> {
         udp::resolve(text)
     }
 

@@ -37,7 +37,8 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
         Some(Offer { incarnation, ..Offer::to(&self.uri) })
     }
 
-    fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+    fn start(mut self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
+        self.link.note_offers(setup.exports.offers());
         // Packets have 32 bits for the length of a message; `Server::max_message` promises one packet at least.
         let max_message = (setup.max_message as u32).max(PACKET_DATA as u32);
         // One binding may hold nine sixteenths: a message of that length at least.
