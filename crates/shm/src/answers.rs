@@ -7,7 +7,7 @@
 //! | 12    | kind |
 //! | 13    | channel, if the message is longer than a slot |
 //! | 14–15 | processor on which the server runs |
-//! | 16–19 | result: nanoseconds at the server; refusal, failure: the reason |
+//! | 16–19 | result: nanoseconds at the server, 0 if it does not tell; refusal, failure: the reason |
 //! | 20–23 | result: the count at which its chunks begin in the channel; refusal: milliseconds after which to call again |
 //! | 24–63 | the message, if it is no longer than that |
 
@@ -27,7 +27,7 @@ pub struct Answer {
     pub kind: AnswerKind,
     /// Bytes of its message.
     pub len: u32,
-    /// Of a result, the nanoseconds that the call spent at the server; otherwise the reason.
+    /// Of a result, the nanoseconds that the call spent at the server, or 0 if it does not tell; otherwise the reason.
     pub word: u32,
     /// Processor on which the server ran.
     pub cpu: u16,

@@ -15,7 +15,7 @@
 //! | …          | the arena: buffers of arguments in place, if the server gives any memory for them | caller, procedures |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;

@@ -63,6 +63,8 @@ pub enum RequestKind {
     Call,
     /// The same, and some of its arguments are buffers in the arena.
     CallInPlace,
+    /// As [`Call`](Self::Call), and its result is to tell how long it was at the server.
+    CallTimed,
     /// No thread waits for that call any more.
     Cancel,
 }
@@ -145,6 +147,7 @@ impl Requests {
             RequestKind::Call => 1,
             RequestKind::Cancel => 2,
             RequestKind::CallInPlace => 3,
+            RequestKind::CallTimed => 4,
         };
         let word1 = u64::from(request.len)
             | u64::from(request.procedure) << 32
@@ -219,6 +222,7 @@ impl Requests {
             1 => RequestKind::Call,
             2 => RequestKind::Cancel,
             3 => RequestKind::CallInPlace,
+            4 => RequestKind::CallTimed,
             _ => return Took::Disorder,
         };
         let number = word3 as u32;

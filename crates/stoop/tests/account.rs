@@ -132,7 +132,29 @@ fn a_stated_share_of_the_calls_over_shared_memory_is_recorded() {
     (0..1000).for_each(|_| client.nothing().unwrap());
     let account = client.binding().account();
     assert_eq!(account.procedure("nothing").unwrap().whole.count(), 100);
-    assert_eq!(account.procedure("nothing").unwrap().server.count(), 0, "its result does not tell");
+    assert_eq!(
+        account.procedure("nothing").unwrap().server.count(),
+        100,
+        "these asked for the time at the server"
+    );
+}
+
+#[test]
+fn recorded_calls_over_shared_memory_have_their_time_at_the_server() {
+    let (_server, uri) = serve("shm", None);
+    let client = bind(&uri, AccountOptions::new().shm_share(1));
+    (0..5).for_each(|_| client.last_for(2_000).unwrap());
+    (0..3).for_each(|_| drop(client.long(vec![1; 100_000]).unwrap()));
+    client.panic().unwrap_err();
+    client.nothing().unwrap();
+    let account = client.binding().account();
+    let lasting = account.procedure("last_for").unwrap();
+    assert_eq!((lasting.whole.count(), lasting.server.count()), (5, 5));
+    assert!(lasting.server.quantile(0.0).unwrap() >= Duration::from_micros(1_900));
+    assert!(lasting.whole.sum() >= lasting.server.sum());
+    assert_eq!(account.procedure("long").unwrap().server.count(), 3);
+    assert_eq!(account.procedure("nothing").unwrap().server.count(), 1);
+    assert_eq!(account.procedure("panic").unwrap().failed, 1);
 }
 
 #[test]

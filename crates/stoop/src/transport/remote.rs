@@ -200,6 +200,21 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended>;
 
+    /// As [`attempt`](Self::attempt), of a call whose result is to tell how long it was at the server.
+    ///
+    /// # Errors
+    /// There is no result.
+    #[inline]
+    fn attempt_timed(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        len: usize,
+        gather: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
+        self.attempt(times, procedure, len, gather)
+    }
+
     /// As [`attempt`](Self::attempt), with arguments that `write` writes for the lane's session.
     ///
     /// # Errors

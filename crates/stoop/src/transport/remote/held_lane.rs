@@ -115,25 +115,60 @@ impl<R: Remote> HeldLane<'_, R> {
         &mut self,
         procedure: u16,
         times: CallTimes,
-        mut arguments: Arguments<'_, '_, '_>,
+        arguments: Arguments<'_, '_, '_>,
     ) -> Result<(), CallError> {
         self.look_elsewhere(times);
-        let binding = self.binding;
-        let recorder = binding.recorder.as_ref();
-        let recorder = recorder.filter(|recorder| !R::Lane::IS_SAMPLED || recorder.takes_one_of_many());
-        let begun_ns = if R::Lane::IS_SAMPLED { clock::now_ns() } else { times.begun_ns };
-        let before = recorder.map(|_| self.made().counters());
-        let ended = match self.attempt_apart(times, procedure, &mut arguments) {
-            Ok(()) => Ok(()),
-            Err(ended) => self.recover(ended, times, procedure, arguments),
+        let Some(recorder) = &self.binding.recorder else {
+            return self.attempt_and_recover(times, procedure, arguments);
         };
-        if let (Some(recorder), Some(before)) = (recorder, before) {
-            match &ended {
-                Ok(()) => recorder.record(procedure, self.facts(begun_ns, before)),
-                Err(_) => recorder.record_failure(procedure),
+        let is_taken_apart = recorder.is_taken_apart();
+        if R::Lane::IS_SAMPLED && !is_taken_apart && !recorder.takes_one_of_many() {
+            return self.attempt_and_recover(times, procedure, arguments);
+        }
+        let before = self.made().counters();
+        let begun_ns = if R::Lane::IS_SAMPLED { clock::now_ns() } else { times.begun_ns };
+        let ended = self.attempt_timed_and_recover(times, procedure, arguments);
+        match &ended {
+            Ok(()) => {
+                let facts = self.facts(begun_ns, before);
+                recorder.record(procedure, facts);
+                if is_taken_apart {
+                    recorder.note_taken_apart(procedure, facts.server_ns);
+                }
             }
+            Err(_) => recorder.record_failure(procedure),
         }
         ended
+    }
+
+    #[inline]
+    fn attempt_and_recover(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        mut arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        match self.attempt_apart(times, procedure, &mut arguments) {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, times, procedure, arguments),
+        }
+    }
+
+    /// As [`attempt_and_recover`](Self::attempt_and_recover), of a call whose result is to tell how long it was at the server.
+    fn attempt_timed_and_recover(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        mut arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        let attempted = match &mut arguments {
+            Arguments::Written(len, gather) => self.lane().attempt_timed(times, procedure, *len, gather),
+            Arguments::ToWrite(_) => self.attempt_apart(times, procedure, &mut arguments),
+        };
+        match attempted {
+            Ok(()) => Ok(()),
+            Err(ended) => self.recover(ended, times, procedure, arguments),
+        }
     }
 
     /// What is known of a call that began then, and has ended with a result.

@@ -110,6 +110,18 @@ impl RemoteLane<ShmTransport> for ShmLane {
         self.exchange(RequestKind::Call, times.deadline, procedure, len, gathered)
     }
 
+    // Out of line: only calls of which an account is kept come here.
+    #[inline(never)]
+    fn attempt_timed(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        len: usize,
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
+        self.exchange(RequestKind::CallTimed, times.deadline, procedure, len, gathered)
+    }
+
     /// `write` writes where the buffers lie in the memory of the present session, or what is in them.
     fn attempt_with_buffers(
         &mut self,
@@ -145,9 +157,10 @@ impl RemoteLane<ShmTransport> for ShmLane {
         self.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
     }
 
-    /// The server does not read the clock for it.
+    /// Of a call that has asked for it, or has a long result. For others the server does not read the clock.
     fn server_ns(&self) -> Option<u64> {
-        None
+        let answer = Answers::read(&self.session.segment, self.published.lane.number)?;
+        (answer.kind == AnswerKind::Result && answer.word != 0).then_some(answer.word.into())
     }
 
     const IS_SAMPLED: bool = true;

@@ -8,6 +8,7 @@ use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_net::clock;
@@ -97,8 +98,7 @@ impl ShmEndpoint {
                 let answer = Answer {
                     kind: AnswerKind::Result,
                     len: len as u32,
-                    // Not measured: reading the clock would take longer than most procedures that take no time.
-                    word: 0,
+                    word: mem::take(&mut worker.told_ns),
                     cpu: worker.cpu,
                     channel: 0,
                     base: 0,
@@ -111,7 +111,9 @@ impl ShmEndpoint {
             Outcome::Result(len) => {
                 // Before the result is copied.
                 self.note_time(worker, call, begun_ns);
-                self.send_long(worker, call, len);
+                let told_ns = told(worker.clock_ns.saturating_sub(begun_ns));
+                worker.told_ns = 0;
+                self.send_long(worker, call, (len, told_ns));
                 return trim(worker);
             }
             Outcome::Refused(why) => {
@@ -122,7 +124,10 @@ impl ShmEndpoint {
                 let (code, detail) = Outcome::refused_for_room(needed, self.service.message_max);
                 self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
-            Outcome::Failed(why) => self.send_failure(worker, call, why.0, &why.1),
+            Outcome::Failed(why) => {
+                worker.told_ns = 0;
+                self.send_failure(worker, call, why.0, &why.1);
+            }
         }
         trim(worker);
         worker.has_more = binding.has_request();
@@ -145,8 +150,23 @@ impl ShmEndpoint {
                 let memory = Memory::of(binding.arena.as_ref());
                 exports.run_with_memory(procedure, arguments, memory, &mut worker.result, terms)
             }
+            RequestKind::CallTimed => self.run_timed(worker, call, terms),
             _ => exports.run(procedure.0, procedure.1, arguments, &mut worker.result, terms),
         }
+    }
+
+    /// Runs the procedure of a call whose result is to tell how long it was here. For other calls the clock is not read before they are
+    /// answered: that would take longer than many procedures.
+    #[cold]
+    fn run_timed(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+        let begun_ns = clock::now_ns();
+        let (interface, procedure) = (call.binding.interface, call.request.procedure);
+        let arguments = &call.arguments;
+        let outcome = self.service.exports.run(interface, procedure, arguments, &mut worker.result, terms);
+        if matches!(outcome, Outcome::Result(_)) {
+            worker.told_ns = told(clock::now_ns() - begun_ns);
+        }
+        outcome
     }
 
     /// Runs a call once more, because its OUT arguments need so many bytes, which have to be counted.
@@ -214,6 +234,11 @@ impl ShmEndpoint {
             worker.cpu,
         );
     }
+}
+
+/// How an answer tells nanoseconds at the server. 0 would mean that it does not tell them.
+fn told(at_server_ns: u64) -> u32 {
+    u32::try_from(at_server_ns).map_or(0, |ns| ns.max(1))
 }
 
 /// Whether the deadline of a call has passed.

@@ -43,12 +43,14 @@ pub(super) struct Outgoing {
     unused: Vec<u8>,
 }
 
-/// A result, with its call's lane and number.
-struct LongResult {
-    lane: u16,
-    number: u32,
-    len: usize,
-    packet: Vec<u8>,
+/// A result of `len` bytes in a packet, with its call's lane and number.
+pub(super) struct LongResult {
+    pub(super) lane: u16,
+    pub(super) number: u32,
+    /// Nanoseconds that its call was here, as the answer tells them.
+    pub(super) told_ns: u32,
+    pub(super) len: usize,
+    pub(super) packet: Vec<u8>,
 }
 
 struct Leaving {
@@ -225,13 +227,13 @@ impl Outgoing {
         while let Some(channel) = self.channels.iter().position(Option::is_none)
             && let Some(result) = self.waiting.pop_front()
         {
-            let LongResult { lane, number, len, .. } = result;
+            let LongResult { lane, number, len, told_ns: word, .. } = result;
             let filling = Filling::new(Way::Result, channel as u8, self.bases[channel], len);
             let base = filling.base();
             let mut leaving = Leaving { result, filling };
             // The first chunks are there when the caller is told.
             leaving.advance(segment);
-            let (kind, len, word) = (AnswerKind::Result, len as u32, 0);
+            let (kind, len) = (AnswerKind::Result, len as u32);
             answer(lane, number, &Answer { kind, len, word, cpu, channel: channel as u8, base });
             self.channels[channel] = Some(leaving);
         }
@@ -305,10 +307,10 @@ impl Outgoing {
         Cancelled::Nothing
     }
 
-    /// Adds a result of `len` bytes in a packet, which waits for a channel. The memory of the packet has been counted.
-    pub(super) fn push(&mut self, lane: u16, number: u32, len: usize, packet: Vec<u8>) {
-        self.bytes += packet.len();
-        self.waiting.push_back(LongResult { lane, number, len, packet });
+    /// Adds a result, which waits for a channel. The memory of the packet has been counted.
+    pub(super) fn push(&mut self, result: LongResult) {
+        self.bytes += result.packet.len();
+        self.waiting.push_back(result);
     }
 
     /// Bytes of the results that have not left.

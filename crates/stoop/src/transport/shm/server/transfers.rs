@@ -6,7 +6,7 @@ use crate::serving::message_memory::{Content, NO_MEMORY_FOR_ARGUMENTS, NO_MEMORY
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES, NoMemory};
+use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES, LongResult, NoMemory};
 use crate::transport::shm::server::worker::WorkerState;
 use std::sync::atomic::Ordering;
 use stoop_shm::{Disorder, Emptying, Request};
@@ -102,7 +102,7 @@ impl ShmEndpoint {
 
     /// Sends a result that is longer than a slot, as far as there is room; the rest goes as its reader takes it.
     #[cold]
-    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, len: usize) {
+    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, (len, told_ns): (usize, u32)) {
         let binding = &call.binding;
         let id = binding.call_id(call.request.lane, call.request.number);
         let packet = std::mem::take(&mut worker.result);
@@ -134,7 +134,8 @@ impl ShmEndpoint {
         }
         binding.transfers.fetch_add(1, Ordering::SeqCst);
         self.moving.fetch_add(1, Ordering::SeqCst);
-        outgoing.push(call.request.lane, call.request.number, len, packet);
+        let (lane, number) = (call.request.lane, call.request.number);
+        outgoing.push(LongResult { lane, number, told_ns, len, packet });
         binding.begin_waiting(&mut outgoing, worker.cpu);
         let left = outgoing.advance(&binding.segment, &binding.memory, &mut false);
         drop(outgoing);

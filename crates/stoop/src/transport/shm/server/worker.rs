@@ -29,6 +29,8 @@ pub(crate) struct WorkerState {
     unclocked: u32,
     /// The processor on which it runs, as of its last call.
     pub(super) cpu: u16,
+    /// Of the call that runs: what its result tells of its time here, in nanoseconds; 0: nothing.
+    pub(super) told_ns: u32,
     /// When a chunk of a long message was last moved.
     pub(super) moved_ns: u64,
     /// The binding of the last call, if that was short: the next call is most likely from there, and need not count a reference.
@@ -61,6 +63,7 @@ impl WorkerState {
             asked_ns: 0,
             unclocked: 0,
             cpu: 0,
+            told_ns: 0,
             moved_ns: 0,
             last: None,
             in_a_row: 0,
