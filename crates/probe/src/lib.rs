@@ -4,6 +4,8 @@
 //! one branch while its point is off, and a reading of the [cycle counter](cycles) and one store while it is
 //! [on](switch_on). Stamps go to a buffer of the calling thread, without a lock or a system call; [`take`] collects them.
 //!
+//! [`Sampling`] is for programs at work: one call in so many is stamped at all points, and its thread takes the [`Sample`].
+//!
 //! The cycle counter is the same for all processors of a machine that this is used on (an invariant time stamp counter), so
 //! that stamps of two processes lie on one time axis.
 
@@ -13,9 +15,13 @@ mod cycles;
 mod point;
 #[cfg(feature = "stamps")]
 mod recording;
+#[cfg(feature = "stamps")]
+mod sampling;
 
 pub use cycles::cycles;
 pub use point::Point;
+#[cfg(feature = "stamps")]
+pub use sampling::{Claim, Role, Sample, Sampling, claim, is_sampled, stamp_cycles, take_sample};
 
 /// A point that a thread has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

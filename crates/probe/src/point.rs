@@ -80,6 +80,31 @@ impl Point {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// The step of a call that ends at this point, in words.
+    #[must_use]
+    pub fn step(self) -> &'static str {
+        match self {
+            Point::StubBegun => "calling program: loop to repeat the call",
+            Point::CallStarted => "Starter: find lane and call packet",
+            Point::ArgumentsWritten => "calling stub: store the arguments",
+            Point::CallLeaves => "Transporter: register the call, finish the header",
+            Point::CallLeft => "system call: send the call packet",
+            Point::CallSeen => "the way to the server",
+            Point::CallFound => "Receiver: find binding and lane, accept the call",
+            Point::ServerStubBegun => "Receiver: prepare the call",
+            Point::ProcedureBegun => "server stub: read the arguments",
+            Point::ProcedureEnded => "the procedure",
+            Point::ServerStubEnded => "server stub: write the result",
+            Point::ResultLeaves => "Receiver: finish the result packet",
+            Point::ResultLeft => "system call: send the result packet",
+            Point::ResultSeen => "the way back to the caller",
+            Point::ResultFound => "Transporter: match the result with the call",
+            Point::TransportEnded => "Transporter: return to the stub",
+            Point::ResultRead => "calling stub: read the result",
+            Point::StubEnded => "Ender: give the lane back",
+        }
+    }
+
     /// Whether the server passes it.
     #[must_use]
     pub fn is_servers(self) -> bool {

@@ -292,23 +292,9 @@ fn whole(call: &[u64]) -> u64 {
 /// The step that ends at a point.
 fn of_gap_before(point: Point, way: &'static str) -> (Place, &'static str) {
     match point {
-        Point::StubBegun => (Place::Caller, "calling program: loop to repeat the call"),
-        Point::CallStarted => (Place::Caller, "Starter: find lane and call packet"),
-        Point::ArgumentsWritten => (Place::Caller, "calling stub: store the arguments"),
-        Point::CallLeaves => (Place::Caller, "Transporter: register the call, finish the header"),
-        Point::CallLeft => (Place::Caller, "system call: send the call packet"),
         Point::CallSeen | Point::ResultSeen => (Place::Between, way),
-        Point::CallFound => (Place::Server, "Receiver: find binding and lane, accept the call"),
-        Point::ServerStubBegun => (Place::Server, "Receiver: prepare the call"),
-        Point::ProcedureBegun => (Place::Server, "server stub: read the arguments"),
-        Point::ProcedureEnded => (Place::Server, "the procedure"),
-        Point::ServerStubEnded => (Place::Server, "server stub: write the result"),
-        Point::ResultLeaves => (Place::Server, "Receiver: finish the result packet"),
-        Point::ResultLeft => (Place::Server, "system call: send the result packet"),
-        Point::ResultFound => (Place::Caller, "Transporter: match the result with the call"),
-        Point::TransportEnded => (Place::Caller, "Transporter: return to the stub"),
-        Point::ResultRead => (Place::Caller, "calling stub: read the result"),
-        Point::StubEnded => (Place::Caller, "Ender: give the lane back"),
+        point if point.is_servers() => (Place::Server, point.step()),
+        point => (Place::Caller, point.step()),
     }
 }
 

@@ -1,0 +1,379 @@
+//! Sampled calls: all stamps of one call in so many of each thread, while the other calls of the process pass the points as if they were off.
+//!
+//! Only the first point of a caller and of a server is always on: there a thread counts its calls. When one is due, all points are
+//! switched on until it has ended. Stamps of other threads find meanwhile that these have no sample under way.
+
+use crate::{Point, cycles};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// The side of a call that a thread is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It makes the call.
+    Caller,
+    /// It serves the call.
+    Server,
+}
+
+impl Role {
+    #[inline]
+    fn of(point: Point) -> Self {
+        if point.is_servers() { Role::Server } else { Role::Caller }
+    }
+
+    /// The points of this side, in the order of a call.
+    pub fn points(self) -> impl DoubleEndedIterator<Item = Point> {
+        Point::ALL.into_iter().filter(move |point| Role::of(*point) == self)
+    }
+
+    fn first(self) -> Point {
+        match self {
+            Role::Caller => Point::StubBegun,
+            Role::Server => Point::CallSeen,
+        }
+    }
+
+    fn last(self) -> Point {
+        match self {
+            Role::Caller => Point::StubEnded,
+            Role::Server => Point::ResultLeft,
+        }
+    }
+
+    fn bits(self) -> u64 {
+        self.points().fold(0, |bits, point| bits | bit(point))
+    }
+}
+
+const fn bit(point: Point) -> u64 {
+    1 << point.number()
+}
+
+/// The points that are on between samples.
+const COUNTING: u64 = bit(Point::StubBegun) | bit(Point::CallSeen);
+const ALL: u64 = (1 << Point::ALL.len()) - 1;
+
+/// Of the calls of a thread one in so many is sampled; 0: none.
+static ONE_IN: AtomicU32 = AtomicU32::new(0);
+/// Samples under way.
+static UNDER_WAY: AtomicU64 = AtomicU64::new(0);
+/// The shares that were asked for.
+static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// While it exists, each thread samples its calls.
+#[derive(Debug)]
+pub struct Sampling(u32);
+
+impl Sampling {
+    /// Samples one call in so many, at least one, of each thread: of several such wishes of a process the greatest share counts.
+    #[must_use]
+    pub fn one_in(calls: u32) -> Self {
+        let calls = calls.max(1);
+        change(|asked| asked.push(calls));
+        Self(calls)
+    }
+}
+
+impl Drop for Sampling {
+    fn drop(&mut self) {
+        change(|asked| {
+            let own = asked.iter().position(|calls| *calls == self.0);
+            asked.swap_remove(own.expect("it was added when sampling began"));
+        });
+    }
+}
+
+fn change(how: impl FnOnce(&mut Vec<u32>)) {
+    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    how(&mut asked);
+    ONE_IN.store(asked.iter().copied().min().unwrap_or(0), Relaxed);
+    switch();
+}
+
+/// The points that are on while no measurement has switched on others.
+pub(crate) fn points() -> u64 {
+    match (ONE_IN.load(Relaxed), UNDER_WAY.load(Relaxed)) {
+        (0, _) => 0,
+        (_, 0) => COUNTING,
+        _ => ALL,
+    }
+}
+
+fn switch() {
+    crate::recording::set_sampled(points());
+}
+
+/// A sample of a call: when its thread passed each point, by the [cycle counter](cycles).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample([u64; Point::ALL.len()]);
+
+impl Sample {
+    /// When the thread passed the point; 0 if that is not a point of its side.
+    #[must_use]
+    pub fn at(&self, point: Point) -> u64 {
+        self.0[usize::from(point.number())]
+    }
+}
+
+/// One side of a thread's calls.
+struct Side {
+    /// Calls until one is sampled.
+    left: Cell<u32>,
+    is_sampling: Cell<bool>,
+    /// The points that the sample has passed, as bits.
+    passed: Cell<u64>,
+    /// Whose it is; nobody's: account 0.
+    claim: Cell<Claim>,
+    /// The last sample has ended, and nobody has taken it: it is in [`ENDED`].
+    has_ended: Cell<bool>,
+}
+
+impl Side {
+    const fn new() -> Self {
+        Self {
+            left: Cell::new(1),
+            is_sampling: Cell::new(false),
+            passed: Cell::new(0),
+            claim: Cell::new(Claim { account: 0, procedure: 0, server_ns: None }),
+            has_ended: Cell::new(false),
+        }
+    }
+}
+
+thread_local! {
+    static SIDES: [Side; 2] = const { [Side::new(), Side::new()] };
+    static TIMES: [Cell<u64>; Point::ALL.len()] = const { [const { Cell::new(0) }; Point::ALL.len()] };
+    /// For each side the last sample that has ended: the next call may be one, too.
+    static ENDED: [Cell<(Claim, Sample)>; 2] =
+        const { [const { Cell::new((Claim { account: 0, procedure: 0, server_ns: None }, Sample([0; Point::ALL.len()]))) }; 2] };
+    /// Ends a sample whose thread ends. Apart, because access to a value with a destructor is slower.
+    static ENDING: Ending = const { Ending };
+}
+
+struct Ending;
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        SIDES.with(|sides| sides.iter().for_each(end));
+    }
+}
+
+/// The calling thread passes a point that is on.
+#[inline]
+pub(crate) fn stamp(point: Point) {
+    let role = Role::of(point);
+    SIDES.with(|sides| {
+        let side = &sides[role as usize];
+        if point == role.first() && !begins(side, role) {
+            return;
+        }
+        if side.is_sampling.get() {
+            note(side, role, point);
+        }
+    });
+}
+
+/// A call begins, or a thread that serves calls has received something. Returns whether it is sampled.
+#[inline]
+fn begins(side: &Side, role: Role) -> bool {
+    if side.is_sampling.get() {
+        // A server may receive packets without a call; anything else is what a call left that has failed.
+        if role == Role::Server && side.passed.get() == bit(Point::CallSeen) {
+            return true;
+        }
+        end(side);
+    }
+    let left = side.left.get() - 1;
+    if left > 0 {
+        side.left.set(left);
+        return false;
+    }
+    begin(side);
+    true
+}
+
+#[cold]
+fn begin(side: &Side) {
+    side.left.set(ONE_IN.load(Relaxed).max(1));
+    side.passed.set(0);
+    side.claim.set(Claim::default());
+    side.is_sampling.set(true);
+    // A thread that is ending has no place for it any more; its sample then ends with the next of another thread.
+    let _ = ENDING.try_with(|_| ());
+    UNDER_WAY.fetch_add(1, Relaxed);
+    switch();
+}
+
+#[cold]
+fn end(side: &Side) {
+    if side.is_sampling.replace(false) {
+        UNDER_WAY.fetch_sub(1, Relaxed);
+        switch();
+    }
+}
+
+fn note(side: &Side, role: Role, point: Point) {
+    TIMES.with(|times| times[usize::from(point.number())].set(cycles::ordered()));
+    let passed = side.passed.get();
+    let may_repeat = matches!(point, Point::CallSeen | Point::ResultSeen);
+    if passed & bit(point) != 0 && !may_repeat {
+        // Several calls at a time: no order of steps.
+        return end(side);
+    }
+    side.passed.set(passed | bit(point));
+    if point == role.last() {
+        if side.passed.get() == role.bits() && side.claim.get().account != 0 {
+            let sample = TIMES.with(|times| Sample(std::array::from_fn(|number| times[number].get())));
+            ENDED.with(|ended| ended[role as usize].set((side.claim.get(), sample)));
+            side.has_ended.set(true);
+        }
+        end(side);
+    }
+}
+
+/// Whose sample a call is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Number of the account; not 0.
+    pub account: u64,
+    /// Which procedure of it.
+    pub procedure: u16,
+    /// How long the call was at the server, if its caller knows that.
+    pub server_ns: Option<u64>,
+}
+
+/// Whether the call that this thread makes or serves is sampled.
+#[inline]
+#[must_use]
+pub fn is_sampled(role: Role) -> bool {
+    SIDES.with(|sides| sides[role as usize].is_sampling.get())
+}
+
+/// The call that this thread makes or serves is claimed: if it is sampled, the sample is for that account.
+pub fn claim(role: Role, claim: Claim) {
+    SIDES.with(|sides| sides[role as usize].claim.set(claim));
+}
+
+/// Takes this thread's last sample, if it has ended and was [claimed](claim) for that account.
+#[inline]
+pub fn take_sample(role: Role, account: u64) -> Option<(Claim, Sample)> {
+    SIDES.with(|sides| if sides[role as usize].has_ended.get() { take_ended(role, account) } else { None })
+}
+
+#[cold]
+fn take_ended(role: Role, account: u64) -> Option<(Claim, Sample)> {
+    SIDES.with(|sides| sides[role as usize].has_ended.set(false));
+    let (claim, sample) = ENDED.with(|ended| ended[role as usize].get());
+    (claim.account == account).then_some((claim, sample))
+}
+
+/// Cycles that a stamp of a sample takes: the least of several batches, because a stamp takes no less.
+#[must_use]
+pub fn stamp_cycles() -> f64 {
+    const BATCH: u32 = 100;
+    let side = Side::new();
+    side.is_sampling.set(true);
+    let batch = || {
+        let before = cycles();
+        (0..BATCH).for_each(|_| {
+            side.passed.set(0);
+            note(&side, Role::Caller, std::hint::black_box(Point::CallStarted));
+        });
+        (cycles() - before) as f64 / f64::from(BATCH)
+    };
+    (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tests::alone;
+    use std::thread;
+
+    /// A call of this thread, claimed as procedure 7 for `account`. Returns whether it was a sample.
+    fn call(role: Role, account: u64) -> bool {
+        let mut is_sampled = false;
+        for point in role.points() {
+            crate::stamp(point);
+            if matches!(point, Point::CallLeaves | Point::ProcedureBegun) {
+                is_sampled = super::is_sampled(role);
+                claim(role, Claim { account, procedure: 7, server_ns: Some(9) });
+            }
+        }
+        is_sampled
+    }
+
+    #[test]
+    fn one_call_in_so_many_is_sampled_with_all_points_in_order() {
+        let _one = alone();
+        let sampling = Sampling::one_in(4);
+        for role in [Role::Caller, Role::Server] {
+            let calls: Vec<_> = (0..8).map(|_| (call(role, 1), take_sample(role, 1))).collect();
+            let sampled: Vec<_> = calls.iter().map(|(is_sampled, _)| *is_sampled).collect();
+            assert_eq!(sampled, [true, false, false, false, true, false, false, false]);
+            for (is_sampled, taken) in calls {
+                assert_eq!(is_sampled, taken.is_some());
+                let Some((claim, sample)) = taken else { continue };
+                assert_eq!((claim.procedure, claim.server_ns), (7, Some(9)));
+                let times: Vec<_> = role.points().map(|point| sample.at(point)).collect();
+                assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
+            }
+        }
+        drop(sampling);
+        assert!(!(0..8).any(|_| call(Role::Caller, 1)), "sampling has ended");
+    }
+
+    #[test]
+    fn a_sample_is_for_the_account_that_has_claimed_it() {
+        let _one = alone();
+        let _sampling = Sampling::one_in(1);
+        thread::spawn(|| {
+            assert!(call(Role::Caller, 1));
+            assert_eq!(take_sample(Role::Caller, 2), None);
+            assert!(call(Role::Caller, 2));
+            assert!(call(Role::Caller, 2), "a sample may follow the other");
+            assert!(take_sample(Role::Caller, 2).is_some());
+            assert_eq!(take_sample(Role::Caller, 2), None, "it was taken");
+        })
+        .join()
+        .expect("the assertions hold");
+    }
+
+    #[test]
+    fn a_call_that_fails_leaves_neither_a_sample_nor_points_that_stay_on() {
+        let _one = alone();
+        let _sampling = Sampling::one_in(3);
+        thread::spawn(|| {
+            crate::stamp(Point::StubBegun);
+            crate::stamp(Point::CallStarted);
+            assert_eq!(points(), ALL);
+            // The next call of the thread is not due.
+            crate::stamp(Point::StubBegun);
+            assert_eq!(points(), COUNTING);
+            crate::stamp(Point::StubBegun);
+            crate::stamp(Point::StubBegun);
+            assert_eq!(points(), ALL);
+        })
+        .join()
+        .expect("the assertions hold");
+        assert_eq!(points(), COUNTING, "the thread has ended within a sample");
+        assert_eq!(take_sample(Role::Caller, 1), None);
+    }
+
+    #[test]
+    fn a_server_that_takes_two_calls_at_once_gives_no_sample_of_them() {
+        let _one = alone();
+        let _sampling = Sampling::one_in(1);
+        thread::spawn(|| {
+            for point in [Point::CallSeen, Point::CallSeen, Point::CallFound, Point::CallFound] {
+                crate::stamp(point);
+            }
+            assert!(!is_sampled(Role::Server));
+            assert_eq!(points(), COUNTING);
+        })
+        .join()
+        .expect("the assertions hold");
+    }
+}
