@@ -2,10 +2,15 @@
 
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
+#[cfg(feature = "account")]
+use crate::account::sampled::Samples;
 use crate::account::slow::{Facts, Last, SlowCall};
+use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
 use crate::interface::Interface;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+#[cfg(feature = "account")]
+use stoop_probe::Role;
 
 /// The calls of a binding that keeps an account.
 pub(crate) struct Recorder {
@@ -15,6 +20,8 @@ pub(crate) struct Recorder {
     shm_share: u32,
     /// Calls over shared memory until the next one is recorded.
     skipped: AtomicU32,
+    #[cfg(feature = "account")]
+    samples: Option<Samples>,
 }
 
 impl Recorder {
@@ -25,7 +32,34 @@ impl Recorder {
             slow: Last::new(options.slow_kept),
             shm_share: options.shm_share,
             skipped: AtomicU32::new(0),
+            #[cfg(feature = "account")]
+            samples: Samples::new(Role::Caller, interface, options),
         }
+    }
+
+    /// Whether the call that this thread makes is taken apart into its steps; the steps of the last such call are recorded.
+    #[inline]
+    pub(crate) fn is_taken_apart(&self) -> bool {
+        #[cfg(feature = "account")]
+        return self.samples.as_ref().is_some_and(Samples::go_on);
+        #[cfg(not(feature = "account"))]
+        false
+    }
+
+    /// The call that [is taken apart](Self::is_taken_apart) has ended with a result.
+    #[cold]
+    pub(crate) fn note_taken_apart(&self, procedure: u16, server_ns: Option<u64>) {
+        #[cfg(feature = "account")]
+        self.samples.iter().for_each(|samples| samples.claim(procedure, server_ns));
+        #[cfg(not(feature = "account"))]
+        let _ = (procedure, server_ns);
+    }
+
+    fn steps(&self) -> Vec<ProcedureSteps> {
+        #[cfg(feature = "account")]
+        return self.samples.as_ref().map_or_else(Vec::new, Samples::steps);
+        #[cfg(not(feature = "account"))]
+        Vec::new()
     }
 
     /// Whether this call over shared memory is one of the share that is recorded. Threads that call at the same time may count a call
@@ -67,6 +101,7 @@ impl Recorder {
             interface: self.interface.name,
             procedures: procedures.collect(),
             slow: self.slow.copy(),
+            steps: self.steps(),
         }
     }
 }
@@ -81,6 +116,8 @@ pub struct CallAccount {
     pub procedures: Vec<CalledProcedure>,
     /// The last slow calls, the oldest first.
     pub slow: Vec<SlowCall>,
+    /// The steps of the sampled calls; none unless `AccountOptions::steps_share` asks for them (cargo feature `account`).
+    pub steps: Vec<ProcedureSteps>,
 }
 
 /// The recorded calls of one procedure.
@@ -91,8 +128,8 @@ pub struct CalledProcedure {
     pub name: &'static str,
     /// The whole calls: from the sending of the call, or its beginning if it was begun, to its result.
     pub whole: Histogram,
-    /// Of these, the time at the server: from the arrival of the call there to its result. Results over shared memory do not tell, nor do
-    /// those of many packets.
+    /// Of these, the time at the server: from the arrival of the call there to its result. Not told by results of
+    /// many packets.
     pub server: Histogram,
     /// The difference of the two: the network, both kernels, and the wake-ups of threads.
     pub rest: Histogram,

@@ -34,14 +34,20 @@
 //! Over networks and Unix sockets every call is recorded, over shared memory [one in so many](AccountOptions::shm_share), because
 //! reading the clock would take a tenth of such a call. Calls through `local:` and Sun RPC, and calls that were begun over shared memory,
 //! are not recorded.
+//!
+//! With the cargo feature `account`, `AccountOptions::steps_share` takes one call in so many apart into its
+//! [steps](crate::account::ProcedureSteps), at the caller or at the server.
 
 pub(crate) mod calls;
 mod histogram;
 mod options;
 mod peers;
 mod prometheus;
+#[cfg(feature = "account")]
+mod sampled;
 pub(crate) mod served;
 pub(crate) mod slow;
+mod steps;
 pub(crate) mod tell;
 mod times;
 
@@ -51,5 +57,6 @@ pub use crate::account::options::AccountOptions;
 pub use crate::account::peers::CallingPeer;
 pub use crate::account::served::{ServedProcedure, ServerAccount};
 pub use crate::account::slow::{Part, SlowCall};
+pub use crate::account::steps::{ProcedureSteps, Step};
 #[doc(no_inline)]
 pub use crate::account::tell::{StoopAccount, StoopAccountClient};

@@ -11,11 +11,20 @@ pub struct AccountOptions {
     pub(crate) slow_kept: usize,
     pub(crate) shm_share: u32,
     pub(crate) short_share: u32,
+    #[cfg(feature = "account")]
+    pub(crate) steps_share: Option<u32>,
 }
 
 impl Default for AccountOptions {
     fn default() -> Self {
-        Self { slow_after: None, slow_kept: 64, shm_share: 64, short_share: 64 }
+        Self {
+            slow_after: None,
+            slow_kept: 64,
+            shm_share: 64,
+            short_share: 64,
+            #[cfg(feature = "account")]
+            steps_share: None,
+        }
     }
 }
 
@@ -48,6 +57,15 @@ impl AccountOptions {
     /// one. It counts all calls.
     pub fn short_share(mut self, one_in: u32) -> Self {
         self.short_share = one_in.max(1);
+        self
+    }
+
+    /// Takes one call in so many of each thread, at least one, apart into its [steps](crate::account::ProcedureSteps). None unless set.
+    ///
+    /// Cargo feature `account`, which compiles the stamps into all calls: `docs/account.md` says what they cost.
+    #[cfg(feature = "account")]
+    pub fn steps_share(mut self, one_in: u32) -> Self {
+        self.steps_share = Some(one_in.max(1));
         self
     }
 }

@@ -6,6 +6,9 @@
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
 use crate::account::peers::{CallingPeer, PeerTimes};
+#[cfg(feature = "account")]
+use crate::account::sampled::Samples;
+use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
 use crate::context::serving_caller;
@@ -16,6 +19,8 @@ use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::clock;
+#[cfg(feature = "account")]
+use stoop_probe::Role;
 
 /// The account of one server.
 pub(crate) struct Ledger {
@@ -25,6 +30,9 @@ pub(crate) struct Ledger {
     /// For each interface.
     times: Vec<Times<Served>>,
     peers: PeerTimes,
+    /// For each interface, if calls are sampled.
+    #[cfg(feature = "account")]
+    samples: Vec<Option<Samples>>,
 }
 
 impl Ledger {
@@ -32,7 +40,17 @@ impl Ledger {
     pub(crate) fn new(exports: &[Arc<dyn Exported>], options: AccountOptions) -> Self {
         let interfaces: Vec<_> = exports.iter().map(|export| export.interface()).collect();
         let times = interfaces.iter().map(|interface| Times::new(interface.procedures.len(), &options));
-        Self { times: times.collect(), interfaces, peers: PeerTimes::default(), options }
+        Self {
+            times: times.collect(),
+            peers: PeerTimes::default(),
+            #[cfg(feature = "account")]
+            samples: interfaces
+                .iter()
+                .map(|interface| Samples::new(Role::Server, interface, &options))
+                .collect(),
+            interfaces,
+            options,
+        }
     }
 
     /// The exports, each of which records its calls.
@@ -50,6 +68,12 @@ impl Ledger {
         if usize::from(procedure) >= self.interfaces[interface].procedures.len() {
             return run();
         }
+        #[cfg(feature = "account")]
+        if let Some(samples) = &self.samples[interface]
+            && samples.go_on()
+        {
+            samples.claim(procedure, None);
+        }
         let (own, is_own) = times.of(usize::from(procedure));
         let number = own.begin(is_own);
         // Ends also if the procedure panics.
@@ -65,6 +89,14 @@ impl Ledger {
         self.peers.add(serving_caller(), one_in, took_ns * one_in);
         drop(ending);
         returned
+    }
+
+    /// The steps of the sampled calls.
+    pub(crate) fn steps(&self) -> Vec<ProcedureSteps> {
+        #[cfg(feature = "account")]
+        return self.samples.iter().flatten().flat_map(Samples::steps).collect();
+        #[cfg(not(feature = "account"))]
+        Vec::new()
     }
 
     /// What was recorded so far.

@@ -1,6 +1,7 @@
 //! The interface by which every server tells its account and its counters.
 
 use crate::account::served::{Ledger, ServerAccount};
+use crate::account::steps::ProcedureSteps;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +17,10 @@ pub trait StoopAccount {
     /// The counters of the server at this moment, by name; see [`ServerCounters`](crate::ServerCounters).
     #[idempotent]
     fn counters(&self) -> Vec<(String, u64)>;
+    /// The steps of the calls that the server samples; none unless its program was built with the cargo feature `account`, and asks for
+    /// them.
+    #[idempotent]
+    fn steps(&self) -> Vec<ProcedureSteps>;
 }
 
 /// Name of the interface; no other can be exported under it.
@@ -59,6 +64,10 @@ impl Teller {
 }
 
 impl StoopAccount for Teller {
+    fn steps(&self) -> Vec<ProcedureSteps> {
+        self.0.ledger.get().map_or_else(Vec::new, |ledger| ledger.steps())
+    }
+
     fn account(&self, peers_max: u32) -> ServerAccount {
         let mut account = self.whole();
         account.peers.truncate(PEERS_MAX.min(peers_max as usize));
