@@ -15,6 +15,7 @@ mod batches;
 mod calls;
 mod cancel;
 mod clock;
+mod closing;
 pub(crate) mod credits;
 mod hosts;
 mod lane;
@@ -201,11 +202,6 @@ impl<P: Peer> Server<P> {
                 Arrival::Nothing
             }
         }
-    }
-
-    /// Refuses new calls and bindings from now on. Running calls may finish, and their callers are answered.
-    pub fn shut_down(&mut self) {
-        self.shutting_down = true;
     }
 
     /// Calls given out and not taken back.

@@ -36,8 +36,8 @@ enum Phase<P> {
     Ended(Assignment<P>),
     /// It has been answered, and its caller has the whole answer. The packet is kept for the lane's next answer.
     Delivered(Assignment<P>),
-    /// It has been answered, and the answer is no longer retained.
-    Gone,
+    /// It has been answered, and the answer is no longer retained. The peer to which that went, if it was retained.
+    Gone(Option<Box<P>>),
     /// It was refused. It did not run, and never will.
     Refused(RefusalCode),
 }
@@ -92,12 +92,15 @@ pub(super) enum Answer {
 
 impl<P> Phase<P> {
     /// What remains of a call whose answer is not retained: whether it ran.
-    fn without(answered: &Assignment<P>) -> Self {
+    fn without(answered: &Assignment<P>) -> Self
+    where
+        P: Copy,
+    {
         match Header::parse(answered.answer()) {
             Ok((header, _)) if header.kind == Kind::Refusal => {
                 Self::Refused(RefusalCode::from_code(header.time))
             }
-            _ => Self::Gone,
+            _ => Self::Gone(Some(Box::new(answered.peer))),
         }
     }
 
@@ -135,7 +138,7 @@ impl<P> Phase<P> {
             Self::Fresh => Answer::Drop,
             Self::Running | Self::RunningCancelled => Answer::Acknowledge,
             Self::Ended(_) => Answer::Resend,
-            Self::Gone | Self::Delivered(_) => Answer::SayGone,
+            Self::Gone(_) | Self::Delivered(_) => Answer::SayGone,
             Self::Refused(code) => Answer::SayRefused(*code),
         }
     }
@@ -192,7 +195,9 @@ impl<P> LaneState<P> {
     fn leave(&mut self, next: Phase<P>) -> Option<Assignment<P>> {
         match core::mem::replace(&mut self.phase, next) {
             Phase::Ended(retained) | Phase::Delivered(retained) => Some(retained),
-            Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Gone | Phase::Refused(_) => None,
+            Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Gone(_) | Phase::Refused(_) => {
+                None
+            }
         }
     }
 
@@ -208,8 +213,11 @@ impl<P> LaneState<P> {
     /// Records that the caller has the whole answer, or does not want it. Returns an assignment that is no longer
     /// needed here.
     #[must_use]
-    pub(super) fn deliver(&mut self) -> Option<Assignment<P>> {
-        match core::mem::replace(&mut self.phase, Phase::Gone) {
+    pub(super) fn deliver(&mut self) -> Option<Assignment<P>>
+    where
+        P: Copy,
+    {
+        match core::mem::replace(&mut self.phase, Phase::Gone(None)) {
             Phase::Ended(retained) => match Phase::without(&retained) {
                 refused @ Phase::Refused(_) => {
                     (self.phase, self.is_retainable) = (refused, false);
@@ -251,6 +259,15 @@ impl<P> LaneState<P> {
         }
     }
 
+    /// Where the caller was when the lane's last call was answered; `None` while one runs, or if that is not known.
+    pub(super) fn idle_peer(&self) -> Option<&P> {
+        match &self.phase {
+            Phase::Ended(answered) | Phase::Delivered(answered) => Some(&answered.peer),
+            Phase::Gone(peer) => peer.as_deref(),
+            Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Refused(_) => None,
+        }
+    }
+
     /// Sends the rest of the retained answer to `peer`, from which the caller was heard last.
     pub(super) fn redirect(&mut self, peer: P) {
         if let Phase::Ended(answered) = &mut self.phase {
@@ -268,13 +285,19 @@ impl<P> LaneState<P> {
 
     /// Records that the newest call was answered, without the answer, for which there is no space.
     #[cold]
-    pub(super) fn end_unretained(&mut self, answered: Assignment<P>) -> Assignment<P> {
+    pub(super) fn end_unretained(&mut self, answered: Assignment<P>) -> Assignment<P>
+    where
+        P: Copy,
+    {
         self.phase = Phase::without(&answered);
         answered
     }
 
     /// Releases the retained answer after the deadline of its call.
-    pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>> {
+    pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>>
+    where
+        P: Copy,
+    {
         let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
         if now <= answered.deadline {
             return None;
@@ -283,7 +306,10 @@ impl<P> LaneState<P> {
     }
 
     /// Releases the retained answer, or the packet that is kept for the next one.
-    pub(super) fn let_answer_go(&mut self) -> Option<Assignment<P>> {
+    pub(super) fn let_answer_go(&mut self) -> Option<Assignment<P>>
+    where
+        P: Copy,
+    {
         let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
         let without = Phase::without(answered);
         self.is_retainable = false;
@@ -330,6 +356,7 @@ impl<P> LaneState<P> {
     pub(super) fn bytes_held(&self) -> usize {
         let retained = match &self.phase {
             Phase::Ended(answered) | Phase::Delivered(answered) => answered.bytes_held(),
+            Phase::Gone(Some(_)) => size_of::<P>(),
             _ => 0,
         };
         let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
@@ -354,7 +381,7 @@ mod tests {
             ("RunningCancelled", Phase::RunningCancelled),
             ("Ended", ended),
             ("Delivered", Phase::Delivered(Assignment::blank(()))),
-            ("Gone", Phase::Gone),
+            ("Gone", Phase::Gone(None)),
             ("Refused", Phase::Refused(RefusalCode::Overloaded)),
         ];
         let mut table = String::new();

@@ -86,6 +86,17 @@ impl<P> Lanes<P> {
         self.first.iter().chain(others).flat_map(|group| group.iter())
     }
 
+    /// The lanes with their numbers.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (LaneId, &LaneState<P>)> {
+        let rows =
+            self.rows.iter().enumerate().filter_map(|(number, row)| Some((number * ROW, row.as_ref()?)));
+        let groups = rows.flat_map(|(first, row)| (first..).zip(row.iter()));
+        let others = groups.filter_map(|(number, group)| Some((number, group.as_ref()?)));
+        let all = self.first.iter().map(|group| (0, group)).chain(others);
+        all.flat_map(|(number, group)| (number * GROUP..).zip(group.iter()))
+            .map(|(number, lane)| (LaneId(number as u16), lane))
+    }
+
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut LaneState<P>> {
         let others = self.rows.iter_mut().flatten().flat_map(|row| row.iter_mut().flatten());
         self.first.iter_mut().chain(others).flat_map(|group| group.iter_mut())
@@ -121,6 +132,7 @@ mod tests {
         }
         assert!((0..1000).all(|lane| lanes.get_mut(LaneId(lane)).unwrap().number.0 == u32::from(lane)));
         assert!(lanes.iter().map(|lane| lane.number.0).eq(0..1000));
+        assert!(lanes.numbered().all(|(lane, state)| u32::from(lane.0) == state.number.0));
     }
 
     #[test]
