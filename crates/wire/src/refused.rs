@@ -1,6 +1,6 @@
 //! A refusal: why a procedure did not run, and when its caller may call again.
 
-use crate::{Header, Kind, RefusalCode};
+use crate::{BindingId, CallNumber, Header, Kind, LaneId, RefusalCode};
 use core::time::Duration;
 
 /// Why a server does not run a call, and when its caller may call again.
@@ -63,6 +63,18 @@ impl Header {
         let Refused { code, retry_after } = refused.into();
         let refusal = Self::bare(Kind::Refusal, self.binding, self.lane, self.number);
         Self { time: code.code(), procedure: retry_after.millis(), ..refusal }
+    }
+
+    /// What a server says on a byte stream or over shared memory before it refuses calls because it shuts down: the refusal of call 0
+    /// of lane 0, which no caller makes.
+    #[must_use]
+    pub fn closing_notice(binding: BindingId) -> Self {
+        Self::bare(Kind::Call, binding, LaneId(0), CallNumber::ZERO).refuse(RefusalCode::ShuttingDown)
+    }
+
+    /// Whether it is such a notice, on whichever binding.
+    pub fn is_closing_notice(&self) -> bool {
+        *self == Self::closing_notice(self.binding)
     }
 
     /// The contents of a refusal that has this header.

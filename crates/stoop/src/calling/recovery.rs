@@ -1,7 +1,7 @@
 //! Decides whether a call whose session was lost, or that was refused, is made again: the one place for the blocking calls of all
 //! transports.
 
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, Refusal, RefusalCode, SendError, UnknownCause};
 use std::io;
 use std::thread;
 use std::time::Duration;
@@ -213,6 +213,12 @@ pub(crate) fn no_answer(uri: &str, waited: Duration) -> CallError {
     CallError::NotSent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
 }
 
+/// The server has said that it shuts down: it would refuse the call, which is not sent.
+#[cold]
+pub(crate) fn refused_in_advance() -> Ended {
+    Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")))
+}
+
 /// No lane is left for another call.
 pub(crate) fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";
@@ -222,7 +228,7 @@ pub(crate) fn no_lane() -> CallError {
 #[cfg(test)]
 mod tests {
     use crate::calling::recovery::*;
-    use crate::error::{Ran, Refusal, RefusalCode};
+    use crate::error::Ran;
 
     /// A call whose attempts end like this, the last first.
     struct Scripted {

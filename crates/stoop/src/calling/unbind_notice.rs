@@ -11,6 +11,35 @@ pub(crate) fn send(stream: &Stream, binding: BindingId, why: UnbindReason) {
     let _ = stream.try_send(&[std::io::IoSlice::new(&header.to_bytes())]);
 }
 
+/// Says that the server refuses calls from now on, if there is room for it.
+pub(crate) fn announce(stream: &Stream, binding: BindingId) {
+    let notice = Header::closing_notice(binding).to_bytes();
+    let _ = stream.try_send(&[std::io::IoSlice::new(&notice)]);
+}
+
+/// What a caller hears of its server.
+pub(crate) enum News {
+    /// It shuts down: it refuses calls from now on.
+    Closing,
+    /// The binding has ended, for this reason if one was told.
+    Ended(Option<UnbindReason>),
+    /// Nothing yet.
+    None,
+}
+
+/// The next that a server has said, after the handshake.
+pub(crate) fn hear(stream: &Stream) -> News {
+    let mut packet = [0; HEADER_LEN];
+    match stream.recv(&mut packet, Patience::DontWait) {
+        Ok(StreamArrival::Bytes(HEADER_LEN)) => match Header::from_bytes(&packet) {
+            Ok(header) if header.is_closing_notice() => News::Closing,
+            _ => News::Ended(parse(&packet)),
+        },
+        Ok(StreamArrival::Nothing) => News::None,
+        _ => News::Ended(None),
+    }
+}
+
 /// What the other end has said, if it has said anything.
 pub(crate) fn receive(stream: &Stream) -> Option<UnbindReason> {
     let mut packet = [0; HEADER_LEN];

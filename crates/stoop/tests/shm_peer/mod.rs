@@ -158,7 +158,9 @@ impl Peer {
 
     /// Waits until the server has ended the connection. Returns why, if it says so.
     pub(crate) fn is_dropped(&mut self) -> Option<UnbindReason> {
-        let said = receive(&mut self.socket).map(|packet| Header::parse(&packet).unwrap().0);
+        let mut said = || receive(&mut self.socket).map(|packet| Header::parse(&packet).unwrap().0);
+        // A server that shuts down has said so before.
+        let said = said().and_then(|first| if first.is_closing_notice() { said() } else { Some(first) });
         match self.socket.read(&mut [0; 64]) {
             Ok(0) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}

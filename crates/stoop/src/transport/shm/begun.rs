@@ -56,7 +56,7 @@ impl BegunCalls for ShmCalls {
     #[inline]
     fn latest(&self) -> Arc<SessionCalls> {
         let mut present = locked(&self.present);
-        if present.session.is_lost() || present.session.is_closing() {
+        if !present.session.takes_calls() {
             self.managed.replace(&mut present);
         }
         Arc::clone(&present)

@@ -311,6 +311,11 @@ impl Endpoint for StreamEndpoint {
     fn shut_down(&self) {
         self.service.shut_down();
         self.connections.acceptor.shut_down();
+        for connection in self.connections.all() {
+            if connection.announce_end(&self.connections.acceptor.poller).is_err() {
+                self.close(&connection);
+            }
+        }
     }
 
     fn drain(&self) {

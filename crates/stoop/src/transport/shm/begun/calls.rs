@@ -252,7 +252,7 @@ impl OutstandingCalls for SessionCalls {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         if len <= SLOT
-            && !self.session.is_lost()
+            && self.session.takes_calls()
             && let Some(call) = self.hold(batch, procedure, len)
         {
             return Ok(call);

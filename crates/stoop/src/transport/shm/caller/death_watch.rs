@@ -2,7 +2,7 @@
 //!
 //! Callers sleep on words of shared memory, which do not change when the server dies.
 
-use crate::calling::unbind_notice;
+use crate::calling::unbind_notice::{self, News};
 use crate::locked::locked;
 use crate::transport::shm::caller::session::Session;
 use std::collections::HashMap;
@@ -42,11 +42,17 @@ impl DeathWatch {
             // Fails for no reason that waiting again would not show.
             let _ = self.poller.wait(&mut events, None);
             for ready in events.iter() {
-                let session = locked(&self.sessions).all.remove(&ready.token);
-                // After the handshake a server says nothing more by its socket but its end, and why.
-                if let Some(session) = session.and_then(|session| session.upgrade()) {
-                    let _ = self.poller.remove(&session.stream);
-                    session.end(unbind_notice::receive(&session.stream));
+                let session = locked(&self.sessions).all.get(&ready.token).and_then(Weak::upgrade);
+                // After the handshake a server says nothing more by its socket but that it shuts down, its end, and why.
+                match session.as_ref().map(|session| (session, unbind_notice::hear(&session.stream))) {
+                    Some((session, News::Closing)) => session.note_closing(),
+                    Some((_, News::None)) => {}
+                    Some((session, News::Ended(why))) => {
+                        locked(&self.sessions).all.remove(&ready.token);
+                        let _ = self.poller.remove(&session.stream);
+                        session.end(why);
+                    }
+                    None => drop(locked(&self.sessions).all.remove(&ready.token)),
                 }
             }
         }

@@ -4,7 +4,7 @@ use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::{CallTimes, Deadline};
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::{Ended, Loss, no_lane};
+use crate::calling::recovery::{Ended, Loss, no_lane, refused_in_advance};
 use crate::error::{CallError, SendError, UnbindReason};
 use crate::transport::remote::{Plan, RemoteLane};
 use crate::transport::shm::ShmTransport;
@@ -185,8 +185,8 @@ impl ShmLane {
         len: usize,
         gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        if self.session.is_lost() {
-            return Err(Ended::Lost { may_have_run: false });
+        if !self.session.takes_calls() {
+            return Err(self.not_taken());
         }
         self.arguments_len = len;
         self.scattered = None;
@@ -210,6 +210,15 @@ impl ShmLane {
         answered.map_err(|failure| self.end_wait(failure))?;
         stamp(Point::ResultSeen);
         self.take_answer(deadline, gathered)
+    }
+
+    /// The call cannot leave: the binding is lost, or the server has said that it shuts down.
+    #[cold]
+    fn not_taken(&self) -> Ended {
+        match self.session.is_lost() {
+            true => Ended::Lost { may_have_run: false },
+            false => refused_in_advance(),
+        }
     }
 
     #[inline(always)]

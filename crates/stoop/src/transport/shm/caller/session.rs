@@ -6,7 +6,7 @@ use crate::error::{UnbindReason, UnknownCause};
 use crate::locked::locked;
 use crate::transport::shm::caller::death_watch;
 use crate::transport::shm::caller::lanes::{Channels, Lane, Lanes};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stoop_exchange::binder::Bound;
 use stoop_net::poller::Bell;
@@ -37,10 +37,8 @@ pub(crate) struct Session {
     pub(super) channels: Mutex<Channels>,
     /// Notified when a channel comes free, or is about to.
     pub(super) channel_freed: Condvar,
-    /// 0, or one of the two losses, with the number of its [`UnbindReason`] above it, if there is one.
-    loss: AtomicU64,
-    /// The server shuts down: it finishes the calls that it has, and refuses others.
-    closing: AtomicBool,
+    /// 0, or one of the two losses, with the number of its [`UnbindReason`] above it, if there is one; and [`CLOSING`].
+    state: AtomicU64,
     /// Longest result that is taken, in bytes.
     pub(crate) longest_result: usize,
 }
@@ -55,11 +53,13 @@ pub(crate) struct Shared {
     pub(crate) clock_ahead_ns: i64,
 }
 
+/// The server shuts down: it finishes the calls that it has, and refuses others.
+const CLOSING: u64 = 1;
 /// This end has given the binding up.
-const GIVEN_UP: u64 = 1;
+const GIVEN_UP: u64 = 2;
 /// The server has ended it, or has died: it takes no more requests.
-const ENDED: u64 = 2;
-const LOSSES: u64 = 4;
+const ENDED: u64 = 4;
+const LOSSES: u64 = 8;
 
 /// Stands for a processor that is not known.
 const NOWHERE: u16 = u16::MAX;
@@ -94,33 +94,38 @@ impl Session {
             lanes: Mutex::default(),
             channels: Mutex::default(),
             channel_freed: Condvar::new(),
-            loss: AtomicU64::new(0),
-            closing: AtomicBool::new(false),
+            state: AtomicU64::new(0),
             longest_result,
         }
     }
 
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        self.loss.load(Ordering::Acquire) != 0
+        self.state.load(Ordering::Acquire) > CLOSING
     }
 
-    /// The server has refused a call because it shuts down.
+    /// Whether a call can leave: the binding is not lost, and its server does not shut down.
+    #[inline]
+    pub(crate) fn takes_calls(&self) -> bool {
+        self.state.load(Ordering::Acquire) == 0
+    }
+
+    /// The server has said that it shuts down, or has refused a call for that reason.
     #[cold]
     pub(crate) fn note_closing(&self) {
-        self.closing.store(true, Ordering::Relaxed);
+        self.state.fetch_or(CLOSING, Ordering::Relaxed);
     }
 
     /// Whether the server finishes the calls that it has, and refuses others.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) & CLOSING != 0
     }
 
     /// Of a lost binding: whether the server has certainly not taken a request, and never will. A server may still serve a binding
     /// that this end has given up, until it learns of that.
     pub(crate) fn was_left(&self, ticket: u64) -> bool {
-        self.loss.load(Ordering::Acquire) % LOSSES == ENDED && Requests::was_left(&self.segment, ticket)
+        self.state.load(Ordering::Acquire) & ENDED != 0 && Requests::was_left(&self.segment, ticket)
     }
 
     /// This end gives the binding up: the server is told why, and all threads that wait for it are woken.
@@ -140,21 +145,22 @@ impl Session {
 
     /// What the caller of a call that may have run is told about the loss.
     pub(crate) fn cause_of_loss(&self) -> UnknownCause {
-        let loss = self.loss.load(Ordering::Acquire);
+        let loss = self.state.load(Ordering::Acquire);
         let why = match (loss / LOSSES) as u32 {
             0 => return UnknownCause::ConnectionLost,
             code => UnbindReason::from_code(code),
         };
-        match loss % LOSSES {
-            GIVEN_UP => UnknownCause::GivenUp(why),
-            _ => UnknownCause::EndedByServer(why),
+        match loss & GIVEN_UP {
+            0 => UnknownCause::EndedByServer(why),
+            _ => UnknownCause::GivenUp(why),
         }
     }
 
     /// Returns whether it was not lost before.
     fn lose_to(&self, loss: u64, why: Option<UnbindReason>) -> bool {
         let loss = loss + u64::from(why.map_or(0, UnbindReason::code)) * LOSSES;
-        self.loss.compare_exchange(0, loss, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        let lose = |state| (state <= CLOSING).then_some(state | loss);
+        self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok()
     }
 
     /// Wakes all threads that sleep on this session, for good.

@@ -232,6 +232,11 @@ impl Binding {
         self.closed.load(Ordering::Relaxed)
     }
 
+    /// Tells its caller that the server refuses calls from now on.
+    pub(super) fn announce_end(&self) {
+        unbind_notice::announce(&self.stream, self.id);
+    }
+
     /// Ends it. Called by the receiver: nothing of it is taken after its caller has seen the end, and learnt why if there is
     /// something to say. Returns whether it was this that ended it.
     pub(super) fn close(&self, why: Option<UnbindReason>) -> bool {

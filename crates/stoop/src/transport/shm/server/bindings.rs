@@ -27,6 +27,8 @@ pub(super) struct Bindings {
     allowed: Users,
     /// A descriptor in reserve. When the system gives no other, it is closed, so that one more caller can be accepted and refused.
     reserve: Option<Bell>,
+    /// Callers have been told that the server shuts down.
+    has_announced: bool,
 }
 
 /// Connections that are not bound. For one more, another is closed.
@@ -46,6 +48,7 @@ impl Bindings {
             next_token: FIRST_TOKEN,
             allowed,
             reserve: Bell::new().ok(),
+            has_announced: false,
         }
     }
 
@@ -171,8 +174,11 @@ impl Bindings {
         Some(binding)
     }
 
-    /// Ends the handshakes: the server shuts down.
-    pub(super) fn end_handshakes(&mut self) {
+    /// The server shuts down: tells all callers that it refuses calls from now on, once, and ends the handshakes.
+    pub(super) fn announce_end(&mut self) {
+        if !std::mem::replace(&mut self.has_announced, true) {
+            self.all.values().for_each(|binding| binding.announce_end());
+        }
         let handshakes = std::mem::take(&mut self.handshakes).into_values();
         handshakes.for_each(|handshake| handshake.end(UnbindReason::ShuttingDown));
     }

@@ -361,7 +361,7 @@ impl ShmEndpoint {
         }
         if self.service.is_shutting_down() {
             self.acceptor.shut_down();
-            bindings.end_handshakes();
+            bindings.announce_end();
         }
     }
 

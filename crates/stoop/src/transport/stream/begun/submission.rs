@@ -31,7 +31,7 @@ impl Outstanding {
         while self.has_short() {
             let now_ns = clock::now_ns();
             let session = self.binding.present();
-            if session.is_closing() || !session.is_there(now_ns) {
+            if !session.takes_calls(now_ns) {
                 // It gets another connection.
                 return self.wake_background();
             }

@@ -1,7 +1,7 @@
 //! A thread's lane: sends one call after another, and waits for the answer to each.
 
 use crate::calling::receive_role::Pause;
-use crate::calling::recovery::{Ended, no_lane};
+use crate::calling::recovery::{Ended, no_lane, refused_in_advance};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::answer::Answer;
@@ -99,8 +99,8 @@ impl StreamLane {
         procedure: u16,
         len: usize,
     ) -> Result<(), Ended> {
-        if !self.session.is_there(begun_ns) {
-            return Err(Ended::Lost { may_have_run: false });
+        if !self.session.takes_calls(begun_ns) {
+            return Err(self.not_taken());
         }
         if self.mailbox.is_none() {
             self.await_lane(deadline_ns)?;
@@ -129,6 +129,15 @@ impl StreamLane {
                 Ok(())
             }
             other => Err(self.no_result(other)),
+        }
+    }
+
+    /// The call cannot leave: the connection is lost, or the server has said that it shuts down.
+    #[cold]
+    fn not_taken(&self) -> Ended {
+        match self.session.is_lost() {
+            true => Ended::Lost { may_have_run: false },
+            false => refused_in_advance(),
         }
     }
 

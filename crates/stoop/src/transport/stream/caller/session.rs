@@ -6,14 +6,14 @@ use crate::transport::stream::caller::answer::Arrived;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Outgoing;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Arrival, Message, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
-use stoop_wire::{Kind, UnbindReason};
+use stoop_wire::{Header, Kind, UnbindReason};
 
 /// A connection and its binding. Once lost it stays lost; the next call makes another.
 pub(crate) struct Session {
@@ -27,9 +27,8 @@ pub(crate) struct Session {
     lanes: Mutex<LaneTable>,
     /// The begun calls of the binding, once there are any.
     begun: OnceLock<Weak<dyn TakesAnswers>>,
-    lost: AtomicBool,
-    /// The server shuts down: it finishes the calls that it has, and refuses others.
-    closing: AtomicBool,
+    /// [`LOST`] and [`CLOSING`].
+    state: AtomicU8,
     /// The server has ended the connection, and said so behind its last answer: it has run no call that it has not answered.
     ended: AtomicBool,
     /// When something was last received.
@@ -61,6 +60,11 @@ pub(crate) trait TakesAnswers: Send + Sync {
 /// The connection has been lost.
 #[derive(Debug)]
 pub(crate) struct Lost;
+
+/// The connection is of no more use.
+const LOST: u8 = 1;
+/// The server shuts down: it finishes the calls that it has, and refuses others.
+const CLOSING: u8 = 2;
 
 /// Lanes that a server allows a connection.
 pub(crate) const MOST_LANES: u16 = 1024;
@@ -99,8 +103,7 @@ impl Session {
             role: ReceiveRole::new(Receiver { reassembler, answered: Vec::new() }),
             lanes: Mutex::new(LaneTable::new(most)),
             begun: OnceLock::new(),
-            lost: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
+            state: AtomicU8::new(0),
             ended: AtomicBool::new(false),
             heard_ns: AtomicU64::new(clock::now_ns()),
             looked_ns: AtomicU64::new(0),
@@ -110,27 +113,27 @@ impl Session {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::SeqCst)
+        self.state.load(Ordering::SeqCst) & LOST != 0
     }
 
     /// The connection is of no more use: every thread that waits learns it.
     pub(crate) fn lose(&self) {
-        self.lost.store(true, Ordering::SeqCst);
+        self.state.fetch_or(LOST, Ordering::SeqCst);
         // Wakes threads that receive or wait for room. That the connection is broken already is no error.
         let _ = self.stream.shutdown();
         self.role.notify_all();
     }
 
-    /// The server has refused a call because it shuts down.
+    /// The server has said that it shuts down, or has refused a call for that reason.
     #[cold]
     pub(crate) fn note_closing(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+        self.state.fetch_or(CLOSING, Ordering::SeqCst);
     }
 
     /// Whether the server finishes the calls that it has, and refuses others.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) & CLOSING != 0
     }
 
     /// Of a connection that is lost: whether the server may have run calls that it has not answered. Delivers the answers that have
@@ -229,8 +232,9 @@ impl Session {
                 Ok(None) => break Ok(()),
                 Ok(Some(arrival)) if self.is_answer(&arrival) => {
                     let Some(others) = own(arrival.into()) else { continue };
+                    let header = others.header;
                     if !lanes.get_or_insert_with(|| self.lanes()).deliver(others, answered) {
-                        self.ignored.fetch_add(1, Ordering::Relaxed);
+                        self.take_unasked(&header);
                     }
                 }
                 // A message that answers nothing breaks the protocol, as bytes do that are no message. Only an end is in order.
@@ -249,6 +253,15 @@ impl Session {
             self.end_answered(answered);
         }
         delivered
+    }
+
+    /// Takes an answer that belongs to no call: it may say that the server shuts down.
+    #[cold]
+    fn take_unasked(&self, header: &Header) {
+        match header.is_closing_notice() {
+            true => self.note_closing(),
+            false => drop(self.ignored.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 
     /// Gives each answer that has been received to the call or thread that waits for it.
@@ -274,11 +287,11 @@ impl Session {
             && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
     }
 
-    /// After a silence: whether the connection is still there.
+    /// Whether a call can leave. After a silence it looks whether the connection is still there, and whether the server shuts down.
     #[inline]
-    pub(crate) fn is_there(&self, now_ns: u64) -> bool {
+    pub(crate) fn takes_calls(&self, now_ns: u64) -> bool {
         let quiet = now_ns.saturating_sub(self.heard_ns.load(Ordering::Relaxed)) >= QUIET_NS;
-        !self.is_lost() && (!quiet || self.receive_all())
+        self.state.load(Ordering::SeqCst) == 0 && (!quiet || self.receive_all() && !self.is_closing())
     }
 
     /// After a silence: whether the connection's address is not this machine's any more.

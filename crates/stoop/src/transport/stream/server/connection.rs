@@ -184,6 +184,22 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
+    /// Tells the caller of a binding, behind the answers so far, that the server refuses its next calls. A caller that has not taken
+    /// its answers is not told: it is behind anyway.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn announce_end(&self, poller: &Poller) -> io::Result<()> {
+        // The thread that has it reads for no longer than a moment.
+        let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(binding) = incoming.bound.as_ref().map(|bound| bound.binding) else { return Ok(()) };
+        drop(incoming);
+        if !self.is_flushed() {
+            return Ok(());
+        }
+        self.send(poller, Header::closing_notice(binding), &mut vec![0; HEADER_LEN], HEADER_LEN)
+    }
+
     /// Tells the caller of a binding, behind its last answer, that its other calls have not run and will not. Nothing more is read.
     /// Returns whether there is a binding.
     pub(super) fn end(&self, poller: &Poller) -> bool {
