@@ -140,8 +140,8 @@ fn after_a_call_without_an_answer_the_next_one_follows_the_name() {
     let Some(names) = Names::new() else { return };
     let first = server("udp", 7, "0");
     names.lead_to(&[7]);
+    // It makes no call there: the server would tell it that it shuts down.
     let client = bind("udp", &port(&first));
-    assert_eq!(client.number().unwrap(), 7);
     let (second, address) = (server("udp", 8, &port(&first)), format!("127.0.7.7:{}", port(&first)));
     first.shut_down();
     let _silent = UdpSocket::bind(address).unwrap();

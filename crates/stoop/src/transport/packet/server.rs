@@ -145,6 +145,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::SeqCst);
         self.exchange().shut_down();
+        self.announce_end();
     }
 
     fn drain(&self) {
@@ -154,6 +155,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         wait_for_readers(exchange, &self.ended, READERS_QUIET, |exchange| {
             exchange.is_sending().then(|| exchange.progress())
         });
+        // Again: a packet may be lost, and the lanes of calls that ran are idle now.
+        self.announce_end();
     }
 
     fn counters(&self) -> ServerCounters {

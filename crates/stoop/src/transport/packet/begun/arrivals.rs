@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
-use stoop_wire::{HEADER_LEN, Header, LaneId};
+use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, RefusalCode};
 
 /// Receives before calls are given up: no peer can delay the end of a call by sending.
 const LAST_LOOKS: u32 = 64;
@@ -105,6 +105,9 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
+        if self.slots[call as usize].stage != Stage::Sent && self.take_notice(datagram) {
+            return;
+        }
         if let Stage::HeldBack(_) | Stage::Waiting = self.slots[call as usize].stage {
             // The call has not left.
             return self.past.ignored += 1;
@@ -117,6 +120,21 @@ impl<L: PacketLink> Calls<L> {
             }
             self.hear(call, clock, further);
         }
+    }
+
+    /// If a packet for a lane without a call refuses the next one because the server shuts down: has calls wait for the next server.
+    /// Returns whether it does.
+    #[cold]
+    fn take_notice(&mut self, packet: &[u8]) -> bool {
+        let Ok((header, _)) = Header::parse(packet) else { return false };
+        let is_notice = header.kind == Kind::Refusal
+            && header.refused().code == RefusalCode::ShuttingDown
+            && header.binding == self.session.bound.binding;
+        if is_notice {
+            self.session.note_closing();
+            self.leaves = true;
+        }
+        is_notice
     }
 
     #[inline]

@@ -41,6 +41,9 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) refused: AtomicU64,
 }
 
+/// Most notices of a shutdown: so many packets leave within a tenth of a second.
+const NOTICES_MAX: usize = 65_536;
+
 /// Adds the time that the machine has slept.
 fn with_sleep(now: Instant) -> Instant {
     now.after_nanos(clock::asleep_ns())
@@ -99,6 +102,12 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     pub(super) fn note_timeout(&self, exchange: &Server<S::Peer>) -> bool {
         let next = exchange.next_timeout().as_nanos();
         self.next_timeout_ns.swap(next, Ordering::SeqCst) > next
+    }
+
+    /// The server shuts down: tells callers that their next calls are refused. They wait in the callers' sockets for these calls.
+    pub(super) fn announce_end(&self) {
+        let notices = self.exchange().closing_notices(NOTICES_MAX);
+        notices.iter().for_each(|(peer, notice)| self.send(notice, peer));
     }
 
     pub(super) fn notify_ended(&self) {
