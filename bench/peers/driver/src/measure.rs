@@ -1,0 +1,81 @@
+//! Rounds: in each, every peer has its turn, in processes of its own.
+
+use crate::cells::{Cell, Placement};
+use crate::options::Options;
+use crate::peers::Peer;
+use crate::program::{Pair, Sample};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+/// A cell of a peer, and what each round showed.
+pub(crate) struct Measured {
+    pub(crate) peer: usize,
+    pub(crate) placement: Placement,
+    pub(crate) cell: Cell,
+    pub(crate) name: String,
+    pub(crate) rounds: Vec<Sample>,
+}
+
+/// Calls before each cell that do not count.
+const WARM: Duration = Duration::from_millis(30);
+
+pub(crate) fn rounds(peers: &[Peer], options: &Options) -> Result<Vec<Measured>, Box<dyn Error>> {
+    let mut all = plan(peers);
+    let begin = Instant::now();
+    for round in 0..options.rounds {
+        for (number, peer) in peers.iter().enumerate() {
+            progress(round * peers.len() + number, options.rounds * peers.len(), peer, begin);
+            for placement in [Placement::Two, Placement::One] {
+                turn(peer, placement, options.time, of(&mut all, number, placement))
+                    .map_err(|why| format!("{} over {}: {why}", peer.name, peer.carrier.name()))?;
+            }
+        }
+    }
+    eprint!("\r\x1b[K");
+    Ok(all)
+}
+
+fn plan(peers: &[Peer]) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for (number, peer) in peers.iter().enumerate() {
+        for placement in [Placement::Two, Placement::One] {
+            for cell in placement.cells().into_iter().filter(|cell| peer.can(cell, placement)) {
+                let name = format!("{} over {}", peer.name, peer.carrier.name());
+                all.push(Measured { peer: number, placement, cell, name, rounds: Vec::new() });
+            }
+        }
+    }
+    all
+}
+
+fn of(all: &mut [Measured], peer: usize, placement: Placement) -> Vec<&mut Measured> {
+    all.iter_mut().filter(|one| one.peer == peer && one.placement == placement).collect()
+}
+
+fn turn(
+    peer: &Peer,
+    placement: Placement,
+    time: Duration,
+    cells: Vec<&mut Measured>,
+) -> Result<(), Box<dyn Error>> {
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let mut pair = Pair::start(peer, placement)?;
+    for measured in cells {
+        pair.slice(&measured.cell, WARM)?;
+        measured.rounds.push(pair.slice(&measured.cell, time)?);
+    }
+    Ok(())
+}
+
+fn progress(done: usize, all: usize, peer: &Peer, begin: Instant) {
+    let left = match done {
+        0 => String::new(),
+        _ => {
+            let left = begin.elapsed().as_secs() * (all - done) as u64 / done as u64;
+            format!(", {}:{:02} left", left / 60, left % 60)
+        }
+    };
+    eprint!("\r\x1b[K{done} of {all}: {} over {}{left}", peer.name, peer.carrier.name());
+}

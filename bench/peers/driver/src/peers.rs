@@ -1,0 +1,114 @@
+//! The peers: their programs, and with which transport of Stoop each is compared.
+
+use crate::cells::{Cell, Placement};
+use std::path::PathBuf;
+
+/// What carries a peer's messages. Stoop is compared over the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Memory,
+    Unix,
+    Tcp,
+    Udp,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) carrier: Carrier,
+    /// The program's name after `peer-`, and that of its folder.
+    pub(crate) program: &'static str,
+    /// What `serve` is given.
+    pub(crate) argument: &'static str,
+    /// The longest argument or result.
+    longest: usize,
+    /// Whether its waiting needs a processor of its own for each end.
+    spins: bool,
+}
+
+impl Carrier {
+    pub(crate) const ALL: [Carrier; 4] = [Carrier::Memory, Carrier::Unix, Carrier::Tcp, Carrier::Udp];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Carrier::Memory => "shared memory",
+            Carrier::Unix => "Unix sockets",
+            Carrier::Tcp => "TCP",
+            Carrier::Udp => "UDP",
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn is_stoop(&self) -> bool {
+        self.program == "stoop"
+    }
+
+    pub(crate) fn can(&self, cell: &Cell, placement: Placement) -> bool {
+        cell.bytes <= self.longest && !(self.spins && placement == Placement::One)
+    }
+}
+
+/// All of them: the programs' names, what `serve` is given, the carrier, the longest message.
+fn all() -> Vec<Peer> {
+    const ANY: usize = 1 << 20;
+    let row = |program: &'static str, argument: &'static str, carrier, longest| Peer {
+        name: match program {
+            "stoop" => "Stoop".into(),
+            "grpc" => "gRPC C++".into(),
+            "capnp" => "capnp-rpc".into(),
+            "volo" => "volo-thrift".into(),
+            "iceoryx2" => format!("iceoryx2, {argument}"),
+            "sockets" => "by hand".into(),
+            other => other.into(),
+        },
+        carrier,
+        program,
+        argument,
+        longest,
+        spins: argument == "spin",
+    };
+    let mut all = vec![
+        row("stoop", "shm:peer-stoop", Carrier::Memory, ANY),
+        row("iceoryx2", "spin", Carrier::Memory, ANY),
+        row("iceoryx2", "yield", Carrier::Memory, ANY),
+        row("iceoryx2", "event", Carrier::Memory, ANY),
+        row("slotbus", "", Carrier::Memory, ANY),
+        row("stoop", "unix:@peer-stoop", Carrier::Unix, ANY),
+    ];
+    let both = ["tonic", "grpc", "tarpc", "volo", "capnp", "sockets"];
+    all.extend(both.map(|program| row(program, "unix", Carrier::Unix, ANY)));
+    all.push(row("stoop", "tcp://127.0.0.1:0", Carrier::Tcp, ANY));
+    all.extend(both.map(|program| row(program, "tcp", Carrier::Tcp, ANY)));
+    all.push(row("libtirpc", "tcp", Carrier::Tcp, ANY));
+    all.push(row("stoop", "udp://127.0.0.1:0", Carrier::Udp, ANY));
+    all.push(row("libtirpc", "udp", Carrier::Udp, 60_000));
+    all.push(row("sockets", "udp", Carrier::Udp, 65_000));
+    all
+}
+
+/// Where the programs are: beside this one.
+pub(crate) fn path(program: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("Linux tells a program's path");
+    own.with_file_name(format!("peer-{program}"))
+}
+
+/// Those whose programs are there, of those named; Stoop always.
+pub(crate) fn present(only: &[String]) -> Result<Vec<Peer>, String> {
+    let named =
+        |peer: &Peer| only.is_empty() || peer.is_stoop() || only.iter().any(|name| name == peer.program);
+    if let Some(unknown) = only.iter().find(|name| !all().iter().any(|peer| peer.program == name.as_str())) {
+        return Err(format!("no peer is called {unknown}"));
+    }
+    let (present, missing): (Vec<Peer>, Vec<Peer>) =
+        all().into_iter().filter(named).partition(|peer| path(peer.program).exists());
+    for peer in missing {
+        eprintln!(
+            "{} over {} is left out: {} was not built",
+            peer.name,
+            peer.carrier.name(),
+            path(peer.program).display()
+        );
+    }
+    Ok(present)
+}

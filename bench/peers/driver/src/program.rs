@@ -1,0 +1,87 @@
+//! A peer's two processes: started at their places, asked for slices, and ended.
+
+use crate::cells::{Cell, Placement};
+use crate::peers::{Peer, path};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// What one slice of calls showed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// Calls per second of all callers together.
+    pub(crate) rate: f64,
+    /// Nanoseconds of one call: median, and percentiles 90, 99 and 99.9.
+    pub(crate) times: [f64; 4],
+}
+
+/// A process whose standard input and output are pipes. It is ended when this is dropped.
+struct Process {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+pub(crate) struct Pair {
+    // The client ends first.
+    client: Process,
+    _server: Process,
+}
+
+impl Process {
+    fn start(peer: &Peer, words: &[&str], processor: usize) -> Result<Self, Box<dyn Error>> {
+        let mut command = Command::new(path(peer.program));
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let place = move || {
+            let mut only = CpuSet::new();
+            only.set(processor);
+            Ok(sched_setaffinity(None, &only)?)
+        };
+        // SAFETY: `place` makes one system call, and allocates nothing.
+        let mut child = unsafe { command.pre_exec(place) }.spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        Ok(Process { child, input, output })
+    }
+
+    fn line(&mut self) -> Result<String, Box<dyn Error>> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line)? {
+            0 => Err("it ended".into()),
+            _ => Ok(line.trim_end().into()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A program ends when its standard input does.
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}
+
+impl Pair {
+    pub(crate) fn start(peer: &Peer, placement: Placement) -> Result<Self, Box<dyn Error>> {
+        let (client, server) = placement.processors();
+        let mut server = Process::start(peer, &["serve", peer.argument], server)?;
+        let address = server.line()?;
+        let client = Process::start(peer, &["call", &address], client)?;
+        Ok(Pair { client, _server: server })
+    }
+
+    pub(crate) fn slice(&mut self, cell: &Cell, time: Duration) -> Result<Sample, Box<dyn Error>> {
+        let Cell { procedure, bytes, callers } = cell;
+        let input = self.client.input.as_mut().expect("it is open until the end");
+        writeln!(input, "{procedure} {bytes} {callers} {}", time.as_millis())?;
+        let line = self.client.line()?;
+        let figures: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        match figures[..] {
+            [_, rate, p50, p90, p99, p999] => Ok(Sample { rate, times: [p50, p90, p99, p999] }),
+            _ => Err(format!("it answered `{line}`").into()),
+        }
+    }
+}
