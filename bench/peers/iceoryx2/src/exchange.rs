@@ -1,154 +1,120 @@
-//! Both ends of a call through iceoryx2: its request-response, and for sleepers its events.
+//! Both ends of a call by iceoryx2: its request-response, and for ends that sleep its events.
 
-use crate::cell::Waiting;
+use end::{MARK, Procedure, Slice};
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
 use iceoryx2::prelude::*;
 use iceoryx2::service::port_factory::request_response::PortFactory;
+use std::collections::HashMap;
 use std::error::Error;
-use std::fmt::Debug;
 use std::hint::{black_box, spin_loop};
-use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::yield_now;
-use std::time::{Duration, Instant};
 
 pub(crate) type Anyhow<T> = Result<T, Box<dyn Error>>;
 
-/// What a call or a result carries. The caller's last call carries [`END`].
-pub(crate) trait Message: ZeroCopySend + Debug + Copy + 'static {
-    fn marked(mark: u8) -> Self;
-    fn mark(&self) -> u8;
+/// How an end waits for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Spin,
+    Yield,
+    Event,
 }
 
-const END: u8 = 0xff;
-const MARK: u8 = 0x5a;
-
-impl Message for u64 {
-    fn marked(mark: u8) -> Self {
-        mark.into()
-    }
-    fn mark(&self) -> u8 {
-        *self as u8
-    }
+/// What a call says beside its argument.
+#[derive(Clone, Copy, Debug, Default, ZeroCopySend)]
+#[repr(C)]
+pub(crate) struct Wanted {
+    /// Bytes of the result.
+    result: u64,
+    /// The caller, by which the server finds its event.
+    caller: u64,
 }
 
-impl Message for [u8; 1440] {
-    fn marked(mark: u8) -> Self {
-        [mark; 1440]
-    }
-    fn mark(&self) -> u8 {
-        self[0]
-    }
+type Test = PortFactory<ipc::Service, [u8], Wanted, [u8], ()>;
+type Node = iceoryx2::prelude::Node<ipc::Service>;
+
+fn open(node: &Node, name: &str) -> Anyhow<Test> {
+    let service = node.service_builder(&name.try_into()?);
+    Ok(service.request_response::<[u8], [u8]>().request_user_header::<Wanted>().open_or_create()?)
 }
 
-type Service<Call, Answer> = PortFactory<ipc::Service, Call, (), Answer, ()>;
-
-fn service<C: Message, R: Message>(node: &Node<ipc::Service>, name: &str) -> Anyhow<Service<C, R>> {
-    Ok(node.service_builder(&name.try_into()?).request_response::<C, R>().open_or_create()?)
+fn listener(node: &Node, name: &str) -> Anyhow<Listener<ipc::Service>> {
+    Ok(node.service_builder(&name.try_into()?).event().open_or_create()?.listener_builder().create()?)
 }
 
-/// What one end of a call needs to sleep, and to wake the other.
-struct Bells {
-    waiting: Waiting,
-    own: Option<Listener<ipc::Service>>,
-    other: Option<Notifier<ipc::Service>>,
+fn notifier(node: &Node, name: &str) -> Anyhow<Notifier<ipc::Service>> {
+    Ok(node.service_builder(&name.try_into()?).event().open_or_create()?.notifier_builder().create()?)
 }
 
-impl Bells {
-    fn new(node: &Node<ipc::Service>, waiting: Waiting, own: &str, other: &str) -> Anyhow<Self> {
-        if waiting != Waiting::Event {
-            return Ok(Bells { waiting, own: None, other: None });
-        }
-        let event = |name: &str| -> Anyhow<_> {
-            Ok(node.service_builder(&name.try_into()?).event().open_or_create()?)
-        };
-        let own = event(own)?.listener_builder().create()?;
-        Ok(Bells { waiting, own: Some(own), other: Some(event(other)?.notifier_builder().create()?) })
+/// Waits once: for an event if the end sleeps until there is one.
+#[inline(always)]
+fn wait(waiting: Waiting, event: Option<&Listener<ipc::Service>>) -> Anyhow<()> {
+    match (waiting, event) {
+        (Waiting::Event, Some(event)) => event.blocking_wait(|_| ()).map(drop)?,
+        (Waiting::Spin, _) => spin_loop(),
+        _ => yield_now(),
     }
-
-    #[inline(always)]
-    fn wait(&self) -> Anyhow<()> {
-        match self.waiting {
-            Waiting::Spin => spin_loop(),
-            Waiting::Yield => yield_now(),
-            Waiting::Event => {
-                self.own.as_ref().expect("made for this wait").blocking_wait(|_| ())?;
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn ring(&self) -> Anyhow<()> {
-        if let Some(other) = &self.other {
-            other.notify()?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-/// Serves calls until the last. Says on standard output when it is ready.
-pub(crate) fn serve<C: Message, R: Message>(name: &str, waiting: Waiting) -> Anyhow<()> {
+/// Serves calls for ever. Says by `listening` when callers can connect.
+pub(crate) fn serve(name: &str, waiting: Waiting, listening: impl FnOnce()) -> Anyhow<()> {
     let node = NodeBuilder::new().create::<ipc::Service>()?;
-    let service = service::<C, R>(&node, name)?;
-    let server = service.server_builder().create()?;
-    let bells = Bells::new(&node, waiting, &format!("{name}/calls"), &format!("{name}/answers"))?;
-    println!("ready");
-    // The caller has opened its own ports when it answers.
-    std::io::stdin().read_exact(&mut [0])?;
+    let service = open(&node, name)?;
+    let server = service.server_builder().initial_max_slice_len(end::LONGEST).create()?;
+    let calls = (waiting == Waiting::Event).then(|| listener(&node, &format!("{name}/calls"))).transpose()?;
+    let mut answers: HashMap<u64, Notifier<ipc::Service>> = HashMap::new();
+    listening();
     loop {
         let Some(call) = server.receive()? else {
-            bells.wait()?;
+            wait(waiting, calls.as_ref())?;
             continue;
         };
-        let mark = black_box(call.payload()).mark();
-        call.loan_uninit()?.write_payload(R::marked(MARK)).send()?;
-        bells.ring()?;
-        if mark == END {
-            return Ok(());
+        black_box(call.payload());
+        let Wanted { result, caller } = *call.user_header();
+        call.loan_slice_uninit(result as usize)?.write_from_fn(|_| MARK).send()?;
+        if waiting == Waiting::Event {
+            if !answers.contains_key(&caller) {
+                answers.insert(caller, notifier(&node, &format!("{name}/answers/{caller}"))?);
+            }
+            answers[&caller].notify()?;
         }
     }
 }
 
-/// Calls `calls` times after a twentieth as many that do not count, and returns the nanoseconds of each.
-pub(crate) fn call<C: Message, R: Message>(
-    name: &str,
-    waiting: Waiting,
-    calls: usize,
-    ready: &mut impl Write,
-) -> Anyhow<Vec<u64>> {
+/// A caller of the server: makes a call of the slice's procedure each time that it is called.
+pub(crate) fn caller(name: &str, waiting: Waiting, slice: Slice) -> Anyhow<impl FnMut() -> Anyhow<()>> {
+    static CALLERS: AtomicU64 = AtomicU64::new(0);
+    let caller = CALLERS.fetch_add(1, Ordering::Relaxed);
     let node = NodeBuilder::new().create::<ipc::Service>()?;
-    let service = service::<C, R>(&node, name)?;
-    let client = service.client_builder().create()?;
-    let bells = Bells::new(&node, waiting, &format!("{name}/answers"), &format!("{name}/calls"))?;
-    ready.write_all(b"\n")?;
-    let argument = black_box(C::marked(MARK));
-    let mut result = R::marked(0);
-    let mut once = |argument: C| -> Anyhow<()> {
-        let answers = client.loan_uninit()?.write_payload(argument).send()?;
-        bells.ring()?;
+    let client = open(&node, name)?.client_builder().initial_max_slice_len(end::LONGEST).create()?;
+    let (answers, calls) = if waiting == Waiting::Event {
+        let answers = listener(&node, &format!("{name}/answers/{caller}"))?;
+        (Some(answers), Some(notifier(&node, &format!("{name}/calls"))?))
+    } else {
+        (None, None)
+    };
+    let (argument, mut result) = match slice.procedure {
+        Procedure::Get(length) => (Vec::new(), vec![0; length]),
+        _ => (slice.bytes(), Vec::new()),
+    };
+    Ok(move || {
+        let _alive = &node;
+        let mut call = client.loan_slice_uninit(argument.len())?;
+        *call.user_header_mut() = Wanted { result: result.len() as u64, caller };
+        let pending = call.write_from_slice(&argument).send()?;
+        if let Some(calls) = &calls {
+            calls.notify()?;
+        }
         loop {
-            if let Some(answer) = answers.receive()? {
+            if let Some(answer) = pending.receive()? {
                 // Into the caller's own memory, where a result belongs.
-                result = *answer.payload();
+                result.copy_from_slice(answer.payload());
                 black_box(&result);
                 return Ok(());
             }
-            bells.wait()?;
+            wait(waiting, answers.as_ref())?;
         }
-    };
-    let warm_until = Instant::now() + Duration::from_millis(20);
-    while Instant::now() < warm_until {
-        once(argument)?;
-    }
-    let mut times = Vec::with_capacity(calls);
-    let mut before = Instant::now();
-    for _ in 0..calls {
-        once(argument)?;
-        let after = Instant::now();
-        times.push((after - before).as_nanos() as u64);
-        before = after;
-    }
-    once(C::marked(END))?;
-    Ok(times)
+    })
 }
