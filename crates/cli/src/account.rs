@@ -17,7 +17,7 @@ mod waterfall;
 
 use crate::args::{AccountArgs, Transport, Waiting};
 use crate::network::Network;
-use crate::placement::Placement;
+use crate::placement::{Placement, Sides};
 use crate::plan::Cell;
 use crate::session::Session;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,7 +27,8 @@ use model::Model;
 use path::CallPath;
 use report::About;
 use std::fs;
-use steps::{Account, Measured};
+use steps::Measured;
+pub(crate) use steps::{Account, Place, Step};
 
 /// Measures the call that `args` describe, and prints its account.
 pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
@@ -57,6 +58,17 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
             .map_err(|error| format!("the picture, {}: {error}", file.display()))?;
     }
     Ok(())
+}
+
+/// The account of the call that `args` describe, for the tables of other commands.
+pub(crate) fn of_call(args: &AccountArgs, sides: Sides, network: &Network) -> Result<Account, String> {
+    refuse_impossible(args)?;
+    let (cell, tracing) = (cell(args), open_tracing(args));
+    let mut session = Session::open(&cell, sides, network)?;
+    let tracing = tracing.as_ref().ok();
+    let mut measuring =
+        Measuring { session: &mut session, cell: &cell, tracing, calls: calls_of_slice(args) };
+    measure(args, &mut measuring)?.account()
 }
 
 fn print(args: &AccountArgs, about: &About, account: &Account, models: &[Model]) {

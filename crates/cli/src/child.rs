@@ -38,19 +38,43 @@ impl Child {
         Self::start_by(role, arguments, |start| network.on_third_host(start))
     }
 
+    /// As [`start`](Self::start), on the caller's side.
+    pub(crate) fn start_beside_caller(role: &'static str, arguments: &[String]) -> io::Result<Self> {
+        Self::start_by(role, arguments, |start| start())
+    }
+
+    /// Starts another program on the caller's side, or on the server's side of a network. It must end with its standard
+    /// input, or with its parent.
+    pub(crate) fn start_other(
+        role: &'static str,
+        mut command: Command,
+        server_side_of: Option<&Network>,
+    ) -> io::Result<Self> {
+        let mut start = || command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let process = match server_side_of {
+            Some(network) => network.on_server_side(start)?,
+            None => start()?,
+        };
+        Ok(Self::of(role, process))
+    }
+
     fn start_by(
         role: &'static str,
         arguments: &[String],
         there: impl FnOnce(&mut dyn FnMut() -> io::Result<std::process::Child>) -> io::Result<std::process::Child>,
     ) -> io::Result<Self> {
         let this_program = std::env::current_exe()?;
-        let mut process = there(&mut || {
+        let process = there(&mut || {
             Command::new(&this_program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         })?;
+        Ok(Self::of(role, process))
+    }
+
+    fn of(role: &'static str, mut process: std::process::Child) -> Self {
         let orders = process.stdin.take().expect("standard input was asked for");
         let answers = BufReader::new(process.stdout.take().expect("standard output was asked for"));
         let pid = Pid::from_child(&process);
-        Ok(Child { process, pid, role, orders, answers })
+        Child { process, pid, role, orders, answers }
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -115,6 +115,17 @@ impl Network {
         Ok(())
     }
 
+    /// Lets both ends of the private Ethernet leave the checksums of packets out, as they usually do, or compute them.
+    pub(crate) fn offload_checksums(&self, offload: bool) -> Result<(), String> {
+        if self.spaces.is_none() {
+            return Err("loopback computes no checksums: this needs the private Ethernet".into());
+        }
+        let word = if offload { "on" } else { "off" };
+        let switch = || run("ethtool", &["-K", INTERFACE, "tx", word]);
+        switch()?;
+        self.on_server_side(|| switch().map_err(io::Error::other)).map_err(|error| error.to_string())
+    }
+
     /// Runs `action` on the server's side: processes that it starts stay there.
     pub(crate) fn on_server_side<T>(&self, action: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(spaces) = &self.spaces else { return action() };

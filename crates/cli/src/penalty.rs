@@ -16,23 +16,24 @@ use crate::{cell, machine, table};
 use std::time::Duration;
 
 /// Bytes of data in a frame, and the paper's penalty in microseconds (Peregrine Table 1).
-const TABLE_1: [(usize, f64); 7] =
+pub(crate) const TABLE_1: [(usize, f64); 7] =
     [(46, 132.0), (100, 173.0), (200, 255.0), (400, 417.0), (800, 743.0), (1024, 927.0), (1500, 1314.0)];
 
 /// Full frames in a row, and the paper's penalty in milliseconds (Peregrine Table 2).
-const TABLE_2: [(usize, f64); 7] =
+pub(crate) const TABLE_2: [(usize, f64); 7] =
     [(1, 1.31), (2, 2.58), (4, 5.13), (8, 10.21), (16, 20.40), (32, 40.83), (64, 81.59)];
 
 /// Data of a full frame.
-const FULL: usize = 1500;
+pub(crate) const FULL: usize = 1500;
 
 /// A call, and the paper's penalty and time (Peregrine Tables 3 and 5).
-struct PaperCall {
-    name: &'static str,
-    procedure: Procedure,
-    bytes: u32,
-    penalty: f64,
-    measured: f64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PaperCall {
+    pub(crate) name: &'static str,
+    pub(crate) procedure: Procedure,
+    pub(crate) bytes: u32,
+    pub(crate) penalty: f64,
+    pub(crate) measured: f64,
 }
 
 const fn call(
@@ -46,7 +47,7 @@ const fn call(
 }
 
 /// In microseconds.
-const TABLE_3: [PaperCall; 4] = [
+pub(crate) const TABLE_3: [PaperCall; 4] = [
     call("Null()", Procedure::Null, 0, 264.0, 562.0),
     call("4 bytes IN", Procedure::BulkIn, 4, 264.0, 563.0),
     call("1024 bytes IN", Procedure::BulkIn, 1024, 1059.0, 1364.0),
@@ -54,7 +55,7 @@ const TABLE_3: [PaperCall; 4] = [
 ];
 
 /// In microseconds, too.
-const TABLE_5: [PaperCall; 4] = [
+pub(crate) const TABLE_5: [PaperCall; 4] = [
     call("3000 bytes IN", Procedure::BulkIn, 3000, 2710.0, 3200.0),
     call("3000 bytes IN-OUT", Procedure::BulkInOut, 3000, 5160.0, 6040.0),
     call("48000 bytes IN", Procedure::BulkIn, 48_000, 40_960.0, 43_310.0),
@@ -125,18 +126,9 @@ impl Penalties<'_> {
 
     /// The times of round trips.
     fn bare(&self, transfer: Transfer) -> Result<Samples, String> {
-        let open = BareTransfer::open(self.args.transport, transfer, self.sides, self.network);
-        let calls = open.map_err(|error| format!("bare frames: {error}"))?;
-        let (bare, mut callers) = (calls.calls, Callers::new());
-        let effort = Effort::for_calls(self.args.calls.div_ceil(transfer.frames as u64));
-        let calls_max = effort.calls.unwrap_or(u64::MAX);
-        let (mut all, mut bare) = (Samples::default(), vec![bare]);
-        for _ in 0..effort.pairs {
-            for measured in callers.run(&mut bare, effort, calls_max)? {
-                all.append(&measured.samples);
-            }
-        }
-        drop(calls.echo);
+        let slices = bare_slices(self.args, transfer, self.sides, self.network)?;
+        let mut all = Samples::default();
+        slices.iter().for_each(|slice| all.append(slice));
         Ok(all)
     }
 
@@ -176,6 +168,24 @@ impl Penalties<'_> {
             ..Cell::NULL
         }
     }
+}
+
+/// The times of round trips of bare frames, slice by slice.
+pub(crate) fn bare_slices(
+    args: &PenaltyArgs,
+    transfer: Transfer,
+    sides: Sides,
+    network: &Network,
+) -> Result<Vec<Samples>, String> {
+    let open = BareTransfer::open(args.transport, transfer, sides, network);
+    let calls = open.map_err(|error| format!("bare frames: {error}"))?;
+    let (mut bare, mut callers) = (vec![calls.calls], Callers::new());
+    let effort = Effort::for_calls(args.calls.div_ceil(transfer.frames as u64));
+    let calls_max = effort.calls.unwrap_or(u64::MAX);
+    let mut slice = || callers.run(&mut bare, effort, calls_max);
+    let slices = (0..effort.pairs).map(|_| Ok(slice()?.remove(0).samples)).collect();
+    drop(calls.echo);
+    slices
 }
 
 /// How long each call is measured.

@@ -74,20 +74,23 @@ pub(crate) struct Row {
     pub(crate) others_cpu: f64,
     /// The calls of the caller that got least, by the mean: 1 when all got the same.
     pub(crate) fairness: f64,
+    /// Neighbouring slices in the order in which they were measured.
+    #[serde(skip)]
+    pub(crate) slices: Vec<Group>,
 }
 
 /// The speed that a slice shows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Speed {
-    p50_ns: f64,
-    calls_per_second: f64,
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Speed {
+    pub(crate) p50_ns: f64,
+    pub(crate) calls_per_second: f64,
 }
 
 /// Neighbouring slices: of ours, of the floor after it, and after that of what else it is compared with.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    ours: Speed,
-    floor: Speed,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) ours: Speed,
+    pub(crate) floor: Speed,
     tcp: Option<Speed>,
     vtable: Option<Speed>,
 }
@@ -245,6 +248,7 @@ impl Findings {
             server_cpu: round(self.server_cpu.as_secs_f64() / wall, 1e4),
             others_cpu: round(self.others_cpu, 1e3),
             fairness: round(self.ours.fairness(), 1e3),
+            slices: self.groups,
         }
     }
 
@@ -316,6 +320,7 @@ pub(crate) fn example() -> Row {
         server_cpu: 1.0,
         others_cpu: 0.02,
         fairness: 0.97,
+        slices: Vec::new(),
     }
 }
 

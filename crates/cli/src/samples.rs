@@ -14,6 +14,11 @@ impl Samples {
         Samples { picoseconds, sorted: false }
     }
 
+    /// How many calls were timed.
+    pub(crate) fn len(&self) -> usize {
+        self.picoseconds.len()
+    }
+
     pub(crate) fn append(&mut self, other: &Samples) {
         self.picoseconds.extend_from_slice(&other.picoseconds);
         self.sorted = false;

@@ -9,22 +9,22 @@ use stoop_probe::Point;
 
 /// A step of a call.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Step {
-    pub(super) name: String,
-    pub(super) place: Place,
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) place: Place,
     /// From the begin of the call to the begin of the step, by medians.
-    pub(super) begins_ns: f64,
+    pub(crate) begins_ns: f64,
     /// Median and quartiles over the calls. Of a step in the kernel, the quartiles are those of the time since its process entered, or
     /// until its process leaves, the kernel.
-    pub(super) ns: f64,
-    pub(super) low_ns: f64,
-    pub(super) high_ns: f64,
+    pub(crate) ns: f64,
+    pub(crate) low_ns: f64,
+    pub(crate) high_ns: f64,
 }
 
 /// Where a step takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Place {
+pub(crate) enum Place {
     Caller,
     /// Between the processes: the kernel, or the memory that they share.
     Between,
@@ -53,11 +53,11 @@ struct Gap {
 
 /// What one call, or many, took.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Figure {
-    pub(super) median_ns: f64,
-    pub(super) low_ns: f64,
-    pub(super) high_ns: f64,
-    pub(super) calls: usize,
+pub(crate) struct Figure {
+    pub(crate) median_ns: f64,
+    pub(crate) low_ns: f64,
+    pub(crate) high_ns: f64,
+    pub(crate) calls: usize,
 }
 
 impl Figure {
@@ -70,22 +70,22 @@ impl Figure {
 
 /// A finished account.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// The call without instruments.
-    pub(super) plain: Figure,
+    pub(crate) plain: Figure,
     /// The call with stamps, their cost not taken out.
-    pub(super) stamped: Figure,
+    pub(crate) stamped: Figure,
     /// The sum of the steps of each call, the cost of stamps taken out.
-    pub(super) accounted: Figure,
+    pub(crate) accounted: Figure,
     /// That sum and the call without instruments, round by round: their ratio.
-    pub(super) ratio: f64,
-    pub(super) ratio_low: f64,
-    pub(super) ratio_high: f64,
+    pub(crate) ratio: f64,
+    pub(crate) ratio_low: f64,
+    pub(crate) ratio_high: f64,
     /// Nanoseconds that a stamp takes.
-    pub(super) stamp_ns: f64,
+    pub(crate) stamp_ns: f64,
     /// Stamped calls that did not pass each point once and in order.
-    pub(super) left_out: usize,
-    pub(super) steps: Vec<Step>,
+    pub(crate) left_out: usize,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Measured {
