@@ -1,0 +1,157 @@
+//! The machine's own speed before and after the tables: a run on a machine that was disturbed is void, and says so.
+
+use crate::placement::{Sides, pin};
+use crate::samples::Quartiles;
+use serde::{Deserialize, Serialize};
+use std::hint::black_box;
+use std::net::UdpSocket;
+use std::time::Instant;
+
+/// Two loops that know nothing of calls, on each processor of a run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Calibration {
+    /// Nanoseconds of a multiplication that needs the one before.
+    pub(crate) multiplication_ns: Speed,
+    /// Nanoseconds to send a datagram over loopback and to receive it, in one thread.
+    pub(crate) datagram_ns: Speed,
+}
+
+/// The speed of a loop: of its batches, the median and the quartiles.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) struct Speed {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// Batches of each loop.
+const BATCHES: usize = 60;
+const MULTIPLICATIONS: u32 = 500_000;
+const DATAGRAMS: u32 = 600;
+
+/// Medians before and after, or two runs, that differ by more are of different machines.
+pub(crate) const AGREE_WITHIN: f64 = 0.05;
+/// The quartiles of a quiet machine lie no further apart, as a share of the median.
+const SPREAD_MAX: f64 = 0.10;
+
+impl Calibration {
+    /// Runs the loops on both processors, half of the batches each, and leaves this thread on that of the caller.
+    pub(crate) fn measure(sides: Sides) -> Result<Self, String> {
+        let (mut multiplications, mut datagrams) = (Vec::new(), Vec::new());
+        let socket = Loop::open().map_err(|error| format!("calibration: {error}"))?;
+        for cpu in [sides.server, sides.caller] {
+            pin(cpu).map_err(|error| format!("pinning to processor {cpu}: {error}"))?;
+            for _ in 0..BATCHES / 2 {
+                multiplications.push(batch(MULTIPLICATIONS, multiply));
+                datagrams.push(batch(DATAGRAMS, |times| socket.send_and_receive(times)));
+            }
+        }
+        Ok(Self { multiplication_ns: Speed::of(multiplications), datagram_ns: Speed::of(datagrams) })
+    }
+
+    /// Why a run between `self` and `after` says little, if so.
+    pub(crate) fn why_void(&self, after: &Calibration) -> Option<String> {
+        self.moved(after).or_else(|| self.noisy()).or_else(|| after.noisy())
+    }
+
+    fn moved(&self, after: &Calibration) -> Option<String> {
+        let loops = [
+            ("computing", self.multiplication_ns, after.multiplication_ns),
+            ("a datagram over loopback", self.datagram_ns, after.datagram_ns),
+        ];
+        loops.into_iter().find_map(|(name, before, after)| {
+            let moved = after.median / before.median - 1.0;
+            (moved.abs() > AGREE_WITHIN).then(|| {
+                format!("{name} took {:+.0} % after the tables of what it took before them", 100.0 * moved)
+            })
+        })
+    }
+
+    fn noisy(&self) -> Option<String> {
+        let loops = [("computing", self.multiplication_ns), ("a datagram over loopback", self.datagram_ns)];
+        loops.into_iter().find_map(|(name, speed)| {
+            let spread = (speed.high - speed.low) / speed.median;
+            let words = || format!("the quartiles of {name} lie {:.0} % apart", 100.0 * spread);
+            (spread > SPREAD_MAX).then(words)
+        })
+    }
+
+    /// One line for people.
+    pub(crate) fn describe(&self) -> String {
+        let Calibration { multiplication_ns, datagram_ns } = self;
+        format!(
+            "a multiplication {:.3} ns ({:.3}–{:.3}), a datagram over loopback {:.0} ns ({:.0}–{:.0})",
+            multiplication_ns.median,
+            multiplication_ns.low,
+            multiplication_ns.high,
+            datagram_ns.median,
+            datagram_ns.low,
+            datagram_ns.high
+        )
+    }
+}
+
+impl Speed {
+    fn of(values: Vec<f64>) -> Self {
+        let Quartiles { low, median, high } = Quartiles::of(values);
+        Self { median, low, high }
+    }
+}
+
+/// Nanoseconds of one of `times` repetitions.
+fn batch(times: u32, run: impl FnOnce(u32)) -> f64 {
+    let before = Instant::now();
+    run(times);
+    before.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+fn multiply(times: u32) {
+    let mut product = black_box(1_u64);
+    for _ in 0..times {
+        product = product.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1;
+    }
+    black_box(product);
+}
+
+/// A socket that is connected to itself.
+struct Loop(UdpSocket);
+
+impl Loop {
+    fn open() -> std::io::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(socket.local_addr()?)?;
+        Ok(Self(socket))
+    }
+
+    fn send_and_receive(&self, times: u32) {
+        let mut packet = [0; 32];
+        for _ in 0..times {
+            let moved = self.0.send(&packet).and_then(|_| self.0.recv(&mut packet));
+            moved.expect("a socket that is connected to itself receives what it sends");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration(multiplication: f64, datagram: f64, spread: f64) -> Calibration {
+        let speed = |median: f64| Speed { median, low: median, high: median * (1.0 + spread) };
+        Calibration { multiplication_ns: speed(multiplication), datagram_ns: speed(datagram) }
+    }
+
+    #[test]
+    fn run_is_void_when_the_machine_changed_its_speed_meanwhile() {
+        let before = calibration(1.0, 1000.0, 0.01);
+        assert_eq!(before.why_void(&calibration(1.04, 960.0, 0.01)), None);
+        let why = before.why_void(&calibration(1.0, 1400.0, 0.01)).expect("it is 40 % slower");
+        assert!(why.contains("datagram") && why.contains("+40 %"), "{why}");
+    }
+
+    #[test]
+    fn run_is_void_when_the_machine_is_noisy() {
+        let quiet = calibration(1.0, 1000.0, 0.05);
+        assert!(quiet.why_void(&calibration(1.0, 1000.0, 0.2)).is_some());
+    }
+}

@@ -1,0 +1,170 @@
+//! A table of a paper beside today's figures, as data: what the renderers draw.
+
+use crate::row::Row;
+use crate::samples::{Quartiles, Samples};
+use serde::Serialize;
+
+/// One table.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Table {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    /// How today's figures were measured, and how that differs from the paper.
+    pub(crate) how: &'static str,
+    pub(crate) groups: Vec<Group>,
+    /// Why the table could not be reproduced, if it could not.
+    pub(crate) why_not: Option<String>,
+}
+
+/// Lines of one quantity.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Group {
+    pub(crate) title: String,
+    /// Of all values of the group, the paper's and today's.
+    pub(crate) unit: &'static str,
+    pub(crate) more_is_better: bool,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// One figure of the paper, today's, or both.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) paper: Option<f64>,
+    /// What was expected before it was measured, where something was.
+    pub(crate) predicted: Option<f64>,
+    pub(crate) today: Option<Figure>,
+    pub(crate) remark: Option<String>,
+}
+
+/// A measured quantity: the median over slices of time, and the quartiles.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Calls or repetitions in all slices together.
+    pub(crate) calls: u64,
+    /// One value for each slice, in the order of measurement.
+    pub(crate) samples: Vec<f64>,
+}
+
+impl Group {
+    /// Lines of a quantity of which less is better.
+    pub(crate) fn new(title: impl Into<String>, unit: &'static str, lines: Vec<Line>) -> Self {
+        Self { title: title.into(), unit, more_is_better: false, lines }
+    }
+
+    /// How many times better than the paper's the figure of today is; a share is neither better nor worse.
+    pub(crate) fn times_better(&self, line: &Line) -> Option<f64> {
+        let (paper, today) = (line.paper?, line.today.as_ref()?.median);
+        let times = if self.more_is_better { today / paper } else { paper / today };
+        (times.is_finite() && times > 0.0 && self.unit != "%").then_some(times)
+    }
+
+    /// The same lines, and more is better.
+    pub(crate) fn more_is_better(self) -> Self {
+        Self { more_is_better: true, ..self }
+    }
+}
+
+impl Line {
+    pub(crate) fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), paper: None, predicted: None, today: None, remark: None }
+    }
+
+    pub(crate) fn paper(self, paper: f64) -> Self {
+        Self { paper: Some(paper), ..self }
+    }
+
+    pub(crate) fn predicted(self, predicted: f64) -> Self {
+        Self { predicted: Some(predicted), ..self }
+    }
+
+    pub(crate) fn today(self, today: Figure) -> Self {
+        Self { today: Some(today), ..self }
+    }
+
+    pub(crate) fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: Some(remark.into()), ..self }
+    }
+
+    /// Today's figure, or the reason why there is none as the remark.
+    pub(crate) fn today_or_why(self, today: Result<Figure, String>) -> Self {
+        match today {
+            Ok(figure) => self.today(figure),
+            Err(why) => self.remark(why),
+        }
+    }
+
+    /// By what share of what was measured the prediction differs from it.
+    pub(crate) fn prediction_error(&self) -> Option<f64> {
+        let (predicted, today) = (self.predicted?, self.today.as_ref()?.median);
+        (today != 0.0).then(|| predicted / today - 1.0)
+    }
+}
+
+impl Figure {
+    /// Of one value for each slice, from `calls` calls in all.
+    pub(crate) fn of(samples: Vec<f64>, calls: u64) -> Self {
+        let Quartiles { low, median, high } = Quartiles::of(samples.clone());
+        Self { median, low, high, calls, samples }
+    }
+
+    /// The time of our calls in nanoseconds, times `scale`.
+    pub(crate) fn time_of(row: &Row, scale: f64) -> Self {
+        Self::of(row.slices.iter().map(|slices| slices.ours.p50_ns * scale).collect(), row.calls)
+    }
+
+    /// The time of the bare exchange in nanoseconds, times `scale`.
+    pub(crate) fn floor_of(row: &Row, scale: f64) -> Self {
+        Self::of(row.slices.iter().map(|slices| slices.floor.p50_ns * scale).collect(), row.calls)
+    }
+
+    /// What `of_rate` makes of the calls per second of each slice.
+    pub(crate) fn rate_of(row: &Row, of_rate: impl Fn(f64) -> f64) -> Self {
+        Self::of(row.slices.iter().map(|slices| of_rate(slices.ours.calls_per_second)).collect(), row.calls)
+    }
+
+    /// The medians of slices in nanoseconds, times `scale`, of so many calls each.
+    pub(crate) fn of_slices(slices: Vec<Samples>, scale: f64) -> Self {
+        let calls = slices.iter().map(Samples::len).sum::<usize>() as u64;
+        Self::of(slices.into_iter().map(|mut slice| slice.percentile_ns(0.5) * scale).collect(), calls)
+    }
+
+    /// Slice by slice, the difference to `other`.
+    pub(crate) fn minus(&self, other: &Figure) -> Self {
+        let pairs = self.samples.iter().zip(&other.samples);
+        Self::of(pairs.map(|(ours, theirs)| ours - theirs).collect(), self.calls)
+    }
+}
+
+/// Microseconds in a nanosecond.
+pub(crate) const US: f64 = 1e-3;
+
+/// Megabits of so many bytes.
+pub(crate) fn mbits(bytes: u32) -> f64 {
+    f64::from(bytes) * 8.0 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn better_is_less_time_or_a_higher_rate() {
+        let line = Line::new("").paper(100.0).today(Figure::of(vec![4.0, 5.0, 6.0], 3));
+        let group = |unit| Group::new("", unit, Vec::new());
+        assert_eq!(group("µs").times_better(&line), Some(20.0));
+        assert_eq!(group("1/s").more_is_better().times_better(&line), Some(0.05));
+        assert_eq!(group("%").times_better(&line), None);
+        assert_eq!(group("µs").times_better(&Line::new("").paper(1.0)), None);
+    }
+
+    #[test]
+    fn a_prediction_is_judged_by_what_was_measured() {
+        let line = Line::new("").predicted(12.0).today(Figure::of(vec![10.0], 1));
+        assert!((line.prediction_error().expect("both are there") - 0.2).abs() < 1e-9);
+    }
+}
