@@ -1,0 +1,111 @@
+//! A run as one page of HTML that needs nothing but itself: no script, no font, no picture from elsewhere.
+
+use super::number::{grouped, number, times};
+use super::plot;
+use crate::tables::model::{Figure, Group, Line, Table};
+use crate::tables::report::Report;
+use std::fmt::Write;
+
+/// The page. It is also well-formed XML.
+pub(crate) fn page(report: &Report) -> String {
+    let mut contents = String::new();
+    for Table { name, title, .. } in &report.tables {
+        let _ = write!(contents, "<li><a href=\"#{name}\">{}</a></li>", escaped(title));
+    }
+    let tables: String = report.tables.iter().map(section).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <title>Three papers, measured again</title><style>{STYLE}</style></head>\n<body>\n{}\n\
+         <nav><details><summary>{} tables</summary><ul>{contents}</ul></details></nav>\n{tables}</body></html>\n",
+        header(report),
+        report.tables.len(),
+    )
+}
+
+const STYLE: &str = include_str!("page.css");
+
+fn header(report: &Report) -> String {
+    let Report { version, date, machine, network, processors, before, after, void, .. } = report;
+    let judged = match void {
+        Some(why) => format!("<p class=\"void\"><strong>Void:</strong> {}.</p>", escaped(why)),
+        None => "<p>The machine was as fast after the tables as before them, within 5 %.</p>".into(),
+    };
+    let after = after.as_ref().map(|after| ("After", after.describe()));
+    let facts = [
+        ("Measured", format!("{date}, stoop {version}")),
+        ("Machine", machine.clone()),
+        ("Network", network.clone()),
+        ("Processors", processors.clone()),
+        ("Before", before.describe()),
+    ];
+    let facts = facts.into_iter().chain(after);
+    let facts: String =
+        facts.map(|(name, fact)| format!("<dt>{name}</dt><dd>{}</dd>", escaped(&fact))).collect();
+    format!(
+        "<header><h1>Three papers, measured again</h1><p>The tables of Firefly RPC (1990), of Elliott and Nutt on \
+         Sun RPC (1989) and of Peregrine (1991), and the same quantities measured on one machine of today. Each \
+         figure of today is a median over slices of time; below it are the quartiles and the number of calls.</p>\
+         <dl>{facts}</dl>{judged}</header>"
+    )
+}
+
+fn section(table: &Table) -> String {
+    let why_not = table.why_not.as_ref().map_or_else(String::new, |why| {
+        format!("<p class=\"void\">Not reproduced here: {}.</p>", escaped(why))
+    });
+    let groups: String = table.groups.iter().map(group).collect();
+    format!(
+        "<section id=\"{}\"><h2>{}</h2><p>{}</p>{why_not}{groups}</section>\n",
+        table.name,
+        escaped(table.title),
+        escaped(table.how)
+    )
+}
+
+fn group(group: &Group) -> String {
+    let predicted = group.lines.iter().any(|line| line.predicted.is_some());
+    let head = if predicted { "<th>predicted</th>" } else { "" };
+    let lines: String = group.lines.iter().map(|line| row(line, predicted, group)).collect();
+    format!(
+        "<div class=\"group\"><table><caption>{}, {}</caption><thead><tr><th></th><th>paper</th>{head}\
+         <th>today</th><th>times</th></tr></thead><tbody>{lines}</tbody></table>{}</div>",
+        escaped(&group.title),
+        escaped(group.unit),
+        plot::svg(group)
+    )
+}
+
+fn row(line: &Line, predicted: bool, group: &Group) -> String {
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
+    let cell = |text: String| format!("<td>{text}</td>");
+    let remark =
+        line.remark.as_ref().map_or_else(String::new, |remark| format!("<small>{}</small>", escaped(remark)));
+    format!(
+        "<tr><th scope=\"row\">{}{remark}</th>{}{}{}{}</tr>",
+        escaped(&line.label),
+        cell(or_dash(line.paper.map(number))),
+        if predicted { cell(or_dash(line.predicted.map(number))) } else { String::new() },
+        cell(or_dash(line.today.as_ref().map(with_spread))),
+        cell(or_dash(group.times_better(line).map(times))),
+    )
+}
+
+fn with_spread(figure: &Figure) -> String {
+    let Figure { median, low, high, calls, .. } = figure;
+    format!(
+        "<b>{}</b><small>{}–{}, {}</small>",
+        number(*median),
+        number(*low),
+        number(*high),
+        grouped(*calls as f64)
+    )
+}
+
+/// Text between tags.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests;
