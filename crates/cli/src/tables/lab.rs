@@ -1,0 +1,187 @@
+//! What the functions that make tables measure with: the network, the processors, and the session that is open.
+
+use super::model::Figure;
+use crate::args::{LinkRate, Procedure, Processors, Program, TablesArgs, Transport, Waiting, name_of};
+use crate::callers::{Callers, Calls, Measured, Window, call_repeatedly};
+use crate::cell;
+use crate::child::Child;
+use crate::effort::Effort;
+use crate::machine;
+use crate::network::Network;
+use crate::placement::{Placement, Sides};
+use crate::plan::Cell;
+use crate::row::Row;
+use crate::session::Session;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// The place where tables are measured.
+pub(crate) struct Lab<'a> {
+    pub(crate) args: &'a TablesArgs,
+    pub(crate) placement: Placement,
+    pub(crate) network: Network,
+    /// What the figures are measured on, as it was before this thread was pinned.
+    pub(crate) machine: String,
+    session: Option<Session>,
+    progress: ProgressBar,
+}
+
+impl<'a> Lab<'a> {
+    /// Its bar is as long as `seconds`.
+    pub(crate) fn new(args: &'a TablesArgs, placement: Placement, network: Network, seconds: u64) -> Self {
+        // Drawn only between measurements: a thread that redraws would take the processor from a caller.
+        let progress = ProgressBar::new(seconds).with_style(
+            ProgressStyle::with_template("{bar:24} about {eta} left: {msg}")
+                .expect("the template is well formed"),
+        );
+        Self { args, placement, network, machine: machine::describe(), session: None, progress }
+    }
+
+    /// Says what is measured next.
+    pub(crate) fn now(&self, what: &str) {
+        self.progress.set_message(what.to_owned());
+        self.progress.tick();
+    }
+
+    /// Says that the first `seconds` of the whole run have passed.
+    pub(crate) fn passed(&self, seconds: u64) {
+        self.progress.set_position(seconds);
+    }
+
+    pub(crate) fn finish(&self) {
+        self.progress.finish_and_clear();
+    }
+
+    /// Prints without disturbing the bar.
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
+        self.progress.suspend(print);
+    }
+
+    /// The processors of caller and server.
+    pub(crate) fn sides(&self, processors: Processors) -> Result<Sides, String> {
+        self.placement.sides(processors).ok_or_else(|| "only one processor may be used here".into())
+    }
+
+    /// Measures `cell` beside its floor.
+    pub(crate) fn row(&mut self, cell: &Cell) -> Result<Row, String> {
+        let sides = self.sides(cell.processors)?;
+        if cell.transport.backend().is_some() && !self.network.has_frames {
+            return Err("loopback is no Ethernet".into());
+        }
+        self.now(&words(cell));
+        if !self.session.as_ref().is_some_and(|session| session.fits(cell)) {
+            // The old server goes before the new one comes.
+            self.session = None;
+            self.session = Some(Session::open(cell, sides, &self.network)?);
+        }
+        let effort = self.effort(cell);
+        let session = self.session.as_mut().expect("opened above");
+        let measured = cell::measure(cell, effort, session, &self.network);
+        if measured.is_err() {
+            // What is left of it may be in any state.
+            self.session = None;
+        }
+        measured
+    }
+
+    /// Closes the session: what is measured next needs the processors or the network for itself.
+    pub(crate) fn clear(&mut self) -> Result<(), String> {
+        self.session = None;
+        self.network.limit(None)
+    }
+
+    /// Measures several ways to call in turn, slice by slice, each by the calling thread's processor. Nanoseconds times `scale`.
+    pub(crate) fn in_turn(&self, ways: Vec<Box<dyn Calls>>, scale: f64) -> Result<Vec<Figure>, String> {
+        let effort = Effort::new(&Cell::NULL, self.args.time(), self.args.calls);
+        let calls_max = effort.calls.unwrap_or(u64::MAX);
+        let mut callers = Callers::new();
+        let mut ways: Vec<Vec<Box<dyn Calls>>> = ways.into_iter().map(|way| vec![way]).collect();
+        let mut slices = vec![Vec::new(); ways.len()];
+        for _ in 0..effort.pairs {
+            for (way, slices) in ways.iter_mut().zip(&mut slices) {
+                slices.push(callers.run(way, effort, calls_max)?.remove(0).samples);
+            }
+        }
+        Ok(slices.into_iter().map(|slices| Figure::of_slices(slices, scale)).collect())
+    }
+
+    /// Starts a server program of the tables, beside the caller or on the server's side. Returns also where it listens.
+    pub(crate) fn serve(
+        &self,
+        program: Program,
+        cpu: usize,
+        at: At,
+        more: &[&str],
+    ) -> Result<(Child, String), String> {
+        let mut arguments = vec![
+            "tables-serve".to_owned(),
+            format!("--program={}", name_of(program)),
+            format!("--cpu={cpu}"),
+            format!("--address={}", at.address),
+        ];
+        arguments.extend(more.iter().map(|&word| word.to_owned()));
+        let start = || {
+            let mut process = match at.beside_caller {
+                true => Child::start_beside_caller("server", &arguments)?,
+                false => Child::start("server", &arguments, &self.network)?,
+            };
+            let listening = process.expect("listening")?;
+            Ok((process, listening))
+        };
+        start().map_err(|error: std::io::Error| error.to_string())
+    }
+
+    fn effort(&self, cell: &Cell) -> Effort {
+        Effort::new(cell, self.args.time(), self.args.calls)
+    }
+}
+
+impl TablesArgs {
+    /// How long each figure is measured.
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_millis(self.ms.into())
+    }
+}
+
+/// Where a server program is told to listen, and on which side it runs.
+pub(crate) struct At {
+    pub(crate) address: String,
+    pub(crate) beside_caller: bool,
+}
+
+/// Calls of a function.
+pub(crate) struct Way<F>(F);
+
+impl<F: FnMut() -> Result<(), String> + Send + 'static> Way<F> {
+    pub(crate) fn boxed(call: F) -> Box<dyn Calls> {
+        Box::new(Self(call))
+    }
+}
+
+impl<F: FnMut() -> Result<(), String> + Send> Calls for Way<F> {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
+        call_repeatedly(window, 1, &mut self.0)
+    }
+}
+
+fn words(cell: &Cell) -> String {
+    let Cell { transport, procedure, callers, waiting, processors, .. } = cell;
+    format!(
+        "{} over {}, {callers} caller{}, {}, {}",
+        name_of(*procedure),
+        name_of(*transport),
+        if *callers == 1 { "" } else { "s" },
+        name_of(*waiting),
+        if *processors == Processors::One { "one processor" } else { "two processors" }
+    )
+}
+
+/// One caller that spins, as its server does, on a processor each.
+pub(crate) fn spinning(transport: Transport, procedure: Procedure) -> Cell {
+    Cell { transport, procedure, waiting: Waiting::Spin, ..Cell::NULL }
+}
+
+/// A link of so many megabits per second.
+pub(crate) fn at_rate(cell: Cell, mbits: u32) -> Cell {
+    Cell { link_rate: Some(LinkRate { mbits }), ..cell }
+}
