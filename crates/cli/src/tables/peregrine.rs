@@ -1,0 +1,208 @@
+//! The tables of the Peregrine paper (1991).
+
+mod breakdown;
+
+use super::entry::Entry;
+use super::lab::{Lab, spinning};
+use super::model::{Figure, Group, Line, US, mbits};
+use crate::args::{PenaltyArgs, Procedure, Processors, Transport};
+use crate::floor::penalty::Transfer;
+use crate::penalty::{FULL, PaperCall, TABLE_1, TABLE_2, TABLE_3, TABLE_5, bare_slices};
+use crate::plan::Cell;
+
+pub(crate) const TABLES: &[Entry] = &[
+    Entry {
+        name: "peregrine-1",
+        title: "Peregrine Table 1: the network penalty for various packet sizes",
+        how: "Bare frames on a private Ethernet (a veth pair, memory-mapped packet rings), both ends looking for them without \
+              sleeping; half of the round trip. The paper's network was an Ethernet of 10 Mbit/s, whose transmission alone \
+              took 0.8 µs for each byte; a veth pair has no wire.",
+        figures: 7,
+        measure: penalty_of_sizes,
+    },
+    Entry {
+        name: "peregrine-2",
+        title: "Peregrine Table 2: the network penalty of several packets",
+        how: "As Table 1, with frames of 1500 bytes sent one after the other as fast as possible, and as many back.",
+        figures: 7,
+        measure: penalty_of_several,
+    },
+    Entry {
+        name: "peregrine-3",
+        title: "Peregrine Table 3: calls of one packet",
+        how: "Calls directly on the Ethernet, both ends spinning on a processor each. Beside each call, slice by slice, bare \
+              frames of as many bytes (the penalty). The overhead is the difference.",
+        figures: 4,
+        measure: |lab| calls(lab, &TABLE_3),
+    },
+    Entry {
+        name: "peregrine-4",
+        title: "Peregrine Table 4: breakdown of costs for Null()",
+        how: "By `stoop account` in frames on a packet ring, both ends spinning on a processor each. Nothing switches contexts, \
+              interrupts or remaps pages in user space: those lines of the paper have no counterpart, and a part of the \
+              penalty's kernel time takes their place. Neighbouring lines of the paper that are one step here are added up.",
+        figures: 2,
+        measure: breakdown::table_4,
+    },
+    Entry {
+        name: "peregrine-5",
+        title: "Peregrine Table 5: calls of several packets",
+        how: "As Table 3. Each packet carries 1440 bytes of data.",
+        figures: 4,
+        measure: calls_of_several,
+    },
+    Entry {
+        name: "peregrine-6",
+        title: "Peregrine Table 6: calls within one machine",
+        how: "Over shared memory, between two processes. Peregrine's machine had one processor, so the first group is the \
+              one to compare; with two processors both processes run at the same time.",
+        figures: 8,
+        measure: local_calls,
+    },
+    Entry {
+        name: "peregrine-7",
+        title: "Peregrine Table 7: systems compared",
+        how: "The paper collected what others had published. Below its systems stand today's, all on this machine: latency \
+              of Null(), and throughput of results of 1 MiB (or of packets of 1440 bytes by eight callers, if that is more).",
+        figures: 9,
+        measure: systems,
+    },
+];
+
+fn penalty_args(lab: &Lab<'_>, frames: usize) -> PenaltyArgs {
+    // As many round trips as fit into the time of a figure at some 10 µs each.
+    let fitting = lab.args.time().as_micros() as u64 / 10 / frames.isqrt() as u64;
+    PenaltyArgs { transport: Transport::Ether, calls: lab.args.calls.unwrap_or(fitting) }
+}
+
+fn penalty(lab: &mut Lab<'_>, transfer: Transfer) -> Result<Figure, String> {
+    if !lab.network.has_frames {
+        return Err("bare frames need a private Ethernet, which could not be made".into());
+    }
+    lab.now(&format!("{} bare frames of {} bytes", transfer.frames, transfer.data));
+    let sides = lab.sides(Processors::Two)?;
+    crate::placement::pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
+    let slices = bare_slices(&penalty_args(lab, transfer.frames), transfer, sides, &lab.network)?;
+    Ok(Figure::of_slices(slices, US / 2.0))
+}
+
+fn penalty_of_sizes(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    let mut lines = Vec::new();
+    for (data, paper) in TABLE_1 {
+        let today = penalty(lab, Transfer { data, frames: 1 })?;
+        lines.push(Line::new(format!("{data} bytes")).paper(paper).today(today));
+    }
+    Ok(vec![Group::new("Penalty, one way", "µs", lines)])
+}
+
+fn penalty_of_several(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    let (mut penalties, mut bandwidths) = (Vec::new(), Vec::new());
+    for (frames, paper_ms) in TABLE_2 {
+        let today = penalty(lab, Transfer { data: FULL, frames })?;
+        let bits = (frames * FULL * 8) as f64;
+        let mbits = today.samples.iter().map(|us| bits / us).collect();
+        let label = format!("{frames} packets, {} bytes", frames * FULL);
+        bandwidths
+            .push(Line::new(&label).paper(bits / (paper_ms * 1e3)).today(Figure::of(mbits, today.calls)));
+        penalties.push(Line::new(label).paper(paper_ms * 1e3).today(today));
+    }
+    Ok(vec![
+        Group::new("Penalty, one way", "µs", penalties),
+        Group::new("Bandwidth of data", "Mbit/s", bandwidths).more_is_better(),
+    ])
+}
+
+/// A call of the paper, as a call in frames of today.
+fn cell(call: &PaperCall) -> Cell {
+    Cell { bytes: call.bytes, ..spinning(Transport::Ether, call.procedure) }
+}
+
+/// Measured time, penalty, and overhead. The papers' values are in microseconds.
+fn calls(lab: &mut Lab<'_>, calls: &[PaperCall]) -> Result<Vec<Group>, String> {
+    let [mut measured, mut penalties, mut overheads] = [const { Vec::new() }; 3];
+    for call in calls {
+        let row = lab.row(&cell(call))?;
+        let (ours, floor) = (Figure::time_of(&row, US), Figure::floor_of(&row, US));
+        overheads.push(Line::new(call.name).paper(call.measured - call.penalty).today(ours.minus(&floor)));
+        measured.push(Line::new(call.name).paper(call.measured).today(ours));
+        penalties.push(Line::new(call.name).paper(call.penalty).today(floor));
+    }
+    Ok(vec![
+        Group::new("Call", "µs", measured),
+        Group::new("Network penalty of call and result", "µs", penalties),
+        Group::new("Overhead of the RPC system", "µs", overheads),
+    ])
+}
+
+fn calls_of_several(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    let mut groups = calls(lab, &TABLE_5)?;
+    let rates = TABLE_5.iter().zip(&groups[0].lines).map(|(call, line)| {
+        let bits =
+            f64::from(call.bytes) * 8.0 * if call.procedure == Procedure::BulkInOut { 2.0 } else { 1.0 };
+        let today = line
+            .today
+            .as_ref()
+            .map(|figure| Figure::of(figure.samples.iter().map(|us| bits / us).collect(), figure.calls));
+        Line { today, ..Line::new(call.name).paper(bits / call.measured) }
+    });
+    let rates = rates.collect();
+    groups.push(Group::new("Throughput of data", "Mbit/s", rates).more_is_better());
+    Ok(groups)
+}
+
+/// Calls within one machine, and the paper's times in microseconds.
+const TABLE_6: [(&str, Procedure, u32, f64); 4] = [
+    ("Null()", Procedure::Null, 0, 149.0),
+    ("4 bytes IN", Procedure::BulkIn, 4, 150.0),
+    ("1024 bytes IN", Procedure::BulkIn, 1024, 310.0),
+    ("1024 bytes IN-OUT", Procedure::BulkInOut, 1024, 468.0),
+];
+
+fn local_calls(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    let placements = [(Processors::One, "Sharing a processor"), (Processors::Two, "On a processor each")];
+    placements.into_iter().map(|(processors, title)| local_calls_on(lab, processors, title)).collect()
+}
+
+fn local_calls_on(lab: &mut Lab<'_>, processors: Processors, title: &str) -> Result<Group, String> {
+    let mut lines = Vec::new();
+    for (name, procedure, bytes, paper) in TABLE_6 {
+        let cell = Cell { transport: Transport::Shm, procedure, bytes, processors, ..Cell::NULL };
+        let today = lab.row(&cell).map(|row| Figure::time_of(&row, US));
+        lines.push(Line::new(name).paper(paper).today_or_why(today));
+    }
+    Ok(Group::new(title, "µs", lines))
+}
+
+/// System, latency in microseconds, throughput in Mbit/s.
+const TABLE_7: [(&str, f64, f64); 9] = [
+    ("Cedar, Dorado, 3 Mbit/s", 1097.0, 2.0),
+    ("Amoeba, SUN-3/60", 1100.0, 6.4),
+    ("x-kernel, SUN-3/75", 1730.0, 7.1),
+    ("V-System, SUN-3/75", 2540.0, 4.4),
+    ("Firefly, 5 processors", 2660.0, 4.6),
+    ("Sprite, SUN-3/75, kernel to kernel", 2800.0, 5.7),
+    ("Firefly, 1 processor", 4800.0, 2.5),
+    ("SunRPC, SUN-3/60", 6700.0, 2.7),
+    ("Peregrine, SUN-3/60", 562.0, 8.9),
+];
+
+fn systems(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    let mut latencies: Vec<Line> =
+        TABLE_7.iter().map(|&(name, latency, _)| Line::new(name).paper(latency)).collect();
+    let mut rates: Vec<Line> = TABLE_7.iter().map(|&(name, _, rate)| Line::new(name).paper(rate)).collect();
+    let bulk = |transport| Cell { bytes: 1 << 20, ..spinning(transport, Procedure::BulkOut) };
+    for transport in [Transport::Ether, Transport::Udp, Transport::Tcp] {
+        let name = crate::args::name_of(transport);
+        let null = lab.row(&spinning(transport, Procedure::Null));
+        let floor = null.as_ref().map(|row| Figure::floor_of(row, US)).map_err(Clone::clone);
+        let null = null.map(|row| Figure::time_of(&row, US));
+        latencies.push(Line::new(format!("Stoop over {name}, spinning")).today_or_why(null));
+        latencies.push(Line::new(format!("bare exchange over {name}, spinning")).today_or_why(floor));
+        let rate = lab.row(&bulk(transport)).map(|row| Figure::rate_of(&row, |rate| rate * mbits(1 << 20)));
+        rates.push(Line::new(format!("Stoop over {name}, results of 1 MiB")).today_or_why(rate));
+    }
+    Ok(vec![
+        Group::new("Latency of Null()", "µs", latencies),
+        Group::new("Throughput", "Mbit/s", rates).more_is_better(),
+    ])
+}
