@@ -1,0 +1,136 @@
+//! Program Two by the C library libtirpc, where it is installed: compiled when it is needed, and run as two processes.
+
+use super::by_hand::Procedure;
+use crate::callers::{Calls, Measured, Window};
+use crate::child::Child;
+use crate::network::Network;
+use crate::samples::Samples;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+const SOURCE: &str = include_str!("libtirpc.c");
+
+/// The compiled program, which is removed with this.
+pub(super) struct Program(PathBuf);
+
+impl Program {
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// A sentence that says what is missing.
+    pub(super) fn compile() -> Result<Self, String> {
+        let folder = std::env::temp_dir().join(format!("stoop-libtirpc-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let program = Self(folder);
+        let source = program.0.join("libtirpc.c");
+        fs::write(&source, SOURCE).map_err(|error| format!("{}: {error}", source.display()))?;
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-I/usr/include/tirpc", "-o"]).arg(program.path()).arg(&source).arg("-ltirpc");
+        match compiler.output() {
+            Ok(output) if output.status.success() => Ok(program),
+            Ok(_) => Err("libtirpc is not installed here (Debian: apt install libtirpc-dev)".into()),
+            Err(error) => Err(format!("there is no C compiler here ({error})")),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("libtirpc")
+    }
+
+    /// Starts its server at `address` on a processor, and a client of it on the caller's side and processor.
+    pub(super) fn pair(
+        &self,
+        address: &str,
+        cpus: (usize, usize),
+        network: Option<&Network>,
+    ) -> io::Result<(Child, Client)> {
+        let path = self.path();
+        let mut server =
+            Child::start_other("server of libtirpc", on(cpus.1, &path, &["server", address]), network)?;
+        let port = server.expect("listening")?;
+        let client =
+            Child::start_other("client of libtirpc", on(cpus.0, &path, &["client", address, &port]), None)?;
+        let mut client = Client(client);
+        // Its first call also shows that it runs: the program may be removed.
+        client.repeat(Procedure::Nothing, 1, false)?;
+        Ok((server, client))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // In the temporary directory: what cannot be removed now disturbs nothing.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program on one processor: taskset belongs to util-linux, as the shell's tools do.
+fn on(cpu: usize, program: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string()]).arg(program).args(words);
+    command
+}
+
+/// A client process, which makes calls when it is told to.
+pub(super) struct Client(Child);
+
+/// What some calls took: all of them, and for each kind of system call how many there were and their time.
+pub(super) struct Took {
+    pub(super) all_ns: f64,
+    /// Sending, receiving, waiting.
+    pub(super) kinds: [(f64, f64); 3],
+}
+
+impl Client {
+    pub(super) fn repeat(&mut self, procedure: Procedure, times: u64, watched: bool) -> io::Result<Took> {
+        self.0.tell(&format!("{} {times} {}", procedure as u8, u8::from(watched)))?;
+        let words = self.0.expect("took")?;
+        let numbers: Vec<f64> = words.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        match numbers[..] {
+            [all_ns, a, b, c, d, e, f] => Ok(Took { all_ns, kinds: [(a, b), (c, d), (e, f)] }),
+            _ => Err(io::Error::other("the client of libtirpc said something else than what its calls took")),
+        }
+    }
+
+    /// Calls of one procedure.
+    pub(super) fn calls(
+        client: std::sync::Arc<std::sync::Mutex<Client>>,
+        procedure: Procedure,
+    ) -> Box<dyn Calls> {
+        Box::new(OfProcedure { client, procedure })
+    }
+}
+
+struct OfProcedure {
+    client: std::sync::Arc<std::sync::Mutex<Client>>,
+    procedure: Procedure,
+}
+
+/// Calls for which the client is told once: the telling is nothing beside them.
+const BATCH: u64 = 100;
+
+impl Calls for OfProcedure {
+    fn run(&mut self, window: Window) -> Result<Measured, String> {
+        let mut client = self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (mut picoseconds, mut calls) = (Vec::new(), 0);
+        let began = Instant::now();
+        loop {
+            let took = client.repeat(self.procedure, BATCH, false).map_err(|error| error.to_string())?;
+            if Instant::now() >= window.count_from {
+                picoseconds.push((took.all_ns * 1000.0) as u64 / BATCH);
+                calls += BATCH;
+            }
+            if !picoseconds.is_empty() && (Instant::now() >= window.until || calls >= window.calls_max) {
+                return Ok(Measured {
+                    samples: Samples::new(picoseconds),
+                    calls,
+                    began,
+                    ended: Instant::now(),
+                });
+            }
+        }
+    }
+}
