@@ -1,6 +1,7 @@
 //! The command line: the words for a cell, and which of them were given.
 
 mod attack;
+mod tables;
 mod units;
 
 pub(crate) use attack::Attack;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use stoop_ether::{Backend, Mode, XdpOptions};
+pub(crate) use tables::{Program, ProgramArgs, TablesArgs};
 pub(crate) use units::{LinkRate, Silence, format_bytes};
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     /// It needs a program that was built with the cargo feature `account`. The steps within the kernel are told apart where the
     /// kernel's tracepoints may be read (root, or CAP_PERFMON).
     Account(AccountArgs),
+    /// Measures the tables of the three papers on this machine, and prints the papers' figures beside today's.
+    Tables(TablesArgs),
     /// Calls a server again and again: whether it answers, by which transport, how fast, and whether it serves.
     Ping(crate::ping::PingArgs),
     /// Shows a running server live: its counters, and which procedures take its time, for which callers.
@@ -60,6 +64,9 @@ pub(crate) enum Command {
     /// The process at the other end of the bare frames of `penalty`.
     #[command(hide = true)]
     PenaltyEcho(PenaltyEchoArgs),
+    /// A server process of `tables`.
+    #[command(hide = true)]
+    TablesServe(ProgramArgs),
     /// The process that keeps a processor busy beside callers.
     #[command(hide = true)]
     BenchBusy(BusyArgs),

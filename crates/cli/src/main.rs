@@ -28,6 +28,7 @@ mod samples;
 mod serve;
 mod session;
 mod table;
+mod tables;
 mod top;
 
 use args::{Args, Command, EchoArgs, PenaltyEchoArgs};
@@ -41,9 +42,11 @@ fn main() -> ExitCode {
         Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
         Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
         Command::Account(args) => account::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Tables(args) => tables::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
+        Command::TablesServe(args) => tables::programs::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),
         Command::BenchGreedyServer(args) => greedy::serve::run(&args).map(|()| ExitCode::SUCCESS),

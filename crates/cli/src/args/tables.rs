@@ -1,0 +1,61 @@
+//! What `tables` is to measure.
+
+use clap::ValueEnum;
+use std::path::PathBuf;
+
+/// The tables that are chosen, and the forms in which they are written.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct TablesArgs {
+    /// Tables, or papers: firefly, elliott-nutt, peregrine, what-if [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// List the tables and about how long each takes
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Write all figures with the samples that they are medians of to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write one page with all tables and pictures to this file: it needs no other file and no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Compare with an earlier run, which was written by --json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+    /// Milliseconds in which each figure is measured, together with its floor
+    #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u32).range(510..=60_000))]
+    pub(crate) ms: u32,
+    /// Calls measured for each figure, at least [default: as many as fit in its time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) calls: Option<u64>,
+}
+
+/// What a server program of the tables is told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ProgramArgs {
+    #[arg(long, value_enum)]
+    pub(crate) program: Program,
+    #[arg(long)]
+    pub(crate) cpu: usize,
+    /// Where to listen, in the program's own form.
+    #[arg(long)]
+    pub(crate) address: String,
+    /// Wait by `select` before each `recv`.
+    #[arg(long)]
+    pub(crate) select: bool,
+    /// Spin instead of sleeping.
+    #[arg(long)]
+    pub(crate) spin: bool,
+}
+
+/// A server program of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Program {
+    /// The procedures of Firefly Tables II to V.
+    Marshaling,
+    /// Program Two of Elliott and Nutt.
+    SunRpc,
+    /// Program Three: a protocol made by hand, over UDP.
+    Udp,
+    /// Program Four: the same over TCP.
+    Tcp,
+}

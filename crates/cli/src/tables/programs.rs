@@ -1,0 +1,37 @@
+//! The server programs of the tables, which do not serve the Test interface: each is a process of its own.
+
+use super::elliott_nutt;
+use super::firefly::marshaling;
+use crate::args::{Program, ProgramArgs};
+use crate::{child, placement};
+use std::io;
+
+/// Runs until the parent ends it.
+pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
+    prepare(args).map_err(|error| format!("the server process: {error}"))?;
+    match args.program {
+        Program::Marshaling => served(marshaling::serve(&args.address)),
+        Program::SunRpc => served(elliott_nutt::programs::serve(&args.address, waiting(args))),
+        Program::Udp => child::unless_orphaned(elliott_nutt::by_hand::serve_udp(args)),
+        Program::Tcp => child::unless_orphaned(elliott_nutt::by_hand::serve_tcp(args)),
+    }
+}
+
+fn waiting(args: &ProgramArgs) -> stoop::Waiting {
+    if args.spin { stoop::Waiting::Spin } else { stoop::Waiting::Block }
+}
+
+fn prepare(args: &ProgramArgs) -> io::Result<()> {
+    child::end_with_parent()?;
+    placement::pin(args.cpu)
+}
+
+fn served(server: Result<stoop::RunningServer, String>) -> Result<(), String> {
+    let server = server?;
+    let serve = || {
+        child::answer(&format!("listening {}", server.uris()[0]))?;
+        while child::next_order()?.is_some() {}
+        Ok(())
+    };
+    child::unless_orphaned(serve())
+}

@@ -1,0 +1,125 @@
+//! The command `tables`, small: figures are there in all three forms. Nothing here depends on how fast anything is.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+fn stoop(words: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stoop"));
+    command.args(words.split_whitespace()).stdin(Stdio::null()).output().expect("stoop can be started")
+}
+
+fn has_two_processors() -> bool {
+    std::thread::available_parallelism().is_ok_and(|number| number.get() > 1)
+}
+
+/// A file of this test alone, which is removed with this.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("stoop-tables-{}-{name}", std::process::id())))
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).expect("the file was written")
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A run of a few calls for each figure, and what it wrote.
+fn run(tables: &str, file: &File) -> (String, Value) {
+    let output = stoop(&format!("tables --calls 50 --json {} {tables}", file.0.display()));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = serde_json::from_str(&file.text()).expect("it is a JSON object");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), run)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("it is a list")
+}
+
+fn lines(run: &Value) -> Vec<&Value> {
+    let groups = list(&run["tables"]).iter().flat_map(|table| list(&table["groups"]));
+    groups.flat_map(|group| list(&group["lines"])).collect()
+}
+
+#[test]
+fn every_table_of_the_papers_is_listed() {
+    let output = stoop("tables --list");
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let of =
+        |paper: &str, tables: u32| (1..=tables).map(|table| format!("{paper}-{table}")).collect::<Vec<_>>();
+    let all = [of("firefly", 12), of("elliott-nutt", 5), of("peregrine", 7), vec!["what-if".to_owned()]];
+    assert_eq!(names, all.concat(), "{listed}");
+}
+
+#[test]
+fn name_that_no_table_has_is_refused() {
+    let output = stoop("tables firefly-99");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--list"));
+}
+
+#[test]
+fn calls_within_a_machine_stand_beside_those_of_the_paper() {
+    let file = File::new("local");
+    let (text, run) = run("elliott-nutt-1 elliott-nutt-4", &file);
+    assert!(text.contains("average of 25 runs") && text.contains("4a: blocking"), "{text}");
+    for line in lines(&run) {
+        assert!(line["paper"].as_f64() > Some(0.0), "{line}");
+        assert!(
+            line["today"]["median"].as_f64().is_some() && !list(&line["today"]["samples"]).is_empty(),
+            "{line}"
+        );
+    }
+    assert!(run["before"]["datagram_ns"]["median"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn programs_two_three_and_four_are_called_on_both_sides_of_the_network() {
+    if !has_two_processors() {
+        println!("SKIPPED: programs_two_three_and_four: one processor");
+        return;
+    }
+    let file = File::new("programs");
+    let (_, run) = run("elliott-nutt-3", &file);
+    let lines = lines(&run);
+    assert_eq!(lines.len(), 2 * 3 * 6);
+    for line in lines {
+        let is_missing = line["label"] == "Program 2 (Sun RPC), by libtirpc" && line["remark"].is_string();
+        assert!(is_missing || line["today"]["median"].as_f64() > Some(0.0), "{line}");
+    }
+}
+
+#[test]
+fn page_shows_what_the_text_shows_and_a_second_run_is_compared() {
+    if !has_two_processors() {
+        println!("SKIPPED: page_shows_what_the_text_shows: one processor");
+        return;
+    }
+    let (first, second, page) = (File::new("first"), File::new("second"), File::new("page"));
+    run("firefly-2 firefly-10", &first);
+    let words = format!("--against {} --html {} firefly-2 firefly-10", first.0.display(), page.0.display());
+    let (text, _) = run(&words, &second);
+    assert!(text.contains("Beside the earlier run"), "{text}");
+    let page = page.text();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    for word in [
+        "Firefly Table II:",
+        "4 arguments",
+        "caller 1, server 1",
+        "<svg",
+        "prefers-color-scheme: dark",
+        "viewport",
+    ] {
+        assert!(page.replace("scheme:dark", "scheme: dark").contains(word), "{word} is missing");
+    }
+    assert!(!page.contains("<script") && !page.contains("http"), "it needs nothing from elsewhere");
+}
