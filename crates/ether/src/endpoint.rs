@@ -118,11 +118,10 @@ impl fmt::Display for Endpoint {
                     Mode::Generic => "generic",
                     Mode::Native => "native",
                 };
-                write!(
-                    f,
-                    "AF_XDP in {mode} mode, {}",
-                    if xdp.is_zero_copy() { "zero-copy" } else { "copying" }
-                )
+                let copying = if xdp.is_zero_copy() { "zero-copy" } else { "copying" };
+                write!(f, "AF_XDP in {mode} mode, {copying}")?;
+                let others = ", with a packet socket for frames of other receive queues";
+                f.write_str(if xdp.has_other_queues() { others } else { "" })
             }
         }
     }

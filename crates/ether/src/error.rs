@@ -22,6 +22,8 @@ pub enum OpenError {
         /// of its own.
         missing: Vec<Capability>,
     },
+    /// The process may not lock as much memory as AF_XDP needs at least.
+    LockedMemory,
     /// Another endpoint has this port.
     PortTaken(u16),
     /// Another endpoint at this interface has this [name](crate::names::Name).
@@ -53,6 +55,10 @@ impl fmt::Display for OpenError {
             Self::NotEthernet(name) => write!(f, "the network interface `{name}` is no Ethernet"),
             Self::Down(name) => write!(f, "the network interface `{name}` is down or has no carrier"),
             Self::NotPermitted { needed, missing } => explain(f, needed, missing),
+            Self::LockedMemory => f.write_str(
+                "the user may lock too little memory for AF_XDP (RLIMIT_MEMLOCK); raise that to 16 MiB by `ulimit -l 16384` or by \
+                 `LimitMEMLOCK=16M` in its systemd unit, or grant CAP_IPC_LOCK, or use a packet ring",
+            ),
             Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
             Self::NameTaken(name) => write!(f, "another endpoint has the name {name}"),
             Self::NoneFree => f.write_str("no endpoint is free"),
@@ -80,7 +86,7 @@ impl From<OpenError> for io::Error {
             OpenError::NoInterface(_) => io::ErrorKind::NotFound,
             OpenError::NotEthernet(_) => io::ErrorKind::InvalidInput,
             OpenError::Down(_) => io::ErrorKind::NetworkDown,
-            OpenError::NotPermitted { .. } => io::ErrorKind::PermissionDenied,
+            OpenError::NotPermitted { .. } | OpenError::LockedMemory => io::ErrorKind::PermissionDenied,
             OpenError::PortTaken(_)
             | OpenError::NameTaken(_)
             | OpenError::XdpTaken(_)

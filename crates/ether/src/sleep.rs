@@ -22,26 +22,33 @@ impl Sleeper {
         let _ = rustix::io::write(&self.woken, &1u64.to_ne_bytes());
     }
 
-    /// Sleeps until the socket has something to read, but at most `limit_ns` (`None`: without a limit).
-    /// Returns early when a signal arrives or the sleeper is woken.
+    /// Sleeps until the socket, or the `other` one, has something to read, but at most `limit_ns` (`None`: without a
+    /// limit). Returns early when a signal arrives or the sleeper is woken.
     ///
     /// # Errors
     ///
-    /// The error that the kernel has noted at the socket: the interface is down or gone. It is reported once.
+    /// The error that the kernel has noted at a socket: the interface is down or gone. It is reported once.
     /// Not every kind of socket wakes a sleeper for it; then it is found when the limit has passed.
-    pub(crate) fn sleep(&self, socket: BorrowedFd<'_>, limit_ns: Option<u64>) -> io::Result<()> {
+    pub(crate) fn sleep(
+        &self,
+        socket: BorrowedFd<'_>,
+        other: Option<BorrowedFd<'_>>,
+        limit_ns: Option<u64>,
+    ) -> io::Result<()> {
         let limit = limit_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed() as _,
         });
-        let mut ends =
-            [PollFd::from_borrowed_fd(socket, PollFlags::IN), PollFd::new(&self.woken, PollFlags::IN)];
-        let ready = match poll(&mut ends, limit.as_ref()) {
+        let readable = |socket| PollFd::from_borrowed_fd(socket, PollFlags::IN);
+        let mut ends = [readable(self.woken.as_fd()), readable(socket), readable(other.unwrap_or(socket))];
+        let count = if other.is_some() { 3 } else { 2 };
+        let ready = match poll(&mut ends[..count], limit.as_ref()) {
             Err(Errno::INTR) => return Ok(()),
             polled => polled?,
         };
-        if ready == 0 || ends[0].revents().intersects(PollFlags::ERR) {
+        if ready == 0 || ends.iter().any(|end| end.revents().intersects(PollFlags::ERR)) {
             take_error(socket)?;
+            other.map_or(Ok(()), take_error)?;
         }
         Ok(())
     }

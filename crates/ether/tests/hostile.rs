@@ -206,6 +206,12 @@ fn endpoint_of_an_interface_that_is_gone_reports_it() {
         ethernet.b.run("ip link delete stoop-b");
         let back = server.template(Address { mac: Mac([2; 6]), port: 1 }, Checksum::Computed);
         assert!(server.send(&back, &[1]).is_err());
+        for (packets, segment) in [(10, 100), (3, 1400)] {
+            let mut failures = Vec::new();
+            let bytes = vec![1; packets * segment];
+            server.send_many(&back, &bytes, segment, |position, _| failures.push(position));
+            assert_eq!(failures, (0..packets).collect::<Vec<_>>(), "{server}: none of them leaves");
+        }
         assert!(server.receive_within(&mut [0; 100], None).is_err(), "{server}");
         let gone = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
         assert!(matches!(gone, Err(OpenError::NoInterface(_))), "{gone:?}");

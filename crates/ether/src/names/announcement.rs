@@ -87,7 +87,7 @@ impl Answering {
     fn answer(&self) {
         while !self.has_ended.load(Ordering::Relaxed) {
             // The interface is down or gone: it may come back.
-            let _ = self.sleeper.sleep(self.socket.as_fd(), None);
+            let _ = self.sleeper.sleep(self.socket.as_fd(), None, None);
             let mut frame = [0; FRAME_MAX + 1];
             while !self.has_ended.load(Ordering::Relaxed)
                 && let Ok((_, len)) = rustix::net::recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT)

@@ -75,7 +75,7 @@ impl Search {
     fn receive(&self, until: Instant, servers: &mut Vec<Address>) -> Result<(), OpenError> {
         let left = until.saturating_duration_since(Instant::now());
         self.sleeper
-            .sleep(self.socket.as_fd(), Some(left.as_nanos() as u64))
+            .sleep(self.socket.as_fd(), None, Some(left.as_nanos() as u64))
             .map_err(|error| OpenError::System { operation: "waiting for an answer", error })?;
         let mut frame = [0; FRAME_MAX + 1];
         while let Ok((_, len)) = rustix::net::recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT) {

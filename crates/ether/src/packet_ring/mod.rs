@@ -26,7 +26,7 @@ use crate::ports::Reservation;
 use crate::privilege::Capability;
 use crate::sleep::{Sleeper, take_error};
 use group::Membership;
-use ring::Ring;
+pub(crate) use ring::Ring;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
@@ -37,15 +37,15 @@ use stoop_net::packets::{MAX_SEGMENTS, Segments};
 
 /// A packet socket and its ring.
 #[derive(Debug)]
-struct RingSocket {
+pub(crate) struct RingSocket {
     socket: OwnedFd,
-    arrivals: Exclusive<Arrivals<Ring>>,
+    pub(crate) arrivals: Exclusive<Arrivals<Ring>>,
     frames: usize,
 }
 
 impl RingSocket {
     /// A socket that receives frames to `port`, from when `arrange` has returned.
-    fn open(
+    pub(crate) fn open(
         interface: &Interface,
         options: &Options,
         port: u16,
@@ -66,12 +66,23 @@ impl RingSocket {
         Ok(Self { socket, arrivals: Exclusive::new(Arrivals::new(ring)), frames })
     }
 
+    /// The socket, to sleep on it.
+    #[inline]
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Frames for which the ring had no room since this was last asked.
+    pub(crate) fn take_drops(&self) -> u64 {
+        socket::take_drops(self.fd()).map_or(0, u64::from)
+    }
+
     /// Drops what has arrived for the port's last user.
     fn clear(&self) {
         // The kernel may be as fast as this loop.
         self.arrivals.try_use(|arrivals| arrivals.clear(self.frames));
         // Errors and counts of the last user.
-        let _ = (take_error(&self.socket), socket::take_drops(self.socket.as_fd()));
+        let _ = (take_error(&self.socket), self.take_drops());
     }
 }
 
@@ -245,7 +256,7 @@ impl PacketRing {
 
     #[inline]
     pub(crate) fn sleep(&self, limit_ns: Option<u64>) -> io::Result<()> {
-        self.sleeper.sleep(self.socket(), limit_ns)
+        self.sleeper.sleep(self.socket(), None, limit_ns)
     }
 }
 
@@ -273,9 +284,7 @@ impl PacketRing {
 
     pub(crate) fn counters(&self) -> &Counters {
         // The kernel forgets what it has told.
-        if let Ok(dropped) = socket::take_drops(self.socket()) {
-            self.counters.overflowed.fetch_add(u64::from(dropped), Ordering::Relaxed);
-        }
+        self.counters.overflowed.fetch_add(self.inner.take_drops(), Ordering::Relaxed);
         &self.counters
     }
 }

@@ -57,7 +57,7 @@ impl Layout {
 
 /// The ring, and the place of the next frame.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     mapping: Mapping,
     layout: Layout,
     /// Number of the next frame in its block.

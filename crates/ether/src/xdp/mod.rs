@@ -5,13 +5,14 @@
 //!
 //! An interface has one XDP program, and a receive queue one socket: a second endpoint, in whichever process,
 //! gets [`OpenError::XdpTaken`], and uses a [packet ring](crate::PacketRing) instead. The socket serves one
-//! receive queue. On an interface with several ones, the user has to choose one, and to have the interface
-//! put our frames there (`ethtool -N`).
+//! receive queue. At an interface with several ones a packet socket receives the frames of the others; most
+//! interfaces put all our frames into the first queue, because they distribute packets of IP only.
 //!
 //! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on
 //! an interface with a larger MTU packets are shorter than it allows.
 
 mod attachment;
+mod others;
 mod program;
 mod socket;
 mod system;
@@ -28,6 +29,7 @@ use crate::options::Options;
 use crate::ports::Reservation;
 use crate::sleep::Sleeper;
 use attachment::Attachment;
+use others::OtherQueues;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::XdpDesc;
@@ -63,7 +65,8 @@ impl Mode {
 pub struct XdpOptions {
     /// Where the program runs.
     pub mode: Mode,
-    /// The receive queue, if the interface has several and puts our frames into this one.
+    /// The receive queue of the socket; `None`: the first. The packet socket for the other queues is slower, so this is of
+    /// use where the interface puts our frames into another queue (`ethtool -N`).
     pub queue: Option<u32>,
     /// Receiving runs the driver's poll function. Of use in native mode, where the hardware would interrupt.
     pub busy_poll: bool,
@@ -84,6 +87,8 @@ pub struct Xdp {
     socket: OwnedFd,
     umem: Arc<Umem>,
     arrivals: Exclusive<Arrivals<Receiving>>,
+    /// If the interface has several receive queues.
+    others: Option<OtherQueues>,
     _reservation: Reservation,
     address: Address,
     ether_type: EtherType,
@@ -96,6 +101,9 @@ pub struct Xdp {
     sleeper: Sleeper,
     counters: Counters,
 }
+
+/// The error of a socket that has lost its interface for good.
+const UNBOUND: Errno = Errno::NXIO;
 
 /// Bytes of a chunk for frames of at most 1,792 bytes, and for longer ones.
 const CHUNK_LEN: usize = 2048;
@@ -114,7 +122,7 @@ impl Xdp {
         if interface.xdp.is_some() {
             return Err(OpenError::XdpTaken(interface.name.clone()));
         }
-        socket::check(interface, None)?;
+        socket::check(interface)?;
         attachment::load(options.ether_type, 0).map(drop)
     }
 
@@ -161,13 +169,18 @@ impl Xdp {
         };
         let frames = options.frames.max(64).next_power_of_two() as u32;
         let XdpOptions { mode, queue, busy_poll } = xdp;
-        let queue = socket::check(interface, queue)?;
+        let queues = socket::check(interface)?;
+        let queue = queue.unwrap_or(0);
         // The program first: it fails at once where another process has one, and passes everything until a
         // port is registered.
         let attachment = Attachment::new(interface, options.ether_type, mode, queue)?;
         let Socket { socket, receiving, frames, is_zero_copy } =
             Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
         let address = Address { mac: interface.mac, port: reservation.first() };
+        let others = match queues {
+            1 => None,
+            _ => Some(OtherQueues::open(interface, options, address.port)?),
+        };
         attachment.register_socket(queue, socket.as_fd())?;
         attachment.register_port(address)?;
         Ok(Self {
@@ -175,6 +188,7 @@ impl Xdp {
             socket,
             umem: Arc::clone(receiving.umem()),
             arrivals: Exclusive::new(Arrivals::new(receiving)),
+            others,
             _reservation: reservation,
             address,
             ether_type: options.ether_type,
@@ -220,11 +234,16 @@ impl Xdp {
             drop(sending);
             return self.send_copies(to, room, failed);
         }
+        let (packets, mut frames) = (room.positions(), 0);
         for (chunk, frame_len) in room.take_chunks() {
             sending.write(chunk, frame_len);
+            frames += 1;
         }
         if let Err(error) = self.hand_over(&sending) {
-            failed(0, error.into());
+            drop(sending);
+            (0..frames)
+                .flat_map(|frame| packets.of_frame(frame))
+                .for_each(|position| failed(position, error.into()));
         }
     }
 
@@ -266,7 +285,7 @@ impl Xdp {
         self.hand_over(&sending)
     }
 
-    /// Publishes the frames in the ring and has the kernel send them.
+    /// Publishes the frames in the ring and has the kernel send them. After an error none of them has left.
     ///
     /// A published frame cannot be taken back. If the kernel does not take it now, it leaves later: when the
     /// interface is up again, or its queue has room. So that is no error of the packet, but of the next one,
@@ -286,8 +305,6 @@ impl Xdp {
 
     #[cold]
     fn stick(&self, transmit: &Producer<XdpDesc>, error: Errno) -> Result<(), Errno> {
-        // The socket has lost its interface for good.
-        const UNBOUND: Errno = Errno::NXIO;
         if error == UNBOUND {
             return self.not_sent(transmit.untaken() as usize, error);
         }
@@ -307,17 +324,20 @@ impl Xdp {
     }
 
     /// Calls the kernel until it has taken all frames: one call sends up to 32. When the interface's queue is
-    /// full, the rest stays in the ring for the next call.
+    /// full, the rest stays in the ring for the next call. [`UNBOUND`]: it has taken none.
     fn kick(&self, transmit: &Producer<XdpDesc>) -> Result<(), Errno> {
         /// Calls that bring nothing forward, one after the other.
         const IN_VAIN_MAX: u32 = 100;
-        let (mut left, mut in_vain) = (transmit.untaken(), 0);
+        let (mut left, mut in_vain, mut is_first) = (transmit.untaken(), 0, true);
         loop {
             match rustix::net::send(&self.socket, &[], SendFlags::DONTWAIT) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
+                // The interface has gone while some frames had left already: the others are lost packets.
+                Err(UNBOUND) if !is_first => return Ok(()),
                 Err(error) => return Err(error),
             }
+            is_first = false;
             let now = transmit.untaken();
             if now == 0 {
                 return Ok(());
@@ -354,34 +374,42 @@ impl Xdp {
 impl Xdp {
     #[inline]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Arrival {
-        self.take(|receiving| {
-            let arrival = receiving.take_one(self.ether_type, &self.counters, buffer);
-            (arrival, arrival == Arrival::Nothing)
-        })
-        .unwrap_or(Arrival::Nothing)
+        let (ether_type, counters) = (self.ether_type, &self.counters);
+        let own = |buffer: &mut [u8]| self.take(|it| it.take_one(ether_type, counters, buffer));
+        match &self.others {
+            None => own(buffer),
+            Some(others) => {
+                others.take_turns(buffer, own, |it, buffer| it.take_one(ether_type, counters, buffer))
+            }
+        }
     }
 
     #[inline]
     pub(crate) fn receive_many(&self, buffer: &mut [u8]) -> Arrival<Segments> {
-        self.take(|receiving| {
-            let arrival = receiving.take_many(self.ether_type, &self.counters, buffer);
-            (arrival, arrival == Arrival::Nothing)
-        })
-        .unwrap_or(Arrival::Nothing)
+        let (ether_type, counters) = (self.ether_type, &self.counters);
+        let own = |buffer: &mut [u8]| self.take(|it| it.take_many(ether_type, counters, buffer));
+        match &self.others {
+            None => own(buffer),
+            Some(others) => {
+                others.take_turns(buffer, own, |it, buffer| it.take_many(ether_type, counters, buffer))
+            }
+        }
     }
 
     #[inline]
-    fn take<R>(&self, take: impl FnOnce(&mut Arrivals<Receiving>) -> (R, bool)) -> Option<R> {
-        let (taken, run_driver) = self.arrivals.try_use(|receiving| {
-            let (taken, is_nothing) = take(receiving);
+    fn take<L>(&self, take: impl FnOnce(&mut Arrivals<Receiving>) -> Arrival<L>) -> Arrival<L> {
+        let taken = self.arrivals.try_use(|receiving| {
+            let taken = take(receiving);
+            let is_nothing = matches!(taken, Arrival::Nothing);
             (taken, is_nothing && (self.options.busy_poll || receiving.queue.needs_wakeup()))
-        })?;
+        });
+        let Some((taken, run_driver)) = taken else { return Arrival::Nothing };
         if run_driver {
             // Nothing is read: the frames come by the ring. An error is reported when this endpoint sleeps or
             // sends.
             let _ = rustix::net::recv(&self.socket, &mut [] as &mut [u8], RecvFlags::DONTWAIT);
         }
-        Some(taken)
+        taken
     }
 
     #[inline]
@@ -390,7 +418,8 @@ impl Xdp {
         /// a second.
         const LIMIT_MAX_NS: u64 = 1_000_000_000;
         let limit_ns = limit_ns.unwrap_or(LIMIT_MAX_NS).min(LIMIT_MAX_NS);
-        self.sleeper.sleep(self.socket.as_fd(), Some(limit_ns))
+        let other = self.others.as_ref().map(OtherQueues::fd);
+        self.sleeper.sleep(self.socket.as_fd(), other, Some(limit_ns))
     }
 }
 
@@ -403,6 +432,11 @@ impl Xdp {
     /// Where its program runs.
     pub fn mode(&self) -> Mode {
         self.options.mode
+    }
+
+    /// Whether the interface has other receive queues, whose frames a packet socket receives.
+    pub fn has_other_queues(&self) -> bool {
+        self.others.is_some()
     }
 
     /// Whether the driver reads and writes the frames without a copy.
@@ -431,7 +465,8 @@ impl Xdp {
             // A frame for which no chunk was free is in `rx_dropped`, one for which the ring had no place in
             // `rx_ring_full`.
             let dropped = statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
-            self.counters.overflowed.store(dropped, Ordering::Relaxed);
+            let others = self.others.as_ref().map_or(0, OtherQueues::dropped);
+            self.counters.overflowed.store(dropped + others, Ordering::Relaxed);
         }
         &self.counters
     }

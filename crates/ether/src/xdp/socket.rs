@@ -92,20 +92,10 @@ pub(super) struct Request<'a> {
     pub(super) busy_poll: bool,
 }
 
-/// Finds out whether this process may make such a socket, and whether one is enough: an interface with
-/// several receive queues may put our frames into any of them, unless its user has chosen the `queue` and
-/// steers them there. Returns the queue.
-pub(super) fn check(interface: &Interface, queue: Option<u32>) -> Result<u32, OpenError> {
+/// Finds out whether this process may make such a socket. Returns how many receive queues the interface has.
+pub(super) fn check(interface: &Interface) -> Result<u32, OpenError> {
     make()?;
-    if let Some(queue) = queue {
-        return Ok(queue);
-    }
-    let operation = "AF_XDP at an interface with several receive queues, of which none was chosen,";
-    match system::receive_queues(&interface.name) {
-        Ok(1) => Ok(0),
-        Ok(_) => Err(OpenError::Unsupported { operation, error: Errno::OPNOTSUPP.into() }),
-        Err(error) => Err(failed("counting receive queues", Capability::OF_XDP)(error)),
-    }
+    system::receive_queues(&interface.name).map_err(failed("counting receive queues", Capability::OF_XDP))
 }
 
 fn make() -> Result<OwnedFd, OpenError> {
@@ -151,8 +141,10 @@ fn make_memory(socket: &OwnedFd, request: &Request<'_>) -> Result<(Umem, u32), O
                 (frames, pauses) = (request.frames, pauses + 1);
             }
             Err(error) => {
-                let operation = "memory for frames, of which a user may lock some (RLIMIT_MEMLOCK)";
-                return Err(failed(operation, Capability::OF_XDP)(error));
+                return Err(match error {
+                    Errno::NOBUFS => OpenError::LockedMemory,
+                    error => failed("memory for frames", Capability::OF_XDP)(error),
+                });
             }
         }
     }

@@ -49,7 +49,9 @@ impl Ethernet {
         ethernet.a.run("ip link delete stoop-a");
         let there = format!("/proc/{}/fd/{}", std::process::id(), ethernet.b.namespace.as_raw_fd());
         let queues = format!("numrxqueues {queues} numtxqueues {queues}");
-        ethernet.a.run(&format!("ip link add stoop-a {queues} type veth peer name stoop-b netns {there}"));
+        ethernet
+            .a
+            .run(&format!("ip link add stoop-a {queues} type veth peer name stoop-b {queues} netns {there}"));
         for side in [&ethernet.a, &ethernet.b] {
             side.run(&format!("ip link set {} up", side.name));
         }
