@@ -170,3 +170,65 @@ fn missing_privilege_is_named() {
         assert!(said.starts_with("holding AF_XDP"), "with three capabilities: {said}");
     }
 }
+
+/// What a process of an ordinary user with only these capabilities says, which may lock this many bytes of memory.
+fn said_by_user(ethernet: &Ethernet, backend: Backend, capabilities: &str, memory: u32) -> String {
+    let (locked, sets) = (format!("--memlock={memory}:{memory}"), ["--inh-caps", "--ambient-caps"]);
+    let sets = sets.map(|set| [set, capabilities]);
+    let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let command: Vec<&str> = [&["prlimit", &locked, "setpriv"][..], &user, sets.as_flattened()]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect();
+    let holder = Holder::start(ethernet, backend, &command);
+    let said = holder.said.clone();
+    holder.end(false);
+    said
+}
+
+#[test]
+fn ordinary_user_needs_the_capabilities_that_errors_name_and_no_others() {
+    let test = "ordinary_user_needs_the_capabilities_that_errors_name_and_no_others";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let can_run = Command::new("prlimit")
+        .args(["--memlock=1:1", "setpriv", "--reuid", "65534", "--clear-groups"])
+        .arg(std::env::current_exe().unwrap())
+        .arg("--list")
+        .output();
+    if !can_run.is_ok_and(|output| output.status.success()) {
+        return println!(
+            "SKIPPED: {test}: needs prlimit and setpriv of util-linux, and a program that all users can run"
+        );
+    }
+    // Less than the 8 MiB that a user may lock on most machines.
+    let usual = 4 << 20;
+    let said = said_by_user(&ethernet, Backend::PacketRing, "-all", usual);
+    assert!(said.contains("lacks CAP_NET_RAW; grant only that by `setcap cap_net_raw+ep"), "{said}");
+    let said = said_by_user(&ethernet, Backend::PacketRing, "+net_raw", 1);
+    assert!(said.starts_with("holding packet"), "{said}");
+    if if_possible(test, ethernet.b.listen(PORT, GENERIC, &Options::of_many_lanes())).is_none() {
+        return;
+    }
+    for (has, lacks) in [
+        ("-all", "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF;"),
+        ("+net_raw", "CAP_NET_ADMIN, CAP_BPF;"),
+        ("+net_raw,+net_admin", "CAP_BPF;"),
+        ("+net_raw,+bpf", "CAP_NET_ADMIN;"),
+        ("+net_admin,+bpf", "CAP_NET_RAW;"),
+    ] {
+        let said = said_by_user(&ethernet, GENERIC, has, usual);
+        assert!(said.starts_with("refused ") && said.contains(&format!("lacks {lacks}")), "{has}: {said}");
+    }
+    for mode in [GENERIC, NATIVE] {
+        // Memory for many frames, and for few.
+        for memory in [usual, 1 << 20] {
+            let said = said_by_user(&ethernet, mode, "+net_raw,+net_admin,+bpf", memory);
+            assert!(said.starts_with("holding AF_XDP"), "{memory} bytes: {said}");
+        }
+        let said = said_by_user(&ethernet, mode, "+net_raw,+net_admin,+bpf", 64 << 10);
+        assert!(said.contains("RLIMIT_MEMLOCK") && said.contains("LimitMEMLOCK=16M"), "{said}");
+        let said = said_by_user(&ethernet, mode, "+net_raw,+net_admin,+bpf,+ipc_lock", 64 << 10);
+        assert!(said.starts_with("holding AF_XDP"), "{said}");
+    }
+}
