@@ -12,6 +12,7 @@ use super::{Peer, Server};
 use crate::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
+use stoop_wire::BindingId;
 
 /// Shortest silence of a quiet binding: eight times the longest wait of a caller whose round trip is below 100 ms, and more
 /// than twice its silence limit.
@@ -57,9 +58,16 @@ impl<P> Binding<P> {
 }
 
 impl<P: Peer> Server<P> {
-    /// Begins to look for quiet bindings, if some host may hold much.
+    /// Whether nothing has been heard on this binding for so long that its caller has ended, has given up or is cut off; also if the
+    /// binding is gone. Silence before `since` proves nothing.
+    pub fn is_quiet(&mut self, now: Instant, binding: BindingId, since: Instant) -> bool {
+        self.bindings.get_mut(binding).is_none_or(|binding| binding.is_quiet(now, since))
+    }
+
+    /// Begins to look for quiet bindings, if some host may hold much. To be called now and then: calls of one packet do not look by
+    /// themselves. Afterwards [`next_timeout`](Self::next_timeout) may be earlier.
     #[inline]
-    pub(super) fn watch(&mut self, now: Instant) {
+    pub fn watch(&mut self, now: Instant) {
         if self.watch.next == Instant::NEVER && self.shares.any_much() {
             self.watch = Watch { next: now + LOOK_INTERVAL, since: now };
         }

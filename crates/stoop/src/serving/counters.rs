@@ -62,6 +62,9 @@ pub struct QueueCounters {
     pub full: u64,
     /// Calls that waited and were refused when a worker was free: too little time was left for their procedures.
     pub overdue: u64,
+    /// Calls that waited and were refused because nothing had been heard from their callers for some 5 s, whose hosts had many in the
+    /// queue.
+    pub abandoned: u64,
 }
 
 impl QueueCounters {
@@ -70,6 +73,7 @@ impl QueueCounters {
         self.hopeless += other.hopeless;
         self.full += other.full;
         self.overdue += other.overdue;
+        self.abandoned += other.abandoned;
     }
 }
 
@@ -106,7 +110,7 @@ pub struct ShmServerCounters {
 
 impl ServerCounters {
     /// All counters, each with its name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 21] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 22] {
         let Self { calls, refused, malformed, bindings, binds_refused, queue, packet, shm, memory } = *self;
         [
             ("calls", calls),
@@ -118,6 +122,7 @@ impl ServerCounters {
             ("queue.hopeless", queue.hopeless),
             ("queue.full", queue.full),
             ("queue.overdue", queue.overdue),
+            ("queue.abandoned", queue.abandoned),
             ("packet.duplicates", packet.duplicates),
             ("packet.corrupt", packet.corrupt),
             ("packet.dropped", packet.dropped),

@@ -16,6 +16,7 @@ mod computing;
 pub(crate) mod idle;
 mod power;
 mod queue;
+mod quiet;
 pub(crate) mod role;
 mod rotation;
 mod shared_queue;
@@ -81,6 +82,13 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         false
     }
 
+    /// Whether nothing has been heard on this binding for so long that its caller has ended or is cut off. Silence before `since_ns` proves
+    /// nothing.
+    fn is_quiet(&self, binding: u64, now_ns: u64, since_ns: u64) -> bool {
+        let _ = (binding, now_ns, since_ns);
+        false
+    }
+
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
     fn run(&self, worker: &mut Self::WorkerState, call: Self::Call) -> Option<Self::Call>;
 
@@ -120,6 +128,11 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn look_after(&self, is_quiet: bool) -> bool {
         let _ = is_quiet;
         false
+    }
+
+    /// Sees whether some caller holds much memory. The background thread calls this at most once a second, and before it goes to sleep.
+    fn look_at_memory(&self, now_ns: u64) {
+        let _ = now_ns;
     }
 
     /// Frees the memory that it keeps for the next messages. The background thread calls this when nothing has happened for

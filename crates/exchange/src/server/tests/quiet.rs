@@ -163,3 +163,17 @@ fn a_half_received_call_behind_a_running_one_is_refused_for_good() {
     assert_eq!(answer(&mut server, HOSTILE, at(7_001), &second), NEVER_RUN);
     assert_eq!(server.counters().calls, 1);
 }
+
+#[test]
+fn a_binding_is_quiet_when_nothing_was_heard_on_it_for_five_seconds_of_watching() {
+    let (mut server, binding) = bound();
+    give_from(&mut server, CALLER, at(1_000), &about(Kind::Call, binding, 0, 1));
+    assert!(!server.is_quiet(at(5_999), binding, at(0)));
+    assert!(server.is_quiet(at(6_000), binding, at(0)));
+    assert!(!server.is_quiet(at(6_000), binding, at(1_001)), "the server did not look before");
+    give_from(&mut server, CALLER, at(6_000), &about(Kind::Probe, binding, 0, 1));
+    assert!(!server.is_quiet(at(10_999), binding, at(0)), "its caller lives");
+    let unbind = Header::bare(Kind::Unbind, binding, LaneId(0), CallNumber(0)).to_bytes();
+    give_from(&mut server, CALLER, at(7_000), &unbind);
+    assert!(server.is_quiet(at(7_001), binding, at(0)), "it is gone");
+}

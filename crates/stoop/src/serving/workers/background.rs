@@ -2,6 +2,7 @@
 //! receives itself when there is no other.
 
 use crate::serving::workers::idle::{HELP, RECEIVE};
+use crate::serving::workers::quiet::{LOOK_INTERVAL, QuietWatch};
 use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, NO_TAG, WorkerPool, locked};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -121,6 +122,7 @@ impl<E: Endpoint> WorkerPool<E> {
         let mut seen = HELD;
         let mut quiet = 0;
         let mut backlog = 0_u32;
+        let mut watch = QuietWatch::default();
         while !self.is_stopping() {
             let now = clock::now_ns();
             if now >= self.endpoint.next_timeout_ns() {
@@ -135,6 +137,7 @@ impl<E: Endpoint> WorkerPool<E> {
             self.give_away();
             let is_due = !self.queue.is_saturated() || self.is_receiving_due();
             let is_all = !is_due || self.queue_calls(&mut worker);
+            self.look_for_quiet(&mut worker, &mut watch, now);
             backlog = if self.queue.is_saturated() { BACKLOG_TICKS } else { backlog.saturating_sub(1) };
             self.endpoint.note_backlog(backlog > 0);
             seen = word;
@@ -205,12 +208,17 @@ impl<E: Endpoint> WorkerPool<E> {
         // Pairs with that in `Role::leave`, and with what endpoints store before they wake it.
         let sees_all = fence::heavy();
         let has_to_look = self.endpoint.look_after(true);
+        // What calls of late have left may have to be looked at.
+        self.endpoint.look_at_memory(clock::now_ns());
         let nothing_to_do = sees_all
             && self.role.word() & STATE == HELD
             && !self.is_stopping()
             && !has_to_look
             && !self.queue.is_saturated();
-        if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
+        if nothing_to_do && !self.queue.is_empty() {
+            // Until it looks for quiet bindings.
+            self.sleep_at_most(LOOK_INTERVAL);
+        } else if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
             // Nothing has happened for a while.
             self.endpoint.release_memory();
             if memory::give_back_freed() {

@@ -14,6 +14,8 @@
 //! newest call of the owner with the most (longest queue drop: Suter et al., *Design Considerations for Supporting TCP with Per-flow
 //! Queueing*, INFOCOM 1998), and so among the bindings of an owner. A call of a higher priority takes the place of one of the lowest.
 
+mod quiet;
+
 use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
 use crate::serving::workers::computing::Computing;
@@ -102,6 +104,13 @@ pub(super) enum Admitted<C> {
     Full(C, u64),
     /// It is refused, because it would be late. Its caller may come again after so many nanoseconds.
     Late(C, u64),
+}
+
+impl<C> Admitted<C> {
+    /// Whether the call is refused, so that the queue is as before.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self, Self::Full(..) | Self::Late(..))
+    }
 }
 
 impl<C> CallQueue<C> {
@@ -360,6 +369,11 @@ impl<C> OfOwner<C> {
 }
 
 impl<C> Class<C> {
+    /// Whether a call of this binding of the owner waits.
+    fn has(&self, owner: Owner, part: u64) -> bool {
+        self.owners.get(&owner).is_some_and(|of_owner| of_owner.parts.get(&part).is_some())
+    }
+
     /// The owner's first call, of the binding whose turn it is.
     fn take_first(&mut self, owner: Owner) -> Waiting<C> {
         let parts = &mut self.owners.take_turn(&owner).expect(HAS_CALLS).parts;

@@ -33,8 +33,12 @@ impl<K: Ord + Copy, V> Rotation<K, V> {
         self.all.values()
     }
 
-    pub(super) fn remove(&mut self, key: &K) {
-        self.all.remove(key);
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.all.iter()
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<V> {
+        self.all.remove(key)
     }
 
     /// Whose turn it is among those that may have one.

@@ -1,7 +1,8 @@
 //! The queue as the threads of a pool use it: under a lock, with what they ask for at each call beside it.
 
 use crate::locked::locked;
-use crate::serving::workers::queue::CallQueue;
+use crate::serving::terms::CallTerms;
+use crate::serving::workers::queue::{Admitted, CallQueue, Charge};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ pub(super) struct SharedQueue<C> {
     saturated: AtomicBool,
     crowded: AtomicBool,
     short: AtomicBool,
+    empty: AtomicBool,
     processors: usize,
 }
 
@@ -28,6 +30,7 @@ impl<C> SharedQueue<C> {
             processors,
             crowded: AtomicBool::new(false),
             short: AtomicBool::new(true),
+            empty: AtomicBool::new(true),
         }
     }
 
@@ -35,14 +38,52 @@ impl<C> SharedQueue<C> {
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut CallQueue<C>) -> R) -> R {
         let mut queue = locked(&self.queue);
         let result = change(&mut queue);
+        self.publish(&queue);
+        result
+    }
+
+    /// As [`CallQueue::begin_or_admit`]. A call that is refused leaves the queue as it was, so that a refusal costs little.
+    pub(super) fn begin_or_admit(
+        &self,
+        now_ns: u64,
+        call: C,
+        terms: CallTerms,
+        keep: impl FnOnce(&mut C),
+    ) -> Result<(C, Charge), Admitted<C>> {
+        let mut queue = locked(&self.queue);
+        let outcome = queue.begin_or_admit(now_ns, call, terms, keep);
+        if !outcome.as_ref().is_err_and(Admitted::is_refused) {
+            self.publish(&queue);
+        }
+        outcome
+    }
+
+    /// As [`CallQueue::admit`].
+    pub(super) fn admit(
+        &self,
+        now_ns: u64,
+        call: C,
+        terms: CallTerms,
+        keep: impl FnOnce(&mut C),
+    ) -> Admitted<C> {
+        let mut queue = locked(&self.queue);
+        let admitted = queue.admit(now_ns, call, terms, keep);
+        if !admitted.is_refused() {
+            self.publish(&queue);
+        }
+        admitted
+    }
+
+    /// Stores what threads ask for without the lock.
+    fn publish(&self, queue: &CallQueue<C>) {
         self.crowded.store(queue.is_crowded(), Ordering::Relaxed);
+        self.empty.store(queue.len() == 0, Ordering::SeqCst);
         self.short.store(queue.len() < SHORT * self.processors, Ordering::Relaxed);
         // Before the thread that has queued a call looks for idle workers; pairs with `WorkerPool::await_command`.
         let is_runnable = queue.has_runnable();
         self.runnable.store(is_runnable, Ordering::SeqCst);
         let is_saturated = is_runnable || queue.len() > 0 && queue.running() >= self.processors;
         self.saturated.store(is_saturated, Ordering::SeqCst);
-        result
     }
 
     /// Whether a call waits that a worker could run now.
@@ -56,6 +97,11 @@ impl<C> SharedQueue<C> {
     #[inline]
     pub(super) fn is_saturated(&self) -> bool {
         self.saturated.load(Ordering::SeqCst)
+    }
+
+    /// Whether no call waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.empty.load(Ordering::SeqCst)
     }
 
     /// Whether so few calls wait that the workers may soon have none.

@@ -31,6 +31,8 @@ struct State {
     late: Option<u32>,
     /// The next worker that receives panics.
     breaks: bool,
+    /// No binding is heard any more.
+    quiet: bool,
 }
 
 impl Scripted {
@@ -155,6 +157,10 @@ impl Endpoint for Scripted {
         false
     }
 
+    fn is_quiet(&self, _: u64, _: u64, _: u64) -> bool {
+        locked(&self.state).quiet
+    }
+
     fn defer(&self, _: &mut (), _: &mut u32) {}
 
     fn next_timeout_ns(&self) -> u64 {
@@ -218,6 +224,23 @@ fn beyond_the_bound_calls_wait_and_beyond_the_queue_they_are_refused() {
     let state = locked(&pool.endpoint.state);
     assert!(state.ended.values().all(|(runs, refusals)| runs + refusals == 1));
     assert_eq!(state.most_running, 2);
+}
+
+#[test]
+fn calls_of_quiet_bindings_do_not_wait_for_a_worker_that_is_stuck() {
+    let pool = pool(Scripted::new(|endpoint, _| endpoint.pass_gate(), |_| false), 1, 8);
+    pool.endpoint.bring([0]);
+    drop(pool.endpoint.await_state(|state| state.running == 1));
+    locked(&pool.endpoint.state).quiet = true;
+    pool.endpoint.bring(1..6);
+    drop(
+        pool.endpoint
+            .await_state(|state| state.ended.values().filter(|ended| **ended == (0, 1)).count() == 5),
+    );
+    pool.endpoint.open_gate();
+    drop(pool.endpoint.await_state(|state| state.ended.get(&0) == Some(&(1, 0))));
+    pool.stop();
+    assert_eq!(pool.queue_counters().abandoned, 5);
 }
 
 #[test]

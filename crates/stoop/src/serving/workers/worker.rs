@@ -98,7 +98,7 @@ impl<E: Endpoint> WorkerPool<E> {
     fn serve_counted(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
         let (now_ns, terms) = (clock::now_ns(), self.endpoint.terms(&call));
         let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
-        match self.queue.with(|queue| queue.begin_or_admit(now_ns, call, terms, keep)) {
+        match self.queue.begin_or_admit(now_ns, call, terms, keep) {
             Err(admitted) => {
                 self.answer_refused(worker, admitted);
                 true
@@ -233,14 +233,15 @@ impl<E: Endpoint> WorkerPool<E> {
     pub(super) fn admit(&self, worker: &mut E::WorkerState, call: E::Call, terms: CallTerms) {
         let now_ns = clock::now_ns();
         let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
-        let admitted = self.queue.with(|queue| queue.admit(now_ns, call, terms, keep));
+        let admitted = self.queue.admit(now_ns, call, terms, keep);
         self.answer_refused(worker, admitted);
     }
 
     /// Refuses the call for which there was no place, if there is one.
     fn answer_refused(&self, worker: &mut E::WorkerState, admitted: Admitted<E::Call>) {
         match admitted {
-            Admitted::Waits => {}
+            // The background thread looks at what waits.
+            Admitted::Waits => self.endpoint.background().wake_if_asleep(),
             Admitted::InPlaceOf(call, again_after_ns) | Admitted::Full(call, again_after_ns) => {
                 self.refuse(worker, call, RefusalCode::Overloaded, again_after_ns);
             }
@@ -250,7 +251,13 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    fn refuse(&self, worker: &mut E::WorkerState, call: E::Call, code: RefusalCode, again_after_ns: u64) {
+    pub(super) fn refuse(
+        &self,
+        worker: &mut E::WorkerState,
+        call: E::Call,
+        code: RefusalCode,
+        again_after_ns: u64,
+    ) {
         let refused = Refused { code, retry_after: RetryAfter::from_nanos(again_after_ns) };
         if let Some(next) = self.endpoint.refuse(worker, call, refused) {
             // A call that was parked behind this one; there is none as a rule, because a caller's lane has one call.

@@ -24,6 +24,7 @@ use crate::transport::packet::server::worker::WorkerState;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use stoop_exchange::Instant;
 use stoop_exchange::server::Peer as _;
 use stoop_exchange::shares::Owner;
 use stoop_net::clock;
@@ -71,6 +72,11 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     fn owner_of(&self, tag: u64) -> Option<Owner> {
         self.exchange().host_of(BindingId(tag)).map(Owner::host)
+    }
+
+    fn is_quiet(&self, binding: u64, now_ns: u64, since_ns: u64) -> bool {
+        let (now, since) = (Instant::from_nanos(now_ns), Instant::from_nanos(since_ns));
+        self.exchange().is_quiet(now, BindingId(binding), since)
     }
 
     #[inline]
@@ -124,6 +130,12 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     fn background(&self) -> &Background {
         &self.background
+    }
+
+    fn look_at_memory(&self, now_ns: u64) {
+        let mut exchange = self.exchange();
+        exchange.watch(Instant::from_nanos(now_ns));
+        self.note_timeout(&exchange);
     }
 
     fn note_backlog(&self, is_there: bool) {

@@ -169,6 +169,25 @@ fn a_full_queue_is_divided_among_owners_and_then_bindings() {
 }
 
 #[test]
+fn calls_of_one_binding_are_taken_out_and_the_others_stay() {
+    let mut queue = CallQueue::new(1, 64, 64);
+    for call in 0..3 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+        assert_waits(admit(&mut queue, 10 + call, CallTerms { limit: Some(1), ..terms(1, 10) }));
+        assert_waits(admit(&mut queue, 20 + call, terms(1, 11)));
+    }
+    assert_waits(admit(&mut queue, 30, terms(2, 10)));
+    let (of_first, of_second) = (Owner::user(1), Owner::user(2));
+    assert_eq!(queue.bindings_of_large_owners(), [(of_first, 10), (of_first, 11)], "the second has a 64th");
+    let mut taken = queue.take_all_of((of_first, 10));
+    taken.sort_unstable();
+    assert_eq!((taken, queue.counters.abandoned), (vec![0, 1, 2, 10, 11, 12], 6));
+    assert!(queue.take_all_of((of_second, 11)).is_empty());
+    assert_eq!(run_all(&mut queue), [20, 30, 21, 22]);
+    assert_eq!((queue.len(), queue.classes.len(), queue.waiting.len()), (0, 0, 0));
+}
+
+#[test]
 fn what_leaves_the_queue_is_no_longer_counted() {
     let mut queue = CallQueue::new(1, 64, 100);
     for round in 0..3 {
