@@ -34,8 +34,9 @@ pub enum Accepted {
     WokenUp,
 }
 
-/// How many connections may wait to be accepted; the kernel lowers it to `net.core.somaxconn`.
-const BACKLOG: i32 = 1024;
+/// How many connections may wait to be accepted: the usual `net.core.somaxconn`, to which the kernel lowers it. While so many wait, the
+/// kernel drops attempts to connect, and each caller tries again after one second, then two, four and so on.
+const BACKLOG: i32 = 4096;
 
 impl StreamListener {
     /// Listens at `address`. TCP port 0 takes any free one, see [`local_addr`](Self::local_addr).

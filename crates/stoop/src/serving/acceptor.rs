@@ -65,6 +65,8 @@ impl Acceptor {
     pub(crate) fn pause_until(&self, until_ns: u64) {
         self.paused_until_ns.store(until_ns, Ordering::SeqCst);
         let _ = self.poller.modify(&self.listener, LISTENER, Interest::NONE);
+        // Another thread may sleep already, without a limit, and no event of the listener would end its sleep.
+        self.notifier.wake();
     }
 
     pub(crate) fn is_paused(&self) -> bool {
