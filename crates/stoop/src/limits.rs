@@ -40,7 +40,8 @@ impl Limits {
     /// Most bindings. Binds beyond it, or beyond the share of a host or user, are refused.
     ///
     /// 65,536 at `udp:` and `ether:` addresses; 4096 at `tcp:` and `unix:` addresses, but never more than three quarters of the
-    /// descriptors of the process (`ulimit -n`). At `shm:` addresses the descriptors alone limit the bindings.
+    /// descriptors of the process (`ulimit -n`). At `shm:` addresses, where each binding takes two descriptors, they alone limit the
+    /// bindings unless this is set.
     pub fn bindings(mut self, most: usize) -> Self {
         self.bindings = Some(most);
         self

@@ -28,7 +28,8 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
             server,
             why: "your host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
                   shared memory, as a guest (`ShmOptions::allow_user`, `allow_everybody`), bindings for a quarter of its \
-                  descriptors; drop clients that are not needed, share one among threads, or raise the server's limit (ulimit -n)",
+                  descriptors; drop clients that are not needed, share one among threads, or raise the server's limits \
+                  (`Limits::bindings`, ulimit -n)",
         },
         BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => BindError::Refused {
             server,

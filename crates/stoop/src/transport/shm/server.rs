@@ -10,6 +10,7 @@ pub(crate) mod call;
 pub(crate) mod handshake;
 pub(crate) mod long_messages;
 pub(crate) mod receiving;
+pub(crate) mod shares;
 pub(crate) mod transfers;
 pub(crate) mod worker;
 
@@ -27,6 +28,7 @@ use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::ShmCall;
+use crate::transport::shm::server::shares::BindingShares;
 use crate::transport::shm::server::worker::WorkerState;
 use std::io;
 use std::mem;
@@ -43,6 +45,7 @@ pub(crate) struct ShmEndpoint {
     acceptor: Acceptor,
     /// The thread with the receive role holds it.
     bindings: Mutex<Bindings>,
+    shares: Arc<BindingShares>,
     service: Service,
     /// For long messages.
     memory: Arc<MessageMemory>,
@@ -75,6 +78,7 @@ impl ShmEndpoint {
         Ok(Self {
             acceptor: Acceptor::new(listener)?,
             bindings: Mutex::new(Bindings::new(own.users)),
+            shares: BindingShares::new(setup.limits.bindings),
             service: Service::new(setup, incarnation, LANES as u32),
             memory: MessageMemory::new(&setup.limits, setup.max_message),
             arena_len: own.in_place,
@@ -211,6 +215,8 @@ impl Endpoint for ShmEndpoint {
         self.refuse_request(&call.binding, &call.request, refused, "", worker.cpu);
         if call.is_long() {
             call.binding.end_long_arguments(call.arguments);
+        } else {
+            worker.arguments = call.arguments;
         }
         self.service.end_call();
         None

@@ -9,6 +9,7 @@ use crate::locked::locked;
 use crate::serving::binder::Bound;
 use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
+use crate::transport::shm::server::shares::BindingShare;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stoop_net::poller::Bell;
@@ -46,6 +47,8 @@ pub(super) struct Binding {
     pub(super) transfers: AtomicUsize,
     /// Its part of the memory for long messages.
     pub(super) memory: Arc<MemoryShare>,
+    /// Its place among the bindings of its user.
+    _share: BindingShare,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
 }
@@ -58,7 +61,7 @@ impl Binding {
         stream: Stream,
         bell: Bell,
         (segment, arena): (Segment, Option<Arc<Arena>>),
-        memory: &Arc<MessageMemory>,
+        (memory, share): (&Arc<MessageMemory>, BindingShare),
         caller: Caller,
         bound: Bound,
     ) -> Self {
@@ -79,6 +82,7 @@ impl Binding {
             closed: AtomicBool::new(false),
             transfers: AtomicUsize::new(0),
             memory: memory.share_of(&caller),
+            _share: share,
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
         }

@@ -5,6 +5,7 @@ use crate::context::Caller;
 use crate::serving::binder::{Bound, MissingResource};
 use crate::serving::service::{Service, caller_of};
 use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::shares::{BindingShare, BindingShares};
 use crate::users::Users;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -31,8 +32,9 @@ pub(super) struct Handshake {
     intake: Reassembler,
 }
 
-/// What a binding needs of the system.
+/// What a binding needs of the system, and its place among the bindings.
 struct Made {
+    share: BindingShare,
     segment: Segment,
     arena: Option<Arc<Arena>>,
     memory: OwnedFd,
@@ -44,17 +46,23 @@ type All = HashMap<u64, Arc<Binding>>;
 
 impl Made {
     /// Makes it for one more binding of a caller.
-    fn new(caller: &Caller, bindings: &All, arena_len: usize) -> Result<Self, MissingResource> {
+    fn new(
+        caller: &Caller,
+        bindings: &All,
+        shares: &Arc<BindingShares>,
+        arena_len: usize,
+    ) -> Result<Self, MissingResource> {
         if is_guest(caller) && has_its_share(caller, bindings) {
             return Err(MissingResource::Share);
         }
+        let share = shares.take(caller).ok_or(MissingResource::Share)?;
         let made = Segment::create_with_arena(arena_len).map_err(|why| match why.kind() {
             io::ErrorKind::FileTooLarge => MissingResource::FileLength,
             _ => MissingResource::Descriptors,
         });
         let (segment, arena, memory) = made?;
         let bell = Bell::new().map_err(|_| MissingResource::Descriptors)?;
-        Ok(Self { segment, arena, memory, bell })
+        Ok(Self { share, segment, arena, memory, bell })
     }
 }
 
@@ -63,7 +71,7 @@ pub(super) enum Step {
     /// More is to come.
     Continue,
     /// The caller has the memory.
-    Attached(Bound, Segment, Option<Arc<Arena>>, Bell),
+    Attached(Bound, (Segment, Option<Arc<Arena>>), Bell, BindingShare),
     /// It is over.
     Close,
     /// It is over, for the peer broke the protocol.
@@ -108,7 +116,13 @@ impl Handshake {
 
     /// Receives some bytes and answers them. If there are more, the poller says so again: a caller that asks without end keeps no other
     /// waiting.
-    pub(super) fn advance(&mut self, service: &Service, arena_len: usize, bindings: &All) -> Step {
+    pub(super) fn advance(
+        &mut self,
+        service: &Service,
+        shares: &Arc<BindingShares>,
+        arena_len: usize,
+        bindings: &All,
+    ) -> Step {
         match self.stream.recv(self.intake.space(), Patience::DontWait) {
             Ok(StreamArrival::Bytes(len)) => self.intake.received(len),
             Ok(StreamArrival::Nothing) => return Step::Continue,
@@ -135,7 +149,10 @@ impl Handshake {
             // At once: the answer can say that the system has no descriptor or memory left.
             let make = |interface: u16| {
                 let has_buffers = service.exports.all[usize::from(interface)].interface().has_buffers();
-                self.made = Some(Made::new(&self.caller, bindings, if has_buffers { arena_len } else { 0 })?);
+                // One that was made for an earlier question gives its place back first.
+                self.made = None;
+                let arena_len = if has_buffers { arena_len } else { 0 };
+                self.made = Some(Made::new(&self.caller, bindings, shares, arena_len)?);
                 Ok(())
             };
             let question = (&header, message.payload());
@@ -158,12 +175,12 @@ impl Handshake {
 
 /// Hands the memory over.
 fn attach(stream: &Stream, made: Option<Made>, question: &Header, bound: Bound) -> Step {
-    let Some(Made { segment, arena, memory, bell }) = made else { return Step::Malformed };
+    let Some(Made { share, segment, arena, memory, bell }) = made else { return Step::Malformed };
     let mut header = Header::bare(Kind::Attach, bound.binding, question.lane, question.number);
     header.time = layout::VERSION;
     stoop_shm::clock::tell(&segment, clock::now_ns());
     match descriptors::send(stream, &header.to_bytes(), &memory, &bell) {
-        Ok(true) => Step::Attached(bound, segment, arena, bell),
+        Ok(true) => Step::Attached(bound, (segment, arena), bell, share),
         Ok(false) | Err(_) => Step::Close,
     }
 }

@@ -368,16 +368,15 @@ impl ShmEndpoint {
     #[cold]
     fn shake_hands(&self, bindings: &mut Bindings, token: u64) {
         let Some(handshake) = bindings.handshakes.get_mut(&token) else { return };
-        let step = handshake.advance(&self.service, self.arena_len, &bindings.all);
+        let step = handshake.advance(&self.service, &self.shares, self.arena_len, &bindings.all);
         if let Step::Continue = step {
             return;
         }
         let Some(handshake) = bindings.handshakes.remove(&token) else { return };
         match step {
-            Step::Attached(bound, segment, arena, bell) => {
-                let memory = (segment, arena);
+            Step::Attached(bound, memory, bell, share) => {
                 let Handshake { stream, caller, .. } = handshake;
-                let binding = Binding::new(token, stream, bell, memory, &self.memory, caller, bound);
+                let binding = Binding::new(token, stream, bell, memory, (&self.memory, share), caller, bound);
                 if bindings.add(&self.acceptor.poller, binding).is_ok() {
                     self.service.bindings.fetch_add(1, Ordering::Relaxed);
                 }

@@ -85,7 +85,9 @@ impl Scene {
         // Binding numbers of other tests in this process are others.
         let bound = Bound { binding: BindingId(u64::MAX - number), interface: 0, together: true };
         let memory = (Segment::attach(&file).unwrap(), None);
-        let binding = Binding::new(4, stream, Bell::new().unwrap(), memory, &endpoint.memory, caller, bound);
+        let share = endpoint.shares.take(&caller).unwrap();
+        let binding =
+            Binding::new(4, stream, Bell::new().unwrap(), memory, (&endpoint.memory, share), caller, bound);
         let mut bindings = endpoint.bindings();
         bindings.add(&endpoint.acceptor.poller, binding).unwrap();
         let binding = Arc::clone(&bindings.all[&4]);
