@@ -123,6 +123,9 @@ pub(crate) struct BenchArgs {
     /// fast another caller is served meanwhile; chosen with --transport and --waiting only; --calls is the victim's number of bindings
     #[arg(long)]
     pub(crate) greedy: bool,
+    /// Attacks of --greedy [default: all that the transport has]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACK", requires = "greedy")]
+    pub(crate) attack: Vec<Attack>,
     /// Send frames of ether without a CRC-32C
     #[arg(long)]
     pub(crate) no_checksum: bool,

@@ -18,6 +18,14 @@ pub(crate) enum Attack {
     HalfCalls,
     /// Long results that the caller never reads.
     Results,
+    /// Binds of which none is confirmed.
+    HalfBinds,
+    /// Long calls that are announced, and of which nothing more comes.
+    Announced,
+    /// Cancels of calls that were never made, on every fourth lane.
+    Cancels,
+    /// Short calls on all lanes, one each, so that the server retains the results.
+    Retained,
     /// As many bindings as it gets, and it asks for more all the time. Last: over UDP and Ethernet a server learns only by silence
     /// that the attacker's process has been killed.
     Bindings,
@@ -34,13 +42,21 @@ impl Attack {
             Self::Arguments => "8 MiB calls of 0.5 s",
             Self::HalfCalls => "calls that stop half-way",
             Self::Results => "results that are not read",
+            Self::HalfBinds => "unconfirmed binds",
+            Self::Announced => "announced calls",
+            Self::Cancels => "cancels on many lanes",
+            Self::Retained => "retained short results",
         }
     }
 
     /// Whether a transport has what it takes.
     pub(crate) fn is_possible(self, transport: Transport) -> bool {
         let has_connections = matches!(transport, Transport::Tcp | Transport::Unix | Transport::Shm);
-        self != Self::Connections || has_connections
+        match self {
+            Self::Connections => has_connections,
+            Self::HalfBinds | Self::Announced | Self::Cancels | Self::Retained => !has_connections,
+            _ => true,
+        }
     }
 
     /// Whether the attacker's process is stopped in the midst of it: it says nothing more.

@@ -2,7 +2,7 @@
 
 use crate::args::{Attack, AttackArgs};
 use crate::child;
-use crate::greedy::{PlainBegin, PlainClient};
+use crate::greedy::{PlainBegin, PlainClient, packets};
 use rustix::process::{Gid, Uid};
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -18,12 +18,12 @@ const CLIENTS: usize = 16;
 /// Outstanding calls of each.
 const SHORT_CALLS: usize = 900;
 const LONG_CALLS: usize = 6;
-const LONG: usize = 8 << 20;
+pub(super) const LONG: usize = 8 << 20;
 /// Connections held.
 const CONNECTIONS: usize = 1000;
 const DAY: Duration = Duration::from_secs(86_400);
 /// Time between two looks at outstanding calls.
-const LOOK: Duration = Duration::from_millis(2);
+pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// Attacks until the parent ends it.
 pub(crate) fn run(args: &AttackArgs) -> Result<(), String> {
@@ -41,6 +41,10 @@ pub(crate) fn run(args: &AttackArgs) -> Result<(), String> {
             let bytes = vec![1; LONG];
             call(&args.uri, LONG_CALLS, move |begin| begin.sum(&bytes))
         }
+        Attack::HalfBinds => packets::half_bind(&args.uri),
+        Attack::Announced => packets::announce(&args.uri),
+        Attack::Cancels => packets::cancel(&args.uri),
+        Attack::Retained => packets::retain(&args.uri),
         Attack::Results => call(&args.uri, LONG_CALLS, |begin| begin.make(LONG as u32)),
     }
     .map_err(|error| format!("the attacker's process: {error}"))
@@ -122,6 +126,6 @@ fn call<T>(
     }
 }
 
-fn tell() -> Result<(), String> {
+pub(super) fn tell() -> Result<(), String> {
     child::answer("attacking").map_err(|error| error.to_string())
 }
