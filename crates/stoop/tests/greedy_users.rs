@@ -6,7 +6,8 @@ mod processes;
 use gate::Gate;
 use processes::{NOBODY, Process, eventually, name, patient};
 use std::thread;
-use stoop::{CallError, Limits, Pending, RunningServer, Server, ShmOptions, UnixOptions};
+use std::time::Duration;
+use stoop::{CallError, Limits, PacketOptions, Pending, RunningServer, Server, ShmOptions, UnixOptions};
 
 #[stoop::interface]
 trait Lab {
@@ -51,6 +52,7 @@ fn process() {
             take_all(uri, CALLS, |begin| begin.wait_with(&bytes));
         }
         "workers" => take_all(uri, 100, |begin| begin.wait()),
+        "flood" => flood(uri),
         other => panic!("{other}"),
     });
 }
@@ -68,6 +70,21 @@ fn take_all(uri: &str, calls: usize, begin: impl Fn(&LabBegin<'_>) -> Pending<Re
     println!("begun");
     thread::park();
     drop(held);
+}
+
+/// Keeps calls under way that do not end, and makes another for each that is refused.
+fn flood(uri: &str) {
+    let clients: Vec<_> = (0..BINDINGS).map(|_| LabClient::bind_with(uri, &patient()).unwrap()).collect();
+    let mut held: Vec<Vec<Pending<Result<(), CallError>>>> = clients.iter().map(|_| Vec::new()).collect();
+    println!("begun");
+    loop {
+        for (client, held) in clients.iter().zip(&mut held) {
+            held.retain(|call| !call.is_ready());
+            let together = client.begin();
+            held.extend((held.len()..100).map(|_| together.wait()));
+        }
+        thread::yield_now();
+    }
 }
 
 /// A server for all users, at which calls wait at the gate.
@@ -137,4 +154,44 @@ fn calls_of_one_user_leave_workers_for_those_of_another() {
         assert!(gate.inside() <= 6);
         gate.inside() == 6
     });
+}
+
+#[test]
+fn a_flood_at_workers_that_are_all_stuck_keeps_no_timer_from_its_work() {
+    let gate = Gate::default();
+    let server = Server::new().export(LabServer::new(Bench(gate.clone()))).workers(2).queue(16);
+    let server = server.with(PacketOptions::new().silence_limit(Duration::from_secs(1)));
+    let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let uri = server.uris()[0].clone();
+    let _opens = gate.open_on_drop();
+    let mut greedy = Process::spawn(&mut Process::command("flood", &uri));
+    greedy.await_line("begun");
+    gate.await_inside(2);
+    eventually(|| server.counters().refused > 1000);
+    // A binding is made, is silent, and is released for that.
+    let silent = LabClient::bind_with(&uri, &patient()).unwrap();
+    let bindings = BINDINGS as u64;
+    eventually(|| server.counters().bindings == bindings);
+    drop(silent);
+    let refused = server.counters().refused;
+    eventually(|| server.counters().refused > refused);
+    greedy.kill();
+}
+
+#[test]
+fn a_user_has_three_quarters_of_the_bindings_that_a_limit_allows_over_shared_memory() {
+    let gate = Gate::default();
+    let server = Server::new().export(LabServer::new(Bench(gate))).limits(Limits::new().bindings(8));
+    let server = server.with(ShmOptions::new().allow_everybody()).listen(&name()).unwrap().start().unwrap();
+    let uri = server.uris()[0].clone();
+    let bind = || LabClient::bind_with(&uri, &patient());
+    let mut held: Vec<_> = (0..6).map(|_| bind().unwrap()).collect();
+    assert!(
+        bind().is_err_and(|why| why.to_string().contains("your host or user")),
+        "a user has six of eight"
+    );
+    assert_eq!((server.counters().bindings, server.counters().binds_refused), (6, 1));
+    held.pop();
+    // The server learns of the end of a binding a moment later.
+    eventually(|| bind().is_ok());
 }
