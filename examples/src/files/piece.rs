@@ -1,0 +1,105 @@
+//! Pieces of files: where they lie, their checksums, and how they are read and written.
+
+use super::{CHECKSUMS_MAX, FileError, PIECE};
+use rustix::io::{Errno, pread, pwrite};
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+/// Pieces of a file of `size` bytes.
+pub fn count(size: u64) -> u64 {
+    size.div_ceil(PIECE as u64)
+}
+
+/// The bytes of piece number `index` of a file of `size` bytes; empty behind its end.
+pub fn range(index: u64, size: u64) -> Range<u64> {
+    let at = |index: u64| index.saturating_mul(PIECE as u64).min(size);
+    at(index)..at(index.saturating_add(1))
+}
+
+/// The CRC-32C of these bytes.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// Fills `bytes` from a file.
+///
+/// # Errors
+/// [`FileError::Changed`] if the file ends before; otherwise why it cannot be read.
+pub fn read(file: impl AsFd, mut at: u64, mut bytes: &mut [u8]) -> Result<(), FileError> {
+    while !bytes.is_empty() {
+        let len = match pread(&file, &mut *bytes, at) {
+            Ok(0) => return Err(FileError::Changed),
+            Err(Errno::INTR) => continue,
+            read => read?,
+        };
+        at += len as u64;
+        bytes = &mut bytes[len..];
+    }
+    Ok(())
+}
+
+/// Writes all bytes to a file.
+///
+/// # Errors
+/// Why it cannot be written.
+pub fn write(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileError> {
+    while !bytes.is_empty() {
+        let len = match pwrite(&file, bytes, at) {
+            Ok(0) => return Err(FileError::NoSpace),
+            Err(Errno::INTR) => continue,
+            written => written?,
+        };
+        at += len as u64;
+        bytes = &bytes[len..];
+    }
+    Ok(())
+}
+
+/// The checksums of the pieces of a file of `size` bytes from number `first` on, at most [`CHECKSUMS_MAX`].
+///
+/// # Errors
+/// As [`read`].
+pub fn checksums(file: impl AsFd, size: u64, first: u64) -> Result<Vec<u32>, FileError> {
+    let mut buffer = vec![0; PIECE];
+    let indexes = first..count(size).min(first.saturating_add(CHECKSUMS_MAX));
+    indexes
+        .map(|index| {
+            let range = range(index, size);
+            let piece = &mut buffer[..(range.end - range.start) as usize];
+            read(&file, range.start, piece)?;
+            Ok(checksum(piece))
+        })
+        .collect()
+}
+
+/// The numbers of the pieces, from `first` on, whose checksums differ; a piece without a counterpart does.
+pub fn differing<'a>(first: u64, ours: &'a [u32], theirs: &'a [u32]) -> impl Iterator<Item = u64> + 'a {
+    let differs = |place: &usize| theirs.get(*place) != Some(&ours[*place]);
+    (0..ours.len()).filter(differs).map(move |place| first + place as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_a_file_without_gap_or_overlap() {
+        const LEN: u64 = PIECE as u64;
+        for size in [0, 1, LEN - 1, LEN, LEN + 1, 7 * LEN + 5] {
+            let mut end = 0;
+            for index in 0..count(size) {
+                let piece = range(index, size);
+                assert_eq!(piece.start, end, "piece {index} of {size} bytes");
+                assert!(!piece.is_empty());
+                end = piece.end;
+            }
+            assert_eq!(end, size);
+            assert!(range(count(size), size).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_number_of_a_hostile_peer_names_no_piece() {
+        assert!(range(u64::MAX, 10).is_empty());
+    }
+}
