@@ -153,6 +153,26 @@ fn binding_by_name_follows_the_name_to_another_server() {
 }
 
 #[test]
+fn missing_privilege_is_named_with_the_way_to_grant_it() {
+    if !ethernet::enter() {
+        return;
+    }
+    // Of this thread alone.
+    let mut have = rustix::thread::capabilities(None).unwrap();
+    have.effective.remove(rustix::thread::CapabilitySet::NET_RAW);
+    rustix::thread::set_capabilities(None, have).unwrap();
+    let told = "lacks CAP_NET_RAW; grant only that by `setcap cap_net_raw+ep PROGRAM`";
+    for uri in [named(&name(), ""), ethernet::address("")] {
+        assert!(refused(&uri).contains(told), "{}", refused(&uri));
+    }
+    for uri in [named(&name(), ""), format!("ether://{}/:0", ethernet::INTERFACE)] {
+        let listened =
+            Server::new().export(WhichServer::new(Number(1))).listen(&uri).unwrap_err().to_string();
+        assert!(listened.contains(told), "{listened}");
+    }
+}
+
+#[test]
 fn binding_to_the_callers_own_interface_is_made_by_shared_memory_if_the_server_listens_there() {
     if !ethernet::enter() {
         return;

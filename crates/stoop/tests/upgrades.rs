@@ -53,6 +53,27 @@ fn binding_goes_on_on_the_ethernet_that_both_ends_are_on_if_both_allow_it() {
 }
 
 #[test]
+fn offer_does_not_choose_for_the_caller() {
+    if !ethernet::enter() {
+        return;
+    }
+    let server = serve(&ethernet::address("?backend=xdp-generic&checksum=off"));
+    let upgraded = described(&server, &BindOptions::new().upgrade());
+    assert!(upgraded.contains("over Ethernet (packet socket"), "{upgraded}");
+    assert!(upgraded.contains("with a checksum in each frame"), "{upgraded}");
+}
+
+#[test]
+fn server_that_listens_under_a_name_is_found_by_it() {
+    if !ethernet::enter() {
+        return;
+    }
+    let server = serve(&format!("ether://{}/upgraded", ethernet::INTERFACE));
+    let upgraded = described(&server, &BindOptions::new().upgrade());
+    assert!(upgraded.contains("over Ethernet (packet socket"), "{upgraded}");
+}
+
+#[test]
 fn port_that_changes_when_the_server_is_started_again_is_not_offered() {
     if !ethernet::enter() {
         return;

@@ -48,9 +48,11 @@ impl EtherAddress {
         Self { mac: Some(own), ..self.clone() }
     }
 
-    /// The same server as a process reaches it by its own interface of this name.
-    pub(super) fn from(&self, interface: &str) -> Self {
-        Self { interface: interface.into(), ..self.clone() }
+    /// The server of an offer as a process reaches it by its own interface of this name. The backend and the checksum are the process's
+    /// own choice: a server cannot have it attach a program to its interface, or send without checksums.
+    pub(super) fn offered_at(&self, interface: &str) -> Self {
+        let (backend, checksum) = (Backend::PacketRing, Checksum::Computed);
+        Self { interface: interface.into(), backend, checksum, ..self.clone() }
     }
 
     /// The address of the server that it names, if it names one.
@@ -173,6 +175,14 @@ mod tests {
             assert_eq!(text.parse::<EtherAddress>().unwrap().to_string(), text);
         }
         assert_eq!("eth0".parse::<EtherAddress>().unwrap(), "eth0/:0?backend=ring".parse().unwrap());
+    }
+
+    #[test]
+    fn offer_chooses_neither_backend_nor_checksum_of_the_caller() {
+        let offered = |text: &str| text.parse::<EtherAddress>().unwrap().offered_at("veth0").to_string();
+        let offer = "eth0/02:00:5e:10:ab:ff:7400?backend=xdp&checksum=off&ethertype=0x88b6";
+        assert_eq!(offered(offer), "veth0/02:00:5e:10:ab:ff:7400?ethertype=0x88b6");
+        assert_eq!(offered("eth0/greeter?backend=xdp-generic"), "veth0/greeter");
     }
 
     #[test]

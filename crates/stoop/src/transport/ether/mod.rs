@@ -58,7 +58,7 @@ impl PacketLink for EtherLink {
         let server: EtherAddress = offer.strip_prefix("ether://")?.parse().ok()?;
         let interface = Interface::on_link_with(host).ok()??;
         let is_other = server.mac != Some(interface.mac);
-        is_other.then(|| format!("ether://{}", server.from(&interface.name)))
+        is_other.then(|| format!("ether://{}", server.offered_at(&interface.name)))
     }
 
     fn connect(server: &EtherAddress, share: Share) -> io::Result<EtherCaller> {

@@ -1,0 +1,140 @@
+//! A host of the Ethernet that sees the calls of others and forges their results.
+
+mod ethernet;
+
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::mem::{size_of, zeroed};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+use stoop::Server;
+use stoop_ether::Interface;
+use stoop_ether::address::{Address, Mac};
+use stoop_ether::frame::{Checksum, EtherType, Frame, OVERHEAD, Template, frame_len};
+
+#[stoop::interface]
+trait Doubler {
+    fn double(&self, number: u64) -> u64;
+}
+
+struct Honest;
+
+impl Doubler for Honest {
+    fn double(&self, number: u64) -> u64 {
+        2 * number
+    }
+}
+
+/// A packet socket for all frames of the EtherType that arrive at the servers' interface, and to send any.
+struct Attacker(OwnedFd);
+
+impl Attacker {
+    fn open() -> Self {
+        let kind = (AddressFamily::PACKET, SocketType::RAW);
+        let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
+        // SAFETY: zeros are a value of this struct of numbers.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = EtherType::default().number().to_be();
+        address.sll_ifindex = Interface::by_name(ethernet::INTERFACE).unwrap().index.cast_signed();
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the pointer is to a live address of the length that is given.
+        let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+        assert_eq!(result, 0);
+        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(5))).unwrap();
+        Self(socket)
+    }
+
+    /// Forges results of the next call, if one comes. Returns how many.
+    fn attack(&self) -> usize {
+        let mut buffer = [0; 2048];
+        let Ok((_, len)) = rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty()) else { return 0 };
+        let Ok(frame) = Frame::parse(&buffer[..len], EtherType::default()) else { return 0 };
+        const CALL: u8 = 3;
+        if frame.packets().len() < 40 || frame.packets()[2] != CALL {
+            return 0;
+        }
+        let forged = forgeries(&frame);
+        for frame in &forged {
+            rustix::net::send(&self.0, frame, SendFlags::empty()).unwrap();
+        }
+        forged.len()
+    }
+}
+
+/// Ends the attack, also when the test fails.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Results with a wrong number: from other endpoints, for another binding, and damaged.
+fn forgeries(call: &Frame<'_>) -> Vec<Vec<u8>> {
+    let (caller, server) = (call.from(), call.to());
+    let mut result = call.packets()[..40].to_vec();
+    // Kind 4, result, of eight bytes.
+    result[2] = 4;
+    result[20..24].copy_from_slice(&8u32.to_le_bytes());
+    result[24..32].fill(0);
+    result[32..40].copy_from_slice(&1u64.to_le_bytes());
+    let mut of_another_binding = result.clone();
+    of_another_binding[9] ^= 1;
+    let elsewhere = Address { mac: Mac([2, 0, 0, 0, 0, 0x66]), ..server };
+    let another_port = Address { port: server.port ^ 1, ..server };
+    let mut damaged = frame(server, caller, Checksum::Computed, &result);
+    damaged[OVERHEAD + 33] ^= 1;
+    vec![
+        frame(elsewhere, caller, Checksum::Computed, &result),
+        frame(another_port, caller, Checksum::Computed, &result),
+        frame(caller, caller, Checksum::Computed, &result),
+        frame(server, caller, Checksum::Omitted, &result),
+        frame(server, caller, Checksum::Computed, &of_another_binding),
+        frame(server, caller, Checksum::Computed, &result[..20]),
+        damaged,
+    ]
+}
+
+fn frame(from: Address, to: Address, checksum: Checksum, packet: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; frame_len(packet.len())];
+    frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
+    Template::new(from, to, EtherType::default(), checksum).complete(&mut frame, packet.len());
+    frame
+}
+
+#[test]
+fn forged_results_are_not_believed() {
+    for parameters in ["", "?backend=xdp-generic"] {
+        if !ethernet::enter() {
+            return;
+        }
+        let (server, attacker) = ethernet::at_servers(|| {
+            let server = Server::new().export(DoublerServer::new(Honest));
+            (server.listen(&ethernet::address("")).unwrap().start().unwrap(), Attacker::open())
+        });
+        let client = DoublerClient::bind(&format!("{}{parameters}", server.uris()[0])).unwrap();
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let attack = scope.spawn(|| {
+                let mut forged = 0;
+                while !has_ended.load(Ordering::Relaxed) {
+                    forged += attacker.attack();
+                }
+                forged
+            });
+            let end = End(&has_ended);
+            for number in 0..1000 {
+                assert_eq!(client.double(number).unwrap(), 2 * number);
+                if number % 4 == 0 {
+                    assert_eq!(client.begin().double(number).wait().unwrap(), 2 * number);
+                }
+            }
+            drop(end);
+            assert!(attack.join().unwrap() > 0, "the attacker has seen no call");
+        });
+    }
+}
