@@ -57,6 +57,21 @@ fn long_data_agrees_with_the_definition() {
         let expected = by_definition(&bytes[..len]);
         assert_eq!(crc32c(&bytes[..len]), expected, "{len} bytes");
         assert_eq!(!table::append(!0, &bytes[..len]), expected, "{len} bytes, by tables");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(state) = x86_64::append_in_words(!0, &bytes[..len]) {
+            assert_eq!(!state, expected, "{len} bytes, by words");
+        }
+    }
+}
+
+#[test]
+fn data_around_the_least_length_of_wide_blocks_agree_with_the_definition() {
+    let bytes = noise(3 + 1100);
+    for from in 0..3 {
+        for len in 250..=1100 {
+            let bytes = &bytes[from..from + len];
+            assert_eq!(crc32c(bytes), !table::append(!0, bytes), "{len} bytes from {from} on");
+        }
     }
 }
 

@@ -1,4 +1,7 @@
-//! By the instructions of SSE 4.2 and PCLMULQDQ, which every x86-64 processor since 2010 has.
+//! By the instructions of SSE 4.2 and PCLMULQDQ, which every x86-64 processor since 2010 has; and long data by those that multiply
+//! 512 bits, which processors of servers have since 2019.
+
+mod wide;
 
 use std::arch::x86_64::{
     _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
@@ -7,6 +10,17 @@ use std::arch::x86_64::{
 /// `None`: this processor lacks the instructions.
 #[inline]
 pub(super) fn append(state: u32, bytes: &[u8]) -> Option<u32> {
+    if bytes.len() >= wide::LEN_MIN
+        && let Some((state, rest)) = wide::append(state, bytes)
+    {
+        return append_in_words(state, rest);
+    }
+    append_in_words(state, bytes)
+}
+
+/// 64 bits at a time. `None`: this processor lacks the instructions.
+#[inline]
+pub(super) fn append_in_words(state: u32, bytes: &[u8]) -> Option<u32> {
     if !(is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")) {
         return None;
     }
