@@ -30,6 +30,7 @@ mod peers;
 mod quiet;
 mod recycled;
 mod replies;
+mod room;
 mod sending;
 mod shares;
 mod sweep;
@@ -48,6 +49,7 @@ use memory::Spare;
 pub use peer::Peer;
 use quiet::Watch;
 use recycled::Recycled;
+pub use room::PacketRoom;
 pub use sending::Transmission;
 use shares::Shares;
 use stoop_wire::bind::HostFacts;
@@ -101,6 +103,8 @@ pub struct Server<P> {
     recycled: Recycled<P>,
     spare: Spare,
     agenda: Agenda,
+    /// Memory for a packet that is about to be sent.
+    packet: Vec<u8>,
     counters: Counters,
 }
 
@@ -137,6 +141,7 @@ impl<P: Peer> Server<P> {
             recycled: Recycled::default(),
             spare: Spare::default(),
             agenda: Agenda::default(),
+            packet: Vec::new(),
             counters: Counters::default(),
         }
     }

@@ -4,7 +4,7 @@ use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Sending;
 use super::replies::acknowledgement;
-use super::{Arrival, Next, Peer, Server};
+use super::{Arrival, Next, PacketRoom, Peer, Server};
 use crate::bulk::{Outgoing, Path, Run};
 use crate::caller::{Framing, is_newer};
 use crate::{Instant, RoundTrip};
@@ -87,26 +87,30 @@ impl<P: Peer> Server<P> {
         self.agenda.enqueue(large, place);
     }
 
-    /// Puts the next datagrams for one peer into `out`, at most `most` bytes, one behind the other. To be called until
-    /// it returns `None`. If the binding has checksums, each packet has space for one behind it.
+    /// Puts the next datagrams for one peer into `room`, at most `most` bytes. To be called until it returns `None`. If the binding has
+    /// checksums, each packet has space for one behind it.
     pub fn next_transmission(
         &mut self,
         now: Instant,
         most: usize,
-        out: &mut Vec<u8>,
+        room: &mut impl PacketRoom,
     ) -> Option<Transmission<P>> {
         while let Some((binding, lane)) = self.agenda.receipts.pop() {
-            if let Some(peer) = self.receipt(now, binding, lane, out) {
-                return Some(single(peer, binding, out));
+            let mut packet = core::mem::take(&mut self.packet);
+            let peer = self.receipt(now, binding, lane, &mut packet);
+            let transmission = peer.map(|peer| single(peer, binding, &packet, room));
+            self.packet = packet;
+            if transmission.is_some() {
+                return transmission;
             }
         }
         while let Some(place) = self.agenda.questions.pop() {
-            if let Some(transmission) = self.answer_question(place, out) {
+            if let Some(transmission) = self.answer_question(place, room) {
                 return Some(transmission);
             }
         }
         while let Some(place) = self.agenda.ready.pop_front() {
-            if let Some(transmission) = self.transmission_of(now, place, most, out) {
+            if let Some(transmission) = self.transmission_of(now, place, most, room) {
                 return Some(transmission);
             }
         }
@@ -147,7 +151,7 @@ impl<P: Peer> Server<P> {
         now: Instant,
         place: LaneKey,
         most: usize,
-        out: &mut Vec<u8>,
+        room: &mut impl PacketRoom,
     ) -> Option<Transmission<P>> {
         let binding = self.bindings.get_mut(place.0)?;
         let lane = binding.lanes.get_mut(place.1)?;
@@ -159,7 +163,7 @@ impl<P: Peer> Server<P> {
         let outgoing = match &mut large.sending {
             Some(Sending { paused: true, .. }) => return None,
             Some(Sending { outgoing, .. }) => outgoing,
-            None => return self.send_whole(place, out),
+            None => return self.send_whole(place, room),
         };
         let path = binding.path.as_mut()?;
         let run = outgoing.next_run(now, path, most);
@@ -180,29 +184,30 @@ impl<P: Peer> Server<P> {
         self.agenda.enqueue(large, place);
         let segment = path.packet_len(run.fragment);
         let (_, answer) = lane.retained_for()?;
-        frame(&framing, &run, answer, place.0.checksum_len(), out);
+        frame(&framing, &run, answer, segment, room);
         Some(Transmission { peer, segment })
     }
 
     /// Acknowledges the question: the answer is being sent.
-    fn answer_question(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+    fn answer_question(
+        &mut self,
+        (id, lane): LaneKey,
+        room: &mut impl PacketRoom,
+    ) -> Option<Transmission<P>> {
         let state = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
         state.large.as_mut()?.asks = false;
         let (peer, _) = state.retained_for()?;
-        out.clear();
-        out.extend_from_slice(&Header::bare(Kind::Acknowledgement, id, lane, state.number).to_bytes());
-        Some(single(peer, id, out))
+        let packet = Header::bare(Kind::Acknowledgement, id, lane, state.number).to_bytes();
+        Some(single(peer, id, &packet, room))
     }
 
     /// Sends an answer of one packet in place of one of many.
     #[cold]
-    fn send_whole(&mut self, (id, lane): LaneKey, out: &mut Vec<u8>) -> Option<Transmission<P>> {
+    fn send_whole(&mut self, (id, lane): LaneKey, room: &mut impl PacketRoom) -> Option<Transmission<P>> {
         let lane = self.bindings.get_mut(id)?.lanes.get_mut(lane)?;
         let most = HEADER_LEN + id.packet_data();
         let (peer, answer) = lane.retained_for().filter(|(_, answer)| answer.len() <= most)?;
-        out.clear();
-        out.extend_from_slice(answer);
-        Some(single(peer, id, out))
+        Some(single(peer, id, answer, room))
     }
 
     /// Handles a receipt: a caller reports which parts of a result it has.
@@ -363,10 +368,11 @@ impl<P: Peer> Server<P> {
     }
 }
 
-/// The transmission of the one packet in `out`.
-fn single<P>(peer: P, binding: BindingId, out: &mut Vec<u8>) -> Transmission<P> {
-    out.resize(out.len() + binding.checksum_len(), 0);
-    Transmission { peer, segment: out.len() }
+/// The transmission of one packet.
+fn single<P>(peer: P, binding: BindingId, packet: &[u8], room: &mut impl PacketRoom) -> Transmission<P> {
+    let segment = packet.len() + binding.checksum_len();
+    room.put(segment, segment, |place| place[..packet.len()].copy_from_slice(packet));
+    Transmission { peer, segment }
 }
 
 /// The header fields that all packets of an answer share.
@@ -381,19 +387,18 @@ fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
     })
 }
 
-/// Writes the packets of a run one behind the other, each with space for its checksum.
-fn frame(framing: &Framing, run: &Run, answer: &[u8], checksum_len: usize, out: &mut Vec<u8>) {
-    out.clear();
+/// Writes the packets of a run, each of `segment` bytes with the space for its checksum.
+fn frame(framing: &Framing, run: &Run, answer: &[u8], segment: usize, room: &mut impl PacketRoom) {
     let from = HEADER_LEN + run.offset as usize;
-    let payload = &answer[from..from + run.len as usize];
+    let mut parts = answer[from..from + run.len as usize].chunks(run.fragment as usize);
+    let len = run.len as usize + parts.len() * (segment - run.fragment as usize);
     let (mut offset, mut transmission) = (run.offset, run.transmission);
-    for part in payload.chunks(run.fragment as usize) {
-        let mut header = [0; HEADER_LEN];
-        framing.stamp(&mut header, (offset, part.len() as u32), transmission);
-        out.extend_from_slice(&header);
-        out.extend_from_slice(part);
-        out.resize(out.len() + checksum_len, 0);
+    room.put(len, segment, |packet| {
+        let part = parts.next().expect("a packet for each part");
+        let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
+        framing.stamp(header, (offset, part.len() as u32), transmission);
+        payload[..part.len()].copy_from_slice(part);
         offset += part.len() as u32;
         transmission = transmission.wrapping_add(1);
-    }
+    });
 }

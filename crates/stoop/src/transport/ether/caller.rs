@@ -2,9 +2,8 @@
 
 use crate::transport::ether::address::EtherAddress;
 use crate::transport::ether::lookup;
-use crate::transport::packet::link::{
-    CallerArrival, CallerEndpoint, HandedOver, Room, Segments, Sending, Share,
-};
+use crate::transport::ether::room::EtherRoom;
+use crate::transport::packet::link::{CallerArrival, CallerEndpoint, HandedOver, Segments, Sending, Share};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -50,21 +49,6 @@ impl LaneEndpoint {
 impl Drop for LaneEndpoint {
     fn drop(&mut self) {
         LANE_ENDPOINTS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Frames for packets that leave together.
-#[derive(Default)]
-pub(crate) struct EtherRoom {
-    frames: stoop_ether::Room,
-    /// Bytes of the longest packet.
-    longest: usize,
-}
-
-impl Room for EtherRoom {
-    fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]> {
-        self.longest = len.min(segment);
-        self.frames.packets(len, segment)
     }
 }
 
@@ -209,15 +193,15 @@ impl CallerEndpoint for EtherCaller {
     }
 
     fn lend(&self, room: &mut EtherRoom) {
-        self.current().endpoint.lend(&mut room.frames);
+        self.current().endpoint.lend(room.frames());
     }
 
     fn send_room(&self, room: &mut EtherRoom, _: bool) -> io::Result<HandedOver> {
         let current @ Self { endpoint, template, .. } = self.current();
-        if current.is_too_long(room.longest) {
+        if current.is_too_long(room.longest()) {
             return Ok(HandedOver::TooLong);
         }
-        handed_over(|failed| endpoint.send_room(template, &mut room.frames, failed))
+        handed_over(|failed| endpoint.send_room(template, room.frames(), failed))
     }
 
     fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, _: bool) -> io::Result<HandedOver> {

@@ -7,6 +7,7 @@
 mod address;
 mod caller;
 mod lookup;
+mod room;
 mod server;
 
 use crate::transport::ether::address::{EtherAddress, parse};

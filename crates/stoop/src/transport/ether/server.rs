@@ -3,6 +3,7 @@
 use crate::context::{Caller, Station};
 use crate::transport::ether::address::EtherAddress;
 use crate::transport::ether::lookup;
+use crate::transport::ether::room::EtherRoom;
 use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,6 +108,7 @@ impl ServerEndpoint for EtherServer {
     type Peer = EtherPeer;
     /// The sender of what was received last.
     type Worker = EtherPeer;
+    type Room = EtherRoom;
 
     fn worker(&self) -> EtherPeer {
         EtherPeer { address: Address::default(), checksum: Checksum::Computed }
@@ -160,6 +162,15 @@ impl ServerEndpoint for EtherServer {
 
     fn note_offers(&mut self, offers: &str) {
         self.posts = lookup::post(&self.interface, &self.address, offers);
+    }
+
+    fn lend(&self, room: &mut EtherRoom) {
+        self.endpoint.lend(room.frames());
+    }
+
+    fn send_room(&self, _: &EtherPeer, room: &mut EtherRoom, peer: &EtherPeer) {
+        let template = self.endpoint.template(peer.address, peer.checksum);
+        self.endpoint.send_room(&template, room.frames(), |_, _| {});
     }
 
     /// A binding goes on at the address, which must not change when the server is started again.

@@ -3,7 +3,9 @@
 use crate::transport::memory::MemoryAddress;
 use crate::transport::memory::caller::WINDOW;
 use crate::transport::memory::queue::{Directory, Port, Queue};
-use crate::transport::packet::link::{MAX_SEGMENTS, Peer, ReceiveBuffers, Received, ServerEndpoint};
+use crate::transport::packet::link::{
+    ContiguousRoom, MAX_SEGMENTS, Peer, ReceiveBuffers, Received, ServerEndpoint,
+};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +56,7 @@ impl ServerEndpoint for MemoryServer {
     type Peer = MemoryPeer;
     /// The sender of what was received last.
     type Worker = MemoryPeer;
+    type Room = ContiguousRoom;
 
     fn worker(&self) -> MemoryPeer {
         MemoryPeer(0)
@@ -89,6 +92,11 @@ impl ServerEndpoint for MemoryServer {
 
     fn send_many(&self, _: &MemoryPeer, packets: &[u8], segment: usize, peer: &MemoryPeer) {
         packets.chunks(segment).for_each(|packet| self.send(packet, peer));
+    }
+
+    fn send_room(&self, worker: &MemoryPeer, room: &mut ContiguousRoom, peer: &MemoryPeer) {
+        let (packets, segment) = room.written();
+        self.send_many(worker, packets, segment, peer);
     }
 
     fn wake(&self) {

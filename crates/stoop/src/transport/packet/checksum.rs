@@ -61,12 +61,10 @@ pub(crate) fn room_for(packet: &[u8]) -> usize {
     if is_due(packet) { CHECKSUM_LEN } else { 0 }
 }
 
-/// Puts their checksums into packets that are to leave together, `segment` bytes apart, each with room for it behind its data.
-pub(crate) fn seal_all(datagrams: &mut [u8], segment: usize) {
-    for packet in datagrams.chunks_mut(segment) {
-        if !is_due(packet) {
-            return;
-        }
+/// Puts its checksum into a packet with room for it behind its data, if it gets one.
+#[inline]
+pub(crate) fn seal_framed(packet: &mut [u8]) {
+    if is_due(packet) {
         let end = packet.len() - CHECKSUM_LEN;
         seal(packet, end);
     }
@@ -213,10 +211,10 @@ mod tests {
         let mut framed =
             [room(packet(CHECKED, Kind::Receipt, &[1; 8])), room(packet(CHECKED, Kind::Receipt, &[2; 5]))]
                 .concat();
-        seal_all(&mut framed, 44);
+        framed.chunks_mut(44).for_each(seal_framed);
         assert!(framed.chunks(44).all(is_right));
         let mut plain = packet(7, Kind::Receipt, &[1; 8]);
-        seal_all(&mut plain, 40);
+        seal_framed(&mut plain);
         assert_eq!(plain, packet(7, Kind::Receipt, &[1; 8]));
     }
 }

@@ -426,6 +426,8 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     type Peer: Peer;
     /// State of one worker, which only that worker uses.
     type Worker;
+    /// Memory for packets of long messages.
+    type Room: Room;
 
     /// State for one more worker.
     fn worker(&self) -> Self::Worker;
@@ -485,6 +487,12 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
 
     /// Sends packets that lie `segment` bytes apart; the last may be shorter.
     fn send_many(&self, worker: &Self::Worker, packets: &[u8], segment: usize, peer: &Self::Peer);
+
+    /// As [`CallerEndpoint::lend`].
+    fn lend(&self, _room: &mut Self::Room) {}
+
+    /// Sends the packets that have been written to the room.
+    fn send_room(&self, worker: &Self::Worker, room: &mut Self::Room, peer: &Self::Peer);
 
     /// The background thread calls this once a millisecond while calls run, and with `is_quiet` before it goes to sleep. Returns whether
     /// the thread has to go on looking.

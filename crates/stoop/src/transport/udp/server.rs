@@ -5,8 +5,8 @@
 //! of a long message has come, and stops when packets have come by themselves for a while.
 
 use crate::transport::packet::link::{
-    LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending, ServerEndpoint,
-    UNKNOWN_AGE,
+    ContiguousRoom, LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending,
+    ServerEndpoint, UNKNOWN_AGE,
 };
 use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Reason};
 use crate::transport::udp::peer::UdpPeer;
@@ -265,6 +265,7 @@ impl UdpServer {
 impl ServerEndpoint for UdpServer {
     type Peer = UdpPeer;
     type Worker = UdpWorker;
+    type Room = ContiguousRoom;
 
     fn worker(&self) -> UdpWorker {
         UdpWorker::default()
@@ -374,6 +375,11 @@ impl ServerEndpoint for UdpServer {
                 self.send_many_by_own(packets, segment, peer);
             }
         }
+    }
+
+    fn send_room(&self, worker: &UdpWorker, room: &mut ContiguousRoom, peer: &UdpPeer) {
+        let (packets, segment) = room.written();
+        self.send_many(worker, packets, segment, peer);
     }
 
     fn look_after(&self, is_quiet: bool) -> bool {

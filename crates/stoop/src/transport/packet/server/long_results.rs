@@ -5,18 +5,31 @@
 //! take, until a receipt or the background thread's look at the clock lets it continue.
 
 use crate::transport::packet::checksum;
-use crate::transport::packet::link::{MAX_SEGMENTS_LEN, ServerEndpoint};
+use crate::transport::packet::link::{MAX_SEGMENTS_LEN, Room, ServerEndpoint};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
-use stoop_exchange::server::Server;
+use stoop_exchange::server::{PacketRoom, Server};
 use stoop_net::clock;
 
 /// Transmissions, each of up to 64 KiB, between two looks at the link.
 const AT_ONCE: u32 = 2;
+
+/// A link's room, for packets with the checksums that they need.
+struct Sealed<'a, R>(&'a mut R);
+
+impl<R: Room> PacketRoom for Sealed<'_, R> {
+    #[inline]
+    fn put(&mut self, len: usize, segment: usize, mut write: impl FnMut(&mut [u8])) {
+        for packet in self.0.packets(len, segment) {
+            write(packet);
+            checksum::seal_framed(packet);
+        }
+    }
+}
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Notes that a packet has come that leads to no call. If it is part of a message, more parts may come together, and receipts may be
@@ -74,18 +87,20 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         mut exchange: MutexGuard<'a, Server<S::Peer>>,
         most: u32,
     ) -> MutexGuard<'a, Server<S::Peer>> {
-        let mut out = std::mem::take(&mut worker.batch.out);
+        let mut room = worker.room.take().unwrap_or_default();
         for _ in 0..most {
             // Not the worker's clock: round trips and pacing are measured from the time of sending.
             let now = Instant::from_nanos(clock::now_ns());
-            let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, &mut out) else { break };
+            self.link.lend(&mut room);
+            let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, &mut Sealed(&mut room)) else {
+                break;
+            };
             // The lock is not held while the system sends, because other workers begin and end calls.
             drop(exchange);
-            checksum::seal_all(&mut out, next.segment);
-            self.link.send_many(&worker.link, &out, next.segment, &next.peer);
+            self.link.send_room(&worker.link, &mut room, &next.peer);
             exchange = self.exchange();
         }
-        worker.batch.out = out;
+        worker.room = Some(room);
         exchange
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct WorkerState<S: ServerEndpoint> {
     pub(super) batch: BatchState<S::Peer>,
     /// Right of this worker to lock the batch.
     pub(super) key: Key,
+    /// Memory for packets that the exchange sends by itself; `None` until there are some.
+    pub(super) room: Option<S::Room>,
 }
 
 /// A worker's state for calls that come together. Empty until some have.
@@ -32,8 +34,6 @@ pub(super) struct BatchState<P> {
     /// Answers that will leave together.
     pub(super) answers: Answers<P>,
     pub(super) finished: Vec<Finished<P>>,
-    /// Packets that the exchange sends by itself.
-    pub(super) out: Vec<u8>,
     pub(super) pacing: ClockPacing,
     /// When answers last left.
     pub(super) flushed_ns: u64,
@@ -46,7 +46,6 @@ impl<P> Default for BatchState<P> {
             parked: Vec::new(),
             answers: Answers::default(),
             finished: Vec::new(),
-            out: Vec::new(),
             pacing: ClockPacing::default(),
             flushed_ns: 0,
         }
@@ -64,6 +63,7 @@ impl<S: ServerEndpoint> WorkerState<S> {
             clock_ns: clock::now_ns(),
             batch: BatchState::default(),
             key,
+            room: None,
         }
     }
 }
