@@ -11,6 +11,7 @@ use crate::transport::packet::mailbox::Mailbox;
 use crate::transport::packet::now;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -58,7 +59,34 @@ type Endpoints<E> = Vec<(String, Weak<Shared<E>>)>;
 /// A lane of a binding.
 type Key = (BindingId, LaneId);
 
-type Mailboxes = HashMap<Key, Arc<Mailbox>>;
+type Mailboxes = HashMap<Key, Arc<Mailbox>, BuildHasherDefault<KeyHasher>>;
+
+/// Mixes the numbers of a binding and a lane. One look at the map for each packet is the most frequent use, and a server that chose
+/// bindings of equal hash would slow its own callers only.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    #[inline]
+    fn write_u16(&mut self, number: u16) {
+        self.write_u64(number.into());
+    }
+
+    /// Multiplies by 2⁶⁴ divided by the golden ratio.
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
 
 impl<E> Shared<E> {
     fn mailboxes(&self) -> RwLockReadGuard<'_, Mailboxes> {
@@ -247,34 +275,38 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
         (about_ns, latest_ns): (u64, u64),
     ) -> io::Result<CallerArrival<Segments>> {
         let Shared { endpoint, many, .. } = &*self.shared;
+        // Nearly always all packets are this user's.
+        let is_direct = buffer.len() >= BUFFER_LEN;
+        let memory = if is_direct { &mut *buffer } else { &mut role[..] };
         let arrival = match (latest_ns, many.load(Ordering::Relaxed)) {
-            (0, true) => endpoint.receive_many(&mut role),
-            (_, true) => endpoint.receive_many_about(&mut role, about_ns, latest_ns),
-            (0, false) => endpoint.receive(&mut role).map(alone),
-            (_, false) => endpoint.receive_about(&mut role, about_ns, latest_ns).map(alone),
+            (0, true) => endpoint.receive_many(memory),
+            (_, true) => endpoint.receive_many_about(memory, about_ns, latest_ns),
+            (0, false) => endpoint.receive(memory).map(alone),
+            (_, false) => endpoint.receive_about(memory, about_ns, latest_ns).map(alone),
         };
         match arrival {
             Ok(CallerArrival::Nothing) => return Ok(CallerArrival::Nothing),
-            // Nearly always: one packet, for the thread that receives.
-            Ok(CallerArrival::Datagram(Segments { len, segment })) if len == segment => {
-                let latest = self.served().latest;
-                if latest.is_some() && latest == key(&role[..len]) {
-                    buffer[..len].copy_from_slice(&role[..len]);
-                    return Ok(CallerArrival::Datagram(Segments { len, segment }));
+            Ok(CallerArrival::Datagram(segments)) if self.are_own(segments, memory, most) => {
+                if !is_direct {
+                    buffer[..segments.len].copy_from_slice(&role[..segments.len]);
                 }
-            }
-            Ok(CallerArrival::Datagram(segments)) if self.are_own(segments, &role, most) => {
-                buffer[..segments.len].copy_from_slice(&role[..segments.len]);
                 return Ok(CallerArrival::Datagram(segments));
             }
             _ => {}
         }
-        self.shared.distribute(arrival, &role);
+        self.shared.distribute(arrival, memory);
         Ok(self.mailbox.take(buffer, most).unwrap_or(CallerArrival::Nothing))
     }
 
     /// Whether all of the packets, at most `most`, are for this user.
+    #[inline]
     fn are_own(&self, segments: Segments, packets: &[u8], most: usize) -> bool {
+        if segments.count() == 1 {
+            let latest = self.served().latest;
+            if latest.is_some() && latest == key(&packets[..segments.len]) {
+                return true;
+            }
+        }
         let mailboxes = self.shared.mailboxes();
         let is_own = |packet| {
             let mailbox = key(packet).and_then(|key| mailboxes.get(&key));
