@@ -187,7 +187,17 @@ pub(crate) struct Callers {
     report: Sender<Done>,
 }
 
-type Order = (Box<dyn Calls>, Window);
+/// What a caller thread is to do.
+enum Order {
+    Call(Box<dyn Calls>, Window),
+    Do(Box<dyn FnOnce() + Send>),
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Order")
+    }
+}
 
 #[derive(Debug)]
 struct Done {
@@ -224,9 +234,23 @@ impl Callers {
         let window = Window { count_from, until: count_from + effort.slice, calls_max, silence };
         let number = calls.len();
         for (orders, calls) in self.orders.iter().zip(calls.drain(..)) {
-            orders.send((calls, window)).map_err(|_| "a caller thread ended early".to_owned())?;
+            orders.send(Order::Call(calls, window)).map_err(|_| "a caller thread ended early".to_owned())?;
         }
         self.collect(number, window, calls)
+    }
+
+    /// Lets the first caller thread do `job`, and waits for its outcome. A thread that has called keeps its lane: bindings
+    /// are made by this one, so that no lane but those of the callers has what a transport has only one of.
+    pub(crate) fn on_first<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        self.grow_to(1);
+        let (outcome, received) = channel();
+        let job = move || drop(outcome.send(job()));
+        let ended = "a caller thread ended early";
+        self.orders[0].send(Order::Do(Box::new(job))).map_err(|_| ended)?;
+        Ok(received.recv().map_err(|_| ended)?)
     }
 
     fn collect(
@@ -265,7 +289,14 @@ impl Callers {
 
 /// The life of a caller thread: ends when the orders do.
 fn call_on_order(caller: usize, orders: &Receiver<Order>, report: &Sender<Done>) {
-    for (mut calls, window) in orders {
+    for order in orders {
+        let (mut calls, window) = match order {
+            Order::Call(calls, window) => (calls, window),
+            Order::Do(job) => {
+                job();
+                continue;
+            }
+        };
         let counters = calls.run(window);
         if report.send(Done { caller, calls, counters }).is_err() {
             return;
@@ -302,6 +333,21 @@ mod tests {
         let measured = Callers::new().run(&mut calls, LONG, 25).expect("no call fails");
         assert_eq!(measured.iter().map(|counters| counters.calls).collect::<Vec<_>>(), [30, 30, 30]);
         assert_eq!(calls.len(), 3, "each way to call comes back for the next slice");
+    }
+
+    #[test]
+    fn a_job_is_done_by_the_thread_of_the_first_caller() {
+        struct Whose(Option<thread::ThreadId>);
+        impl Calls for Whose {
+            fn run(&mut self, window: Window) -> Result<Measured, String> {
+                assert_eq!(self.0, Some(thread::current().id()));
+                call_repeatedly(window, 1, || Ok(()))
+            }
+        }
+        let mut callers = Callers::new();
+        let first = callers.on_first(|| thread::current().id()).expect("it lives");
+        let measured = callers.run(&mut vec![Box::new(Whose(Some(first)))], LONG, 1);
+        assert_eq!(measured.expect("it was the same thread").len(), 1);
     }
 
     #[test]

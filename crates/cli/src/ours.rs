@@ -94,6 +94,7 @@ pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String
 }
 
 /// A client bound to the Test interface.
+#[derive(Clone)]
 pub(crate) struct Binding {
     client: TestClient,
     transport: Transport,

@@ -34,14 +34,15 @@ impl Session {
         network.limit(cell.link_rate)?;
         let path = socket_path("serve");
         let server = Server::start(cell, sides, network, &path)?;
-        let bind = |_| Binding::bind(server.uri(), cell);
-        let bindings: Result<Vec<Binding>, String> = (0..cell.clients).map(bind).collect();
+        let (mut callers, uri, cell) = (Callers::new(), server.uri().to_owned(), *cell);
+        let bind = move || (0..cell.clients).map(|_| Binding::bind(&uri, &cell)).collect();
+        let bindings: Result<Vec<Binding>, String> = callers.on_first(bind)?;
         // Bound sockets need no name, and nothing must be left behind.
         let _ = std::fs::remove_file(&path);
         let bindings = bindings?;
         let busy = cell.busy.then(|| start_busy(sides.caller, network)).transpose();
         let busy = busy.map_err(|error| error.to_string())?;
-        Ok(Session { serves: *cell, sides, server, bindings, busy, callers: Callers::new() })
+        Ok(Session { serves: cell, sides, server, bindings, busy, callers })
     }
 
     /// Whether `cell` can be measured in this session.

@@ -90,9 +90,9 @@ impl Measuring<'_> {
     }
 
     fn time(&mut self, cell: &Cell) -> Result<(Vec<u64>, Axis), String> {
-        let binding = &self.session.bindings[0];
+        let (binding, cell, calls) = (self.session.bindings[0].clone(), *cell, WARM_UP + self.calls);
         let from = Moment::now();
-        let mut times = binding.time_calls(cell, WARM_UP + self.calls)?;
+        let mut times = self.session.callers.on_first(move || binding.time_calls(&cell, calls))??;
         let to = Moment::now();
         times.drain(..WARM_UP);
         Ok((times, Axis { from, to }))
