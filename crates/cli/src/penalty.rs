@@ -83,6 +83,9 @@ pub(crate) fn run(args: &PenaltyArgs) -> Result<(), String> {
     penalties.print_table_1()?;
     penalties.print_table_2()?;
     penalties.print_calls("Table 3: calls of one packet each way", &TABLE_3)?;
+    println!(
+        "\nTable 4, the parts of Null(): stoop tables peregrine-4, of a program with the feature `account`"
+    );
     penalties.print_calls("Table 5: calls of several packets", &TABLE_5)
 }
 

@@ -160,7 +160,7 @@ fn network_penalty_stands_beside_the_figures_of_the_paper() {
     }
     assert!(output.status.success(), "{why}");
     let tables = String::from_utf8_lossy(&output.stdout).into_owned();
-    for word in ["Table 1", "Table 2", "Table 3", "Table 5", "48000 bytes IN-OUT"] {
+    for word in ["Table 1", "Table 2", "Table 3", "Table 4", "Table 5", "48000 bytes IN-OUT"] {
         assert!(tables.contains(word), "{word} is missing:\n{tables}");
     }
     let smallest = tables.lines().find(|line| line.trim_start().starts_with("46 ")).expect("the first frame");
