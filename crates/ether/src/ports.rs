@@ -1,6 +1,6 @@
 //! Ports and names on an interface, each of which belongs to one endpoint.
 //!
-//! The kernel does not know ports of Ethernet. So an endpoint [reserves](crate::reserved) its port.
+//! The kernel does not know ports of Ethernet. So an endpoint reserves its port (`reserved`).
 //!
 //! Servers choose ports below [`FIRST_OF_CALLERS`]. The others are for callers, who get blocks of [`BLOCK`]
 //! ports.

@@ -1,6 +1,6 @@
 //! Other addresses of servers, for callers at the same interface of the same machine, which no frame reaches.
 //!
-//! A post is an abstract name of a Unix socket ([`reserved`](crate::reserved)), so it needs no thread that answers, and ends with its
+//! A post is an abstract name of a Unix socket (`reserved`), so it needs no thread that answers, and ends with its
 //! process. Everybody on the machine can read posts, and write them: a reader decides by other means whether to trust the address.
 
 use crate::error::OpenError;
