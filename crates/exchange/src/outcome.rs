@@ -69,6 +69,8 @@ pub struct Grant<'a> {
     pub bound: &'a Bound,
     /// When the caller read the grant.
     pub read: Instant,
+    /// When the caller heard that the server shuts down, if it has: from before then on, the server refuses all calls.
+    pub closed: Option<Instant>,
 }
 
 /// What a caller knows about a call whose binding was lost, after it has bound again.
@@ -89,6 +91,8 @@ pub struct Evidence {
     /// Time from the first transmission until the new binding was granted, if both sides read the same clock and it
     /// does not stop while the machine sleeps.
     pub on_one_clock: Option<Duration>,
+    /// Whether it was first sent after its caller had heard that the server refused all further calls.
+    pub after_end: bool,
     /// Longest life of a packet: [`PACKET_LIFE`].
     pub packet_life: Duration,
 }
@@ -176,6 +180,7 @@ impl Evidence {
             lost: (lost.bound.incarnation, lost.bound.silence),
             granted: (granted.bound.incarnation, Duration::from_nanos(up_ns)),
             on_one_clock: if on_one_machine { elapsed(call.first, lost, granted) } else { None },
+            after_end: lost.closed.is_some_and(|closed| call.first > closed),
             packet_life: PACKET_LIFE,
         }
     }
@@ -194,8 +199,12 @@ impl Evidence {
         // One server refuses and another grants, or the first grants again: the address moves between servers that are
         // both alive. The first one may have run the call.
         let wanders = self.refusal.incarnation != incarnation;
-        if self.acknowledged || wanders {
+        if self.acknowledged || wanders && !self.after_end {
             return false;
+        }
+        // The server that granted the binding has not begun it, and another one knows no call of that binding.
+        if self.after_end {
+            return true;
         }
         // Only the server that refused it can have had the call.
         let refused_as_a_whole = self.refused_itself && self.transmissions == 1;
@@ -245,6 +254,7 @@ mod tests {
             lost: (HERS, LONG),
             granted: (HERS, LONG),
             on_one_clock: None,
+            after_end: false,
             packet_life: PACKET_LIFE,
         }
     }
@@ -274,6 +284,7 @@ mod tests {
                                 lost: (HERS, if granter == HERS { time } else { LONG }),
                                 granted: (granter, time),
                                 on_one_clock,
+                                after_end: false,
                                 packet_life: PACKET_LIFE,
                             };
                             let heard = if acknowledged { "acknowledged" } else { "not acknowledged" };
@@ -305,11 +316,20 @@ mod tests {
         })
     }
 
+    /// The same of a call that left when its caller knew that the server shuts down; another server refuses it.
+    fn rows_after_end() -> impl Iterator<Item = (String, Evidence)> {
+        let restarted = Evidence { granted: (NEXT, SHORT), after_end: true, transmissions: 2, ..clean() };
+        [("not acknowledged", false), ("acknowledged", true)].into_iter().map(move |(heard, acknowledged)| {
+            let text = format!("first sent after its server had said that it shuts down; {heard}");
+            (text, Evidence { acknowledged, ..restarted })
+        })
+    }
+
     /// A change of the rule is a line in the review.
     #[test]
     fn the_table_equals_its_snapshot() {
         let mut table = String::new();
-        for (text, evidence) in rows() {
+        for (text, evidence) in rows().chain(rows_after_end()) {
             table += &format!("{text} → {:?}\n", evidence.verdict(false));
         }
         for (text, after) in refusals() {

@@ -115,6 +115,8 @@ report! {
     wanderings: "changes of the server behind the address",
     /// Starts of a server.
     server_starts: "starts of a server",
+    /// Bindings whose callers heard that the server shuts down.
+    heard_closing: "bindings whose callers heard of a shutdown",
     /// Clean shutdowns.
     shut_downs: "clean shutdowns",
     /// Crashes of callers.

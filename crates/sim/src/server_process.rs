@@ -77,12 +77,22 @@ impl Sim {
             server.shut_down();
             self.report.shut_downs += 1;
         }
+        self.announce_end();
         self.linger_if_idle();
+    }
+
+    /// Tells callers that their next calls are refused.
+    fn announce_end(&mut self) {
+        let notices = self.server.server.as_ref().map(|server| server.closing_notices(usize::MAX));
+        for (to, notice) in notices.into_iter().flatten() {
+            self.send_to_caller(to, notice.to_vec());
+        }
     }
 
     fn linger_if_idle(&mut self) {
         let idle = self.server.server.as_ref().is_some_and(|server| server.running() == 0);
         if self.server.shutting_down && idle {
+            self.announce_end();
             self.events.plan(self.now + LINGER, Event::ServerLingered(self.server.life));
         }
     }

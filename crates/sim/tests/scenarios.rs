@@ -152,6 +152,24 @@ fn server_that_shuts_down_finishes_running_calls_and_refuses_new_ones() {
     assert_eq!(sim.end_of(running), Told::Result);
 }
 
+/// Another server has been there for less than the life of a packet: it cannot tell what the one before it has run.
+fn told_after_a_restart(notices_arrive: bool) -> Told {
+    let mut sim = bound();
+    if !notices_arrive {
+        (0..2).for_each(|_| sim.drop_next(Side::Server, Kind::Refusal));
+    }
+    sim.shut_down_server();
+    sim.run_for(millis(100)).unwrap();
+    sim.start_server();
+    sim.call(0, NO_TIME).1
+}
+
+#[test]
+fn caller_that_has_heard_of_a_shutdown_makes_its_next_call_at_the_next_server() {
+    assert_eq!(told_after_a_restart(true), Told::Result);
+    assert_eq!(told_after_a_restart(false), Told::Unknown);
+}
+
 #[test]
 fn unbinding_releases_the_binding_at_once() {
     let mut sim = bound();

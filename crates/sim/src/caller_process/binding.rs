@@ -5,7 +5,7 @@ use crate::events::{Event, ThreadId};
 use crate::task::interface;
 use crate::world::{Call, Granted, Stage};
 use crate::{Address, Sim, Told};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
@@ -78,7 +78,7 @@ impl Sim {
                 let bulk = Path::new(largest as u32, path, self.random.bits());
                 process.bulk = Some(Rc::new(RefCell::new(bulk)));
                 process.binder = None;
-                process.binding = Some(Rc::new(Granted { bound, read: now }));
+                process.binding = Some(Rc::new(Granted { bound, read: now, closed: Cell::default() }));
                 process.generation += 1;
                 process.next_lane = 0;
                 process.retired.clear();
@@ -158,8 +158,8 @@ impl Sim {
         granted: &Granted,
         idempotent: bool,
     ) -> Verdict {
-        let lost = Grant { bound: &lost.bound, read: lost.read };
-        let granted = Grant { bound: &granted.bound, read: granted.read };
+        let lost = Grant { bound: &lost.bound, read: lost.read, closed: lost.closed.get() };
+        let granted = Grant { bound: &granted.bound, read: granted.read, closed: None };
         let own = self.facts_of(self.machine_of(at.caller));
         let evidence =
             Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };

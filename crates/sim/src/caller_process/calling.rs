@@ -9,7 +9,7 @@ use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
 use stoop_exchange::caller::{Due, Heard, Lane};
 use stoop_exchange::outcome::LostAttempts;
-use stoop_wire::{HEADER_LEN, LaneId, PACKET_DATA};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -133,6 +133,10 @@ impl Sim {
             own.compact.sample(now, at_server_ns, &mut own.way);
             self.report.compact += 1;
             return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
+        }
+        if own.granted.closed.get().is_none() && says_closing(packet, own.granted.bound.binding) {
+            own.granted.closed.set(Some(now));
+            self.report.heard_closing += 1;
         }
         let before = own.next_timeout();
         let lane = own.lane();
@@ -265,4 +269,13 @@ impl Sim {
             _ => self.plan_lane_timer(at),
         }
     }
+}
+
+/// Whether a packet refuses a call on the binding, or the next one, because the server shuts down.
+fn says_closing(packet: &[u8], binding: BindingId) -> bool {
+    Header::parse(packet).is_ok_and(|(header, _)| {
+        header.kind == Kind::Refusal
+            && header.binding == binding
+            && header.refused().code == RefusalCode::ShuttingDown
+    })
 }

@@ -5,7 +5,7 @@ use crate::ledger::CallId;
 use crate::network::Socket;
 use crate::task::Manner;
 use core::time::Duration;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
@@ -45,6 +45,8 @@ impl CallerProcess {
 pub(crate) struct Granted {
     pub(crate) bound: Bound,
     pub(crate) read: Instant,
+    /// When it heard that the server shuts down.
+    pub(crate) closed: Cell<Option<Instant>>,
 }
 
 /// A lane and which of its process's bindings it is of.

@@ -138,7 +138,7 @@ fn session(
         path: OnceLock::new(),
         lanes: Mutex::default(),
         most_lanes,
-        closing: Default::default(),
+        closing_ns: Default::default(),
         corrupt: Default::default(),
     }
 }

@@ -5,7 +5,7 @@ use crate::calling::sessions::Generation;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::Bound;
@@ -50,8 +50,8 @@ pub(crate) struct Session {
     pub(crate) lanes: Mutex<LaneNumbers>,
     /// Lanes that the server grants. It refuses calls on others.
     pub(crate) most_lanes: u16,
-    /// The server shuts down: it finishes the calls that it has, and refuses others.
-    pub(crate) closing: AtomicBool,
+    /// When the caller heard that the server shuts down: it finishes the calls that it has, and refuses others. 0: it does not.
+    pub(crate) closing_ns: AtomicU64,
     /// Packets whose checksum was wrong or missing, in all sessions of the binding.
     pub(crate) corrupt: Arc<AtomicU64>,
 }
@@ -126,18 +126,21 @@ impl Session {
 
     /// The grant, for the exchange's decision about a call whose session was lost.
     fn grant(&self) -> Grant<'_> {
-        Grant { bound: &self.bound, read: self.read }
+        let closing_ns = self.closing_ns.load(Ordering::Relaxed);
+        let closed = (closing_ns != 0).then(|| Instant::from_nanos(closing_ns).after_nanos(self.asleep_ns));
+        Grant { bound: &self.bound, read: self.read, closed }
     }
 
-    /// The server has refused a call because it shuts down.
+    /// The server has refused a call, or the next one, because it shuts down.
     #[cold]
     pub(crate) fn note_closing(&self) {
-        self.closing.store(true, Ordering::Relaxed);
+        // Only the first time counts.
+        let _ = self.closing_ns.compare_exchange(0, now().as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether the server finishes the calls that it has, and refuses others.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
+        self.closing_ns.load(Ordering::Relaxed) != 0
     }
 
     /// The path to the server, if a long call has been made.
