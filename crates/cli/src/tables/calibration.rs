@@ -24,8 +24,10 @@ pub(crate) struct Speed {
     pub(crate) high: f64,
 }
 
-/// Batches of each loop.
-const BATCHES: usize = 60;
+/// Batches of each loop, about a second together.
+const BATCHES: usize = 600;
+/// Batches before those that count: the kernel may still clear away what stood here before.
+const WARM_UP: usize = 300;
 const MULTIPLICATIONS: u32 = 500_000;
 const DATAGRAMS: u32 = 600;
 
@@ -41,9 +43,13 @@ impl Calibration {
         let socket = Loop::open().map_err(|error| format!("calibration: {error}"))?;
         for cpu in [sides.server, sides.caller] {
             pin(cpu).map_err(|error| format!("pinning to processor {cpu}: {error}"))?;
-            for _ in 0..BATCHES / 2 {
-                multiplications.push(batch(MULTIPLICATIONS, multiply));
-                datagrams.push(batch(DATAGRAMS, |times| socket.send_and_receive(times)));
+            for at in 0..(WARM_UP + BATCHES) / 2 {
+                let multiplication = batch(MULTIPLICATIONS, multiply);
+                let datagram = batch(DATAGRAMS, |times| socket.send_and_receive(times));
+                if at >= WARM_UP / 2 {
+                    multiplications.push(multiplication);
+                    datagrams.push(datagram);
+                }
             }
         }
         Ok(Self { multiplication_ns: Speed::of(multiplications), datagram_ns: Speed::of(datagrams) })

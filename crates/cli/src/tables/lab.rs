@@ -99,10 +99,15 @@ impl<'a> Lab<'a> {
         let mut slices = vec![Vec::new(); ways.len()];
         for _ in 0..effort.pairs {
             for (way, slices) in ways.iter_mut().zip(&mut slices) {
-                slices.push(callers.run(way, effort, calls_max)?.remove(0).samples);
+                slices.push(callers.run(way, effort, calls_max)?.remove(0));
             }
         }
-        Ok(slices.into_iter().map(|slices| Figure::of_slices(slices, scale)).collect())
+        let figure = |slices: Vec<Measured>| {
+            let calls = slices.iter().map(|slice| slice.calls).sum();
+            let medians = slices.into_iter().map(|mut slice| slice.samples.percentile_ns(0.5) * scale);
+            Figure::of(medians.collect(), calls)
+        };
+        Ok(slices.into_iter().map(figure).collect())
     }
 
     /// Starts a server program of the tables, beside the caller or on the server's side. Returns also where it listens.

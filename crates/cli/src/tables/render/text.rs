@@ -72,8 +72,13 @@ fn columns(label: &str, with_predicted: bool, cells: [&str; 6]) -> String {
     let [paper, predicted, today, quartiles, calls, times] = cells;
     let label_width = if with_predicted { 34 } else { 44 };
     let predicted = if with_predicted { format!(" {predicted:>9}") } else { String::new() };
+    // A label that is too long has a line of its own.
+    let (above, label) = match label.chars().count() > label_width {
+        true => (format!("{label}\n"), ""),
+        false => (String::new(), label),
+    };
     let line = format!(
-        "{label:<label_width$} {paper:>9}{predicted} {today:>9} {quartiles:>17} {calls:>10} {times:>6}"
+        "{above}{label:<label_width$} {paper:>9}{predicted} {today:>9} {quartiles:>17} {calls:>10} {times:>6}"
     );
     line.trim_end().to_owned()
 }
