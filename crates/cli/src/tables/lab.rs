@@ -30,7 +30,7 @@ impl<'a> Lab<'a> {
     /// Its bar is as long as `seconds`.
     pub(crate) fn new(args: &'a TablesArgs, placement: Placement, network: Network, seconds: u64) -> Self {
         // Drawn only between measurements: a thread that redraws would take the processor from a caller.
-        let progress = ProgressBar::new(seconds).with_style(
+        let progress = ProgressBar::new(seconds * 1000).with_style(
             ProgressStyle::with_template("{bar:24} about {eta} left: {msg}")
                 .expect("the template is well formed"),
         );
@@ -45,7 +45,7 @@ impl<'a> Lab<'a> {
 
     /// Says that the first `seconds` of the whole run have passed.
     pub(crate) fn passed(&self, seconds: u64) {
-        self.progress.set_position(seconds);
+        self.progress.set_position(seconds * 1000);
     }
 
     pub(crate) fn finish(&self) {
@@ -77,6 +77,7 @@ impl<'a> Lab<'a> {
         let effort = self.effort(cell);
         let session = self.session.as_mut().expect("opened above");
         let measured = cell::measure(cell, effort, session, &self.network);
+        self.progress.inc(self.args.ms.into());
         if measured.is_err() {
             // What is left of it may be in any state.
             self.session = None;
@@ -101,6 +102,7 @@ impl<'a> Lab<'a> {
             for (way, slices) in ways.iter_mut().zip(&mut slices) {
                 slices.push(callers.run(way, effort, calls_max)?.remove(0));
             }
+            self.progress.inc((effort.slice + effort.warm_up).as_millis() as u64 * ways.len() as u64);
         }
         let figure = |slices: Vec<Measured>| {
             let calls = slices.iter().map(|slice| slice.calls).sum();

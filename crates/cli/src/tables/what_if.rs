@@ -29,7 +29,12 @@ struct Tried {
     before: (&'static str, Figure),
     predicted: f64,
     after: Result<Figure, String>,
+    /// Why the prediction is off, where that is known.
+    why_off: Option<&'static str>,
 }
+
+/// A prediction that is further off needs a reason.
+const AGREE_WITHIN: f64 = 0.2;
 
 impl Tried {
     fn lines(self) -> [Line; 2] {
@@ -37,7 +42,11 @@ impl Tried {
         let mut after = Line::new(self.name).predicted(self.predicted).today_or_why(self.after);
         after.paper = self.paper;
         if let Some(error) = after.prediction_error() {
-            after.remark = Some(format!("predicted {:+.0} %", 100.0 * error));
+            let why = self
+                .why_off
+                .filter(|_| error.abs() > AGREE_WITHIN)
+                .map_or_else(String::new, |why| format!(": {why}"));
+            after.remark = Some(format!("predicted {:+.0} %{why}", 100.0 * error));
         }
         [Line::new(format!("before: {what}")).today(before), after]
     }
@@ -60,7 +69,7 @@ fn by_floors(
     let (ours, floor) = both(lab, &before.1)?;
     let (after, new_floor) = both(lab, &after)?;
     let predicted = ours.median - floor.median + new_floor.median;
-    Ok(Tried { name, paper, before: (before.0, ours), predicted, after: Ok(after) })
+    Ok(Tried { name, paper, before: (before.0, ours), predicted, after: Ok(after), why_off: None })
 }
 
 /// The lines of improvements, or why one could not be tried.
