@@ -65,10 +65,10 @@ fn section(table: &Table) -> String {
 
 fn group(group: &Group) -> String {
     let predicted = group.lines.iter().any(|line| line.predicted.is_some());
-    let head = if predicted { "<th>predicted</th>" } else { "" };
+    let (class, head) = if predicted { (" class=\"guessed\"", "<th>predicted</th>") } else { ("", "") };
     let lines: String = group.lines.iter().map(|line| row(line, predicted, group)).collect();
     format!(
-        "<div class=\"group\"><table><caption>{}, {}</caption><thead><tr><th></th><th>paper</th>{head}\
+        "<div class=\"group\"><table{class}><caption>{}, {}</caption><thead><tr><th></th><th>paper</th>{head}\
          <th>today</th><th>times</th></tr></thead><tbody>{lines}</tbody></table>{}</div>",
         escaped(&group.title),
         escaped(group.unit),
