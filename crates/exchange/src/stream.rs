@@ -5,12 +5,14 @@
 //! each with a header of its own, so that messages of other lanes can go between them. A sender abandons an incomplete
 //! message by the next message of its lane, or by a cancel of the call.
 
+mod message;
 mod outgoing;
 mod reassembler;
 mod terms;
 
+pub use message::{Arrival, Message};
 pub use outgoing::OutgoingMessage;
-pub use reassembler::{Arrival, Message, Reassembler};
+pub use reassembler::Reassembler;
 pub use terms::{Account, Bounds, Violation};
 
 #[cfg(test)]

@@ -1,48 +1,27 @@
 //! Reassembles messages from an arriving byte stream.
 
+use crate::stream::message::{Arrival, Body, Message};
 use crate::stream::terms::{Account, Bounds, Unbounded, Violation};
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use stoop_wire::{
     HEADER_LEN, Header, HeaderError, Kind, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
 };
 
-/// An event on the stream.
-#[derive(Debug)]
-pub enum Arrival<'a> {
-    /// A whole message.
-    Message(Message<'a>),
-    /// A message that was not accepted, and why. All its bytes have been skipped.
-    NotTaken(Header, RefusalCode),
-}
-
-/// A whole message.
-#[derive(Debug)]
-pub struct Message<'a> {
-    /// Header of its last fragment, whose time word is the latest.
-    pub header: Header,
-    body: Body<'a>,
-}
-
-#[derive(Debug)]
-enum Body<'a> {
-    /// In the stream's input buffer, from offset `at` on.
-    Input { reassembler: &'a mut Reassembler, at: usize },
-    /// Reassembled from fragments.
-    Packet { reassembler: &'a mut Reassembler, packet: Vec<u8> },
-}
-
 /// An arriving byte stream. Receive into [`space`](Self::space), pass the number of bytes to
 /// [`received`](Self::received), and [`poll`](Self::poll) until there is nothing left.
+///
+/// While nothing of a message has arrived, the input buffer can be taken away, and lent again before the next receipt:
+/// [`give_input_back`](Self::give_input_back), [`lend_input`](Self::lend_input).
 #[derive(Debug)]
 pub struct Reassembler {
     bounds: Bounds,
-    input: Vec<u8>,
+    /// Of [`INPUT_LEN`] bytes, or empty.
+    pub(super) input: Vec<u8>,
     /// The unread bytes are `input[start..end]`.
-    start: usize,
-    end: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
     /// The fragment whose payload is arriving.
     fragment: Option<Fragment>,
     incomplete: Vec<Incomplete>,
@@ -50,7 +29,7 @@ pub struct Reassembler {
     announced: usize,
     /// Memory for the next long message.
     spare: Vec<u8>,
-    account: Box<dyn Account>,
+    pub(super) account: Box<dyn Account>,
 }
 
 #[derive(Debug)]
@@ -77,7 +56,7 @@ struct Incomplete {
 type Complete = (Header, Result<Vec<u8>, RefusalCode>);
 
 /// Most bytes that one receive takes. A buffer for [`Message::take`] has this length, too.
-const INPUT_LEN: usize = 16 * 1024;
+pub(super) const INPUT_LEN: usize = 16 * 1024;
 /// From this length on, the rest of a fragment is received directly into its message and not copied.
 const DIRECT_MIN: usize = 4 * 1024;
 /// Most memory that is kept for the next long message.
@@ -89,14 +68,16 @@ impl Reassembler {
 
     /// Begins a stream.
     pub fn new(bounds: Bounds) -> Self {
-        Self::with_account(bounds, Box::new(Unbounded))
+        let mut stream = Self::with_account(bounds, Box::new(Unbounded));
+        stream.lend_input(&mut Vec::new());
+        stream
     }
 
-    /// Begins a stream whose memory for messages is counted.
+    /// Begins a stream without an input buffer, whose memory for messages is counted.
     pub fn with_account(bounds: Bounds, account: Box<dyn Account>) -> Self {
         Self {
             bounds,
-            input: vec![0; INPUT_LEN],
+            input: Vec::new(),
             start: 0,
             end: 0,
             fragment: None,
@@ -107,7 +88,29 @@ impl Reassembler {
         }
     }
 
-    /// Memory for the next bytes of the stream; never empty after [`poll`](Self::poll) has returned nothing.
+    /// Whether there is an input buffer.
+    #[inline]
+    pub fn has_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+
+    /// Takes `spare` as the input buffer, if it was one, or makes one. To be called while there is none.
+    #[cold]
+    pub fn lend_input(&mut self, spare: &mut Vec<u8>) {
+        self.input = mem::take(spare);
+        self.input.resize(INPUT_LEN, 0);
+    }
+
+    /// Gives the input buffer back, if it holds nothing, into `spare`.
+    pub fn give_input_back(&mut self, spare: &mut Vec<u8>) {
+        if self.start == self.end {
+            *spare = mem::take(&mut self.input);
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Memory for the next bytes of the stream; never empty after [`poll`](Self::poll) has returned nothing, if there is an
+    /// [input buffer](Self::has_input).
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {
         if let Some(fragment) = &mut self.fragment {
@@ -123,7 +126,9 @@ impl Reassembler {
             }
         }
         if self.start > 0 {
-            self.input.copy_within(self.start..self.end, 0);
+            if self.start < self.end {
+                self.input.copy_within(self.start..self.end, 0);
+            }
             (self.start, self.end) = (0, self.end - self.start);
         }
         &mut self.input[self.end..]
@@ -425,62 +430,5 @@ impl Incomplete {
             packet.resize(len, 0);
         }
         wanted.min(packet.len() - at)
-    }
-}
-
-impl Message<'_> {
-    /// The message without its header.
-    #[inline]
-    pub fn payload(&self) -> &[u8] {
-        let len = self.header.message_len as usize;
-        match &self.body {
-            Body::Input { reassembler, at } => &reassembler.input[at + HEADER_LEN..at + HEADER_LEN + len],
-            Body::Packet { packet, .. } => &packet[HEADER_LEN..HEADER_LEN + len],
-        }
-    }
-
-    /// A copy of the message with its header.
-    #[inline]
-    pub fn to_packet(&self) -> Vec<u8> {
-        match &self.body {
-            Body::Input { reassembler, at } => reassembler.input[*at..reassembler.start].to_vec(),
-            Body::Packet { packet, .. } => packet.clone(),
-        }
-    }
-
-    /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
-    /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
-    #[inline]
-    pub fn take(mut self, packet: &mut Vec<u8>) {
-        match &mut self.body {
-            Body::Input { reassembler, at } => {
-                let (at, end) = (*at, reassembler.start);
-                if at == 0 && end == reassembler.end && packet.len() == INPUT_LEN {
-                    mem::swap(&mut reassembler.input, packet);
-                    (reassembler.start, reassembler.end) = (0, 0);
-                    return;
-                }
-                if packet.len() < end - at {
-                    packet.resize((end - at).max(INPUT_LEN), 0);
-                }
-                packet[..end - at].copy_from_slice(&reassembler.input[at..end]);
-            }
-            Body::Packet { reassembler, packet: message } => {
-                let spare = mem::replace(packet, mem::take(message));
-                reassembler.recycle(spare);
-            }
-        }
-    }
-}
-
-impl Drop for Body<'_> {
-    /// Uncounts the memory of a message that the caller drops without [taking](Message::take) it.
-    #[inline]
-    fn drop(&mut self) {
-        if let Body::Packet { reassembler, packet } = self
-            && packet.len() > INPUT_LEN
-        {
-            reassembler.account.give_back(packet.len());
-        }
     }
 }

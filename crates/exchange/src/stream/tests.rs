@@ -210,7 +210,25 @@ impl Account for Counting {
 fn counted(most: usize) -> (Reassembler, Arc<AtomicUsize>) {
     let held = Arc::new(AtomicUsize::new(0));
     let account = Counting { held: Arc::clone(&held), most };
-    (Reassembler::with_account(BOUNDS, Box::new(account)), held)
+    let mut reassembler = Reassembler::with_account(BOUNDS, Box::new(account));
+    reassembler.lend_input(&mut Vec::new());
+    (reassembler, held)
+}
+
+#[test]
+fn an_input_buffer_is_given_back_between_messages_and_not_within_one() {
+    let mut reassembler = Reassembler::new(BOUNDS);
+    let stream = [whole(1, 1, 100), whole(1, 2, 300)].concat();
+    let (first, rest) = stream.split_at(HEADER_LEN + 100 + 7);
+    let mut spare = Vec::new();
+    assert_eq!(feed(&mut reassembler, first, usize::MAX).unwrap(), [message(1, 1, 100)]);
+    reassembler.give_input_back(&mut spare);
+    assert!(spare.is_empty() && reassembler.has_input(), "it has the beginning of the next message");
+    assert_eq!(feed(&mut reassembler, rest, usize::MAX).unwrap(), [message(1, 2, 300)]);
+    reassembler.give_input_back(&mut spare);
+    assert!(spare.len() == Reassembler::BUFFER_LEN && reassembler.bytes_held() == 0);
+    reassembler.lend_input(&mut spare);
+    assert_eq!(feed(&mut reassembler, &whole(1, 3, 5), usize::MAX).unwrap(), [message(1, 3, 5)]);
 }
 
 #[test]

@@ -40,6 +40,9 @@ impl StreamEndpoint {
         if incoming.has_ended {
             return false;
         }
+        if !incoming.reassembler.has_input() {
+            incoming.reassembler.lend_input(&mut worker.unused_input);
+        }
         let mut limit_ns = limit_ns;
         for _ in 0..ROUNDS {
             let space = incoming.reassembler.space();

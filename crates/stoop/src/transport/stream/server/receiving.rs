@@ -5,7 +5,6 @@ use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
@@ -97,7 +96,7 @@ impl StreamEndpoint {
                         self.flush(&connection);
                     }
                     if ready.readable && self.read(worker, &connection, 0) {
-                        worker.last_active = Arc::downgrade(&connection);
+                        worker.follow(&connection);
                     }
                 }
             }

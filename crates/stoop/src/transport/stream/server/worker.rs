@@ -4,7 +4,8 @@ use crate::options::Waiting;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use std::collections::VecDeque;
-use std::sync::Weak;
+use std::mem;
+use std::sync::{Arc, Weak};
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::owner_lock::Key;
@@ -23,6 +24,8 @@ pub(crate) struct WorkerState {
     /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
     /// no thread will read what it still sends.
     pub(super) last_active: Weak<Connection>,
+    /// The input buffer of the connection that was active before, for the next; empty if there is none.
+    pub(super) unused_input: Vec<u8>,
     /// The first call that was found.
     pub(super) found: Option<StreamCall>,
     /// Calls that arrived behind it.
@@ -54,6 +57,7 @@ impl WorkerState {
             result_of: 0,
             events: None,
             last_active: Weak::new(),
+            unused_input: Vec::new(),
             found: None,
             others: VecDeque::new(),
             key,
@@ -66,6 +70,18 @@ impl WorkerState {
             patient: false,
             clock_ns: clock::now_ns(),
             came_ns: 0,
+        }
+    }
+
+    /// This connection is now the last active one. The one before it gives up its input buffer, so that an idle connection
+    /// holds none.
+    pub(super) fn follow(&mut self, connection: &Arc<Connection>) {
+        if self.last_active.as_ptr() == Arc::as_ptr(connection) {
+            return;
+        }
+        let former = mem::replace(&mut self.last_active, Arc::downgrade(connection)).upgrade();
+        if let Some(mut incoming) = former.as_ref().and_then(|former| former.try_incoming()) {
+            incoming.reassembler.give_input_back(&mut self.unused_input);
         }
     }
 

@@ -1,0 +1,97 @@
+//! A message that a stream has brought, and its bytes.
+
+use crate::stream::reassembler::{INPUT_LEN, Reassembler};
+use alloc::vec::Vec;
+use core::mem;
+use stoop_wire::{HEADER_LEN, Header, RefusalCode};
+
+/// An event on the stream.
+#[derive(Debug)]
+pub enum Arrival<'a> {
+    /// A whole message.
+    Message(Message<'a>),
+    /// A message that was not accepted, and why. All its bytes have been skipped.
+    NotTaken(Header, RefusalCode),
+}
+
+impl Arrival<'_> {
+    /// Header of the message.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        let (Self::Message(Message { header, .. }) | Self::NotTaken(header, _)) = self;
+        header
+    }
+}
+
+/// A whole message.
+#[derive(Debug)]
+pub struct Message<'a> {
+    /// Header of its last fragment, whose time word is the latest.
+    pub header: Header,
+    pub(super) body: Body<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum Body<'a> {
+    /// In the stream's input buffer, from offset `at` on.
+    Input { reassembler: &'a mut Reassembler, at: usize },
+    /// Reassembled from fragments.
+    Packet { reassembler: &'a mut Reassembler, packet: Vec<u8> },
+}
+
+impl Message<'_> {
+    /// The message without its header.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        let len = self.header.message_len as usize;
+        match &self.body {
+            Body::Input { reassembler, at } => &reassembler.input[at + HEADER_LEN..at + HEADER_LEN + len],
+            Body::Packet { packet, .. } => &packet[HEADER_LEN..HEADER_LEN + len],
+        }
+    }
+
+    /// A copy of the message with its header.
+    #[inline]
+    pub fn to_packet(&self) -> Vec<u8> {
+        match &self.body {
+            Body::Input { reassembler, at } => reassembler.input[*at..reassembler.start].to_vec(),
+            Body::Packet { packet, .. } => packet.clone(),
+        }
+    }
+
+    /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
+    /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
+    #[inline]
+    pub fn take(mut self, packet: &mut Vec<u8>) {
+        match &mut self.body {
+            Body::Input { reassembler, at } => {
+                let (at, end) = (*at, reassembler.start);
+                if at == 0 && end == reassembler.end && packet.len() == INPUT_LEN {
+                    mem::swap(&mut reassembler.input, packet);
+                    (reassembler.start, reassembler.end) = (0, 0);
+                    return;
+                }
+                if packet.len() < end - at {
+                    packet.resize((end - at).max(INPUT_LEN), 0);
+                }
+                packet[..end - at].copy_from_slice(&reassembler.input[at..end]);
+            }
+            Body::Packet { reassembler, packet: message } => {
+                let spare = mem::replace(packet, mem::take(message));
+                reassembler.recycle(spare);
+            }
+        }
+    }
+}
+
+impl Drop for Body<'_> {
+    /// Uncounts the memory of a message that the caller drops without [taking](Message::take) it.
+    #[inline]
+    fn drop(&mut self) {
+        if let Body::Packet { reassembler, packet } = self
+            && packet.len() > INPUT_LEN
+        {
+            reassembler.account.give_back(packet.len());
+        }
+    }
+}
