@@ -296,8 +296,6 @@ impl TakesAnswers for Outstanding {
         let recording = self.binding.recorder.as_ref().map(|recorder| (recorder, clock::now_ns()));
         for Answered { call, outcome, server_ns } in answered.drain(..) {
             state.answered += 1;
-            let is_result = outcome.is_ok();
-            let procedure = state.known(call).map(|known| known.procedure);
             wakeups.extend(match outcome {
                 Ok(_) => {
                     if let (Some((recorder, now_ns)), Some(known)) = (recording, state.known(call)) {
@@ -305,11 +303,8 @@ impl TakesAnswers for Outstanding {
                     }
                     state.end(call, outcome)
                 }
-                Err(error) => self.end_or_come_again(&mut state, call, error),
+                Err(error) => self.end_failed(&mut state, call, error),
             });
-            if !is_result && state.known(call).is_none() {
-                procedure.into_iter().for_each(|procedure| self.note_failure(procedure));
-            }
         }
         drop(state);
         self.give(wakeups);
@@ -331,6 +326,17 @@ impl Outstanding {
 
     fn is_idempotent(&self, procedure: u16) -> bool {
         self.binding.is_idempotent(procedure)
+    }
+
+    /// A call was answered without a result: it ends and is recorded, or comes again.
+    #[cold]
+    fn end_failed(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
+        let procedure = state.known(call)?.procedure;
+        let wakeup = self.end_or_come_again(state, call, error);
+        if state.known(call).is_none() {
+            self.note_failure(procedure);
+        }
+        wakeup
     }
 
     /// A call ends, unless it has ended before.

@@ -65,7 +65,7 @@ impl Arrived<'_> {
 
 impl Answer {
     #[cold]
-    fn not_taken(header: &Header, why: RefusalCode) -> Self {
+    pub(crate) fn not_taken(header: &Header, why: RefusalCode) -> Self {
         let len = header.message_len as usize;
         match why {
             RefusalCode::Overloaded => Self::NoMemory(len),

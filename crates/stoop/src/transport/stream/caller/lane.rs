@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use stoop_exchange::stream::{OutgoingMessage, Reassembler};
+use stoop_exchange::stream::{Arrival, OutgoingMessage, Reassembler};
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
 use stoop_probe::{Point, stamp};
@@ -273,14 +273,19 @@ impl StreamLane {
     #[inline]
     fn deliver(&mut self, session: &Session, role: &mut Role<'_>, number: CallNumber) -> Option<Waited> {
         let (lane, mut own) = (self.mailbox().lane, None);
-        let delivered = session.deliver_but_own(role, |arrived| {
-            if arrived.header.lane != lane || arrived.header.number != number || own.is_some() {
-                return Some(arrived);
+        let delivered = session.deliver_but_own(role, |arrival| {
+            let header = arrival.header();
+            if header.lane != lane || header.number != number || own.is_some() {
+                return Some(arrival);
             }
-            if let Some(message) = arrived.message {
-                message.take(&mut self.result);
-            }
-            own = Some(Waited::Answered(arrived.answer));
+            own = Some(Waited::Answered(match arrival {
+                Arrival::Message(message) => {
+                    let header = message.header;
+                    message.take(&mut self.result);
+                    Answer::Message(header)
+                }
+                Arrival::NotTaken(header, why) => Answer::not_taken(&header, why),
+            }));
             stamp(Point::ResultFound);
             None
         });

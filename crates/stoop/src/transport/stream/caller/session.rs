@@ -2,14 +2,13 @@
 
 use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
-use crate::transport::stream::caller::answer::Arrived;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Outgoing;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
-use stoop_exchange::stream::{Arrival, Message, Reassembler};
+use stoop_exchange::stream::{Arrival, Reassembler};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
@@ -223,29 +222,25 @@ impl Session {
     pub(crate) fn deliver_but_own(
         &self,
         receiver: &mut Receiver,
-        mut own: impl for<'m> FnMut(Arrived<'m>) -> Option<Arrived<'m>>,
+        mut own: impl for<'m> FnMut(Arrival<'m>) -> Option<Arrival<'m>>,
     ) -> Result<(), Lost> {
         let Receiver { reassembler, answered } = receiver;
         let mut lanes = None;
         let delivered = loop {
             match reassembler.poll() {
                 Ok(None) => break Ok(()),
-                Ok(Some(arrival)) if self.is_answer(&arrival) => {
-                    let Some(others) = own(arrival.into()) else { continue };
-                    let header = others.header;
-                    if !lanes.get_or_insert_with(|| self.lanes()).deliver(others, answered) {
+                Ok(Some(arrival)) => {
+                    if !self.is_answer(arrival.header()) {
+                        self.note_end(arrival.header());
+                        break Err(Lost);
+                    }
+                    let Some(others) = own(arrival) else { continue };
+                    let header = *others.header();
+                    if !lanes.get_or_insert_with(|| self.lanes()).deliver(others.into(), answered) {
                         self.take_unasked(&header);
                     }
                 }
-                // A message that answers nothing breaks the protocol, as bytes do that are no message. Only an end is in order.
-                Ok(Some(Arrival::Message(message))) => {
-                    let is_end = message.header.kind == Kind::Unbind
-                        && message.header.binding == self.bound.binding
-                        && UnbindReason::from_code(message.header.time) == UnbindReason::ShuttingDown;
-                    self.ended.fetch_or(is_end, Ordering::SeqCst);
-                    break Err(Lost);
-                }
-                Ok(Some(_)) | Err(_) => break Err(Lost),
+                Err(_) => break Err(Lost),
             }
         };
         drop(lanes);
@@ -266,8 +261,8 @@ impl Session {
 
     /// Gives each answer that has been received to the call or thread that waits for it.
     pub(crate) fn deliver(&self, receiver: &mut Receiver) -> Result<(), Lost> {
-        fn not_own(arrived: Arrived<'_>) -> Option<Arrived<'_>> {
-            Some(arrived)
+        fn not_own(arrival: Arrival<'_>) -> Option<Arrival<'_>> {
+            Some(arrival)
         }
         self.deliver_but_own(receiver, not_own)
     }
@@ -281,10 +276,18 @@ impl Session {
 
     /// Whether an answer can be one of this binding's.
     #[inline]
-    fn is_answer(&self, arrival: &Arrival<'_>) -> bool {
-        let (Arrival::Message(Message { header, .. }) | Arrival::NotTaken(header, _)) = arrival;
+    fn is_answer(&self, header: &Header) -> bool {
         header.binding == self.bound.binding
             && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
+    }
+
+    /// A message has come that answers nothing. That breaks the protocol, as bytes do that are no message, unless it is the end.
+    #[cold]
+    fn note_end(&self, header: &Header) {
+        let is_end = header.kind == Kind::Unbind
+            && header.binding == self.bound.binding
+            && UnbindReason::from_code(header.time) == UnbindReason::ShuttingDown;
+        self.ended.fetch_or(is_end, Ordering::SeqCst);
     }
 
     /// Whether a call can leave. After a silence it looks whether the connection is still there, and whether the server shuts down.
