@@ -167,10 +167,10 @@ pub mod stub {
 
         pub fn tell(
             &self,
-            call: Beginning<'_>,
+            mut call: Beginning<'_>,
             arguments: Result<usize, EncodeError>,
         ) -> Result<(), CallError> {
-            call.0.transport(arguments)?.end(Ok(()))
+            call.0.transport(arguments)
         }
 
         /// As `tell`, and counted.
@@ -226,16 +226,12 @@ pub mod stub {
         }
 
         pub fn submit_with<R>(
-            self,
+            mut self,
             arguments: Result<usize, EncodeError>,
             decode: impl FnOnce(Result<Reader<'_>, CallError>) -> R + Send + 'static,
         ) -> Pending<R> {
             Pending(match self.0.transport(arguments) {
-                Ok(result) => {
-                    let value = decode(Ok(result.reader()));
-                    result.end(Ok(())).expect("decoded already");
-                    value
-                }
+                Ok(()) => decode(Ok(self.0.reader())),
                 Err(error) => decode(Err(error)),
             })
         }
@@ -322,10 +318,10 @@ pub mod stub {
 
         /// Gathers and scatters what an exchange would, in fragments of odd sizes.
         pub fn transport_gathered(
-            mut self,
+            &mut self,
             arguments: Result<usize, EncodeError>,
             mut pieces: GatherList<'_, '_>,
-        ) -> Result<CallResult<'a>, CallError> {
+        ) -> Result<(), CallError> {
             let len = arguments.map_err(CallError::NotSent)?;
             let mut whole = vec![0xbb; len];
             let inline = &self.packets.call[START..][..len - pieces.borrowed_len()];
@@ -335,8 +331,8 @@ pub mod stub {
             self.packets.call.resize(START, 0);
             self.packets.call.extend(whole);
             let lands = self.can_gather();
-            let mut result = self.transport(Ok(len))?;
-            let packets = &mut result.packets;
+            self.transport(Ok(len))?;
+            let packets = &mut self.packets;
             if lands && packets.result_len >= pieces.scatter_end() {
                 packets.scattered = pieces.scatter_end();
                 for (index, fragment) in packets.result().chunks(1000).enumerate() {
@@ -344,29 +340,22 @@ pub mod stub {
                 }
                 packets.result[START..][..packets.scattered].fill(0xcc);
             }
-            Ok(result)
+            Ok(())
         }
 
         #[inline(never)]
-        pub fn transport(self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
-            let Call { options, procedure, mut packets } = self;
+        pub fn transport(&mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+            let Call { options, procedure, packets } = self;
             packets.call_len = arguments.map_err(CallError::NotSent)?;
             packets.scattered = 0;
             let mut writer = Writer::new(&mut packets.result, START, options.limit);
             let exported = options.exported.as_ref().expect("a bound client");
             let call = Reader::new(&packets.call[START..][..packets.call_len]);
-            exported.dispatch(procedure, call, &mut writer).map_err(CallError::Refused)?;
+            exported.dispatch(*procedure, call, &mut writer).map_err(CallError::Refused)?;
             packets.result_len = writer.finish().map_err(CallError::Failed)?;
-            Ok(CallResult { packets, _options: options })
+            Ok(())
         }
-    }
 
-    pub struct CallResult<'a> {
-        packets: Packets,
-        _options: &'a BindOptions,
-    }
-
-    impl CallResult<'_> {
         pub fn scattered(&self) -> Option<Reader<'_>> {
             let scattered = self.packets.scattered;
             (scattered > 0).then(|| Reader::after(self.packets.result(), scattered))
@@ -378,9 +367,14 @@ pub mod stub {
         }
 
         #[inline]
-        pub fn end<T>(self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
-            PACKETS.with(|packets| packets.replace(self.packets));
+        pub fn end<T>(&self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
             decoded.map_err(CallError::Peer)
+        }
+    }
+
+    impl Drop for Call<'_> {
+        fn drop(&mut self) {
+            PACKETS.set(std::mem::take(&mut self.packets));
         }
     }
 }

@@ -32,15 +32,12 @@ impl std::fmt::Debug for Remote<'_> {
     }
 }
 
-/// A call being made: the lane that it holds and its arguments so far.
+/// A call being made, and the lane that it holds: first with its arguments so far, then with its result.
+///
+/// It stays where it was made until it ends: handed on, it would be copied, which takes as long as finding the lane.
 pub struct Call<'a> {
     lane: AnyLane<'a>,
     procedure: u16,
-}
-
-/// A result, and the lane that holds it.
-pub struct CallResult<'a> {
-    lane: AnyLane<'a>,
 }
 
 impl<'a> Remote<'a> {
@@ -68,21 +65,20 @@ impl<'a> Remote<'a> {
         self,
         procedure: u16,
         write: &mut WriteArguments<'_>,
-    ) -> Result<CallResult<'a>, CallError> {
-        let Call { mut lane, .. } = self.start(procedure)?;
-        lane.transport_with_buffers(procedure, write)?;
-        Ok(CallResult { lane })
+    ) -> Result<Call<'a>, CallError> {
+        let mut call = self.start(procedure)?;
+        call.lane.transport_with_buffers(procedure, write)?;
+        Ok(call)
     }
 }
 
+/// Its arguments.
 impl Call<'_> {
     /// Whether large arguments can stay where the caller has them, and large results be placed there.
     pub fn can_gather(&self) -> bool {
         self.lane.can_gather()
     }
-}
 
-impl<'a> Call<'a> {
     /// The writer of the arguments.
     #[inline]
     pub fn arguments(&mut self) -> Writer<'_> {
@@ -95,10 +91,10 @@ impl<'a> Call<'a> {
     /// Why there is no result; see [`CallError`].
     // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
     #[inline(always)]
-    pub fn transport(mut self, arguments: Result<usize, EncodeError>) -> Result<CallResult<'a>, CallError> {
+    pub fn transport(&mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
         self.lane.transport(self.procedure, written(arguments)?)?;
         stamp(Point::TransportEnded);
-        Ok(CallResult { lane: self.lane })
+        Ok(())
     }
 
     /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
@@ -106,12 +102,11 @@ impl<'a> Call<'a> {
     /// # Errors
     /// Why there is no result; see [`CallError`].
     pub fn transport_gathered(
-        mut self,
+        &mut self,
         arguments: Result<usize, EncodeError>,
         mut list: GatherList<'_, '_>,
-    ) -> Result<CallResult<'a>, CallError> {
-        self.lane.transport_gathered(self.procedure, written(arguments)?, &mut list)?;
-        Ok(CallResult { lane: self.lane })
+    ) -> Result<(), CallError> {
+        self.lane.transport_gathered(self.procedure, written(arguments)?, &mut list)
     }
 }
 
@@ -121,7 +116,8 @@ fn written(arguments: Result<usize, EncodeError>) -> Result<usize, CallError> {
     arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))
 }
 
-impl CallResult<'_> {
+/// Its result, after it was transported.
+impl Call<'_> {
     /// The rest of the result, if what the procedure wrote into OUT arguments was placed in the caller's memory.
     pub fn scattered(&self) -> Option<Reader<'_>> {
         self.lane.scattered()
@@ -145,12 +141,12 @@ impl CallResult<'_> {
         if self.lane.has_shared(buffer) { Ok(()) } else { take_elements(reader, buffer) }
     }
 
-    /// Ender: gives the lane back.
+    /// Ender: what the caller gets. The lane is given back when the call is dropped.
     ///
     /// # Errors
     /// [`CallError::Peer`] when the result was no value of its type.
     #[inline]
-    pub fn end<T>(self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
+    pub fn end<T>(&self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
         decoded.map_err(CallError::Peer)
     }
 }

@@ -16,7 +16,7 @@ use crate::calling::detached::CallingThread;
 use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
-pub use crate::client::call::{Call, CallResult, Remote, Route};
+pub use crate::client::call::{Call, Remote, Route};
 use crate::client::choice::Source;
 use crate::context::{bounded_deadline, nanos};
 use crate::error::{BindError, CallError, SendError};

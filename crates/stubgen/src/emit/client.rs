@@ -191,7 +191,8 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
             #writer.finish()
         };
         #stub::stamp(#stub::Point::ArgumentsWritten);
-        let #result = #call.transport(#writer)#into_error?;
+        #call.transport(#writer)#into_error?;
+        let #result = &#call;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
         #stub::stamp(#stub::Point::ResultRead);
         let #ended = #result.end(decoded);

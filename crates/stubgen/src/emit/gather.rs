@@ -63,7 +63,8 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
                     #writer.finish()
                 };
                 #(#placed)*
-                let #result = #call.transport_gathered(#writer, #gathered)#into_error?;
+                #call.transport_gathered(#writer, #gathered)#into_error?;
+                let #result = &#call;
                 #decoded
                 #result.end(decoded) #into_result
             }
