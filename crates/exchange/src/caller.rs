@@ -281,26 +281,27 @@ impl Lane {
 
     #[inline]
     fn finish(&mut self, now: Instant, header: &Header) -> Heard {
-        if let Some(call) = self.outstanding.take() {
+        if let Some(Outstanding { started, state, .. }) = self.outstanding {
             if self.transmissions > 1 {
-                self.finish_again(now, &call, header.time);
+                self.finish_again(now, started, header.time);
             } else {
                 // The server's figure is used only as far as it is plausible.
                 if header.time != u32::MAX {
-                    let trip = now.nanos_since(call.started).saturating_sub(u64::from(header.time));
+                    let trip = now.nanos_since(started).saturating_sub(u64::from(header.time));
                     self.path.sample_nanos(trip);
                 }
-                self.counters.fast += u64::from(call.state == CallState::Sent);
+                self.counters.fast += u64::from(state == CallState::Sent);
             }
         }
+        self.outstanding = None;
         Heard::Result { len: header.message_len as usize, at_server_ns: header.time }
     }
 
     /// A call that was sent more than once has its result.
     #[cold]
-    fn finish_again(&mut self, now: Instant, call: &Outstanding, at_server_ns: u32) {
+    fn finish_again(&mut self, now: Instant, started: Instant, at_server_ns: u32) {
         if at_server_ns != u32::MAX {
-            let longest = now.since(call.started).saturating_sub(Duration::from_nanos(at_server_ns.into()));
+            let longest = now.since(started).saturating_sub(Duration::from_nanos(at_server_ns.into()));
             let (number, transmissions) = (self.number, self.transmissions);
             self.answered_late = Some(AnsweredLate { number, transmissions, longest });
         }
@@ -461,6 +462,11 @@ impl Lane {
     /// Sets the counters to zero, after they have been added up elsewhere.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
+    }
+
+    /// Goes on counting where an earlier lane of the same caller has stopped.
+    pub fn go_on_counting(&mut self, from: Counters) {
+        self.counters = from;
     }
 
     /// The lane's number.

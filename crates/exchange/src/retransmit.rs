@@ -50,7 +50,11 @@ impl RoundTrip {
         self.measured = Some((smooth, deviation));
         // On a quiet path the deviation goes to zero, and the wait must not go to the round trip itself.
         let timeout = smooth.saturating_add(deviation.saturating_mul(4).max(smooth / 8));
-        self.timeout_nanos = timeout.max(SHORTEST.as_nanos() as u64).min(self.longest_nanos());
+        // As nearly always: no longest wait is shorter.
+        self.timeout_nanos = match timeout <= SHORTEST.as_nanos() as u64 {
+            true => SHORTEST.as_nanos() as u64,
+            false => timeout.min(self.longest_nanos()),
+        };
     }
 
     /// Takes note of a call that was answered within `longest`, the time that it spent at the server not included, but only

@@ -223,9 +223,9 @@ impl<P> Assignment<P> {
     pub fn arguments_and_result<'a>(&'a mut self, packet: &'a [u8]) -> (&'a [u8], &'a mut Vec<u8>) {
         let is_long = self.is_long();
         let Work { message, arguments_len, in_place, packet: result, .. } = &mut *self.0;
-        let (call, start) = match message {
-            Some(message) if is_long => (&message[..], arguments_at(*in_place)),
-            _ => (packet, HEADER_LEN),
+        let (call, start) = match is_long {
+            true => (message.as_deref().unwrap_or_default(), arguments_at(*in_place)),
+            false => (packet, HEADER_LEN),
         };
         (&call[start..start + *arguments_len as usize], result)
     }

@@ -20,6 +20,7 @@ pub(crate) mod transport;
 use stoop_exchange::Instant;
 
 /// The time, by the clock of the exchange.
+#[inline]
 pub(crate) fn now() -> Instant {
     Instant::from_nanos(stoop_net::clock::now_ns())
 }

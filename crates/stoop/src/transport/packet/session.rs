@@ -1,6 +1,5 @@
 //! A session: a server's grant to a binding, and the lanes of that grant.
 
-use crate::calling::counters::CallCounters;
 use crate::calling::sessions::Generation;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
@@ -173,9 +172,8 @@ impl Session {
     }
 
     /// Replaces a lane whose call was given up: the server may still be running the call and would delay the next one on the
-    /// lane. Adds what the lane has counted to `past`.
-    pub(crate) fn replace_lane(&self, lane: &mut caller::Lane, past: &mut CallCounters) {
-        past.add_lane(lane.counters());
+    /// lane. The lane counts from zero.
+    pub(crate) fn replace_lane(&self, lane: &mut caller::Lane) {
         lane.reset_counters();
         let mut lanes = self.lanes();
         // If the server allows no more and all are in use, the call's lane stays.

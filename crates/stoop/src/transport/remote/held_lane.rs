@@ -98,8 +98,9 @@ impl<R: Remote> HeldLane<'_, R> {
 
     #[inline(always)]
     fn call(&mut self, procedure: u16, mut arguments: Arguments<'_, '_, '_>) -> Result<(), CallError> {
-        let times =
-            R::Lane::begin(self.guard.timeout_ns()).ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+        let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        };
         if self.binding.care.is_any() {
             return self.call_with_care(procedure, times, arguments);
         }

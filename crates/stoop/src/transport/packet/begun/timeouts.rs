@@ -155,7 +155,8 @@ impl<L: PacketLink> Calls<L> {
         if steps.is_large {
             steps.settle();
         }
-        slot.session.replace_lane(&mut slot.lane, &mut self.past);
+        self.past.add_lane(slot.lane.counters());
+        slot.session.replace_lane(&mut slot.lane);
         slot.compact = slot.lane.compact_call();
         self.map_lane(call);
         self.fail(call, error, clock);

@@ -37,8 +37,6 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     /// Buffers for large calls, while the lane makes some.
     pub(crate) large: Option<Box<LargeBuffers<E>>>,
     pub(crate) waiter: Waiter,
-    /// The counters of the thread's earlier lanes.
-    pub(crate) past: CallCounters,
 }
 
 /// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
@@ -47,7 +45,7 @@ pub(crate) const RESULT_LEN: usize = 64 * 1024;
 impl<E: CallerEndpoint> Counted for PacketLane<E> {
     #[inline]
     fn counters(&self) -> CallCounters {
-        let mut counters = self.past;
+        let mut counters = CallCounters::default();
         counters.add_lane(self.exchange.counters());
         counters.add_waits(self.waiter.counts());
         counters
@@ -70,7 +68,6 @@ impl<E: CallerEndpoint> PacketLane<E> {
             result_len: 0,
             scattered: None,
             large: None,
-            past: CallCounters::default(),
         };
         lane.serve();
         lane
@@ -78,8 +75,9 @@ impl<E: CallerEndpoint> PacketLane<E> {
 
     /// Goes over to another session.
     pub(crate) fn move_to(&mut self, session: Arc<Session>) {
-        self.past.add_lane(self.exchange.counters());
+        let counted = self.exchange.counters();
         self.exchange = session.lane();
+        self.exchange.go_on_counting(counted);
         self.longest_call = session.longest_call;
         self.waiter.set_placement(session.placement);
         session.prepare(&self.endpoint);
@@ -90,7 +88,9 @@ impl<E: CallerEndpoint> PacketLane<E> {
     /// Goes over to another lane of the session: the server may still be running the call that was given up.
     #[cold]
     pub(crate) fn replace(&mut self) {
-        self.session.replace_lane(&mut self.exchange, &mut self.past);
+        let counted = self.exchange.counters();
+        self.session.replace_lane(&mut self.exchange);
+        self.exchange.go_on_counting(counted);
         self.serve();
     }
 
