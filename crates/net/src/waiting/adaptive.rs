@@ -203,6 +203,7 @@ impl Wait {
 
     /// The thread goes to sleep at `now_ns`. Said again within one wait (after a retransmission), it
     /// changes nothing.
+    #[inline]
     pub fn sleeps(&mut self, now_ns: u64) {
         self.slept_ns.get_or_insert(now_ns);
     }
@@ -213,6 +214,8 @@ impl Wait {
         let waited_ns = now_ns.saturating_sub(self.began_ns);
         match self.slept_ns {
             None => self.arrived_while_spinning(waited_ns),
+            // It always sleeps at once, whatever the mean.
+            Some(_) if self.waiting == Waiting::Block => self.counts.slept += 1,
             Some(slept_ns) => self.arrived_asleep(waited_ns, now_ns.saturating_sub(slept_ns)),
         }
     }
