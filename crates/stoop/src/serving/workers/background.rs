@@ -157,6 +157,9 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Receives in place of the workers, which are all busy: each call waits for one of them or is refused. Returns whether nothing is
     /// left to receive, or another thread receives.
     pub(super) fn queue_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {
+        if !self.queue.is_saturated() && !self.role.is_with_background() {
+            return true;
+        }
         let begun_ns = clock::now_ns();
         self.receive_at_ns.store(begun_ns + RECEIVES_EVERY_NS.0, Ordering::Relaxed);
         let is_all = self.queue_some_calls(worker);
