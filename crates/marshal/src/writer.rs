@@ -9,7 +9,7 @@ use crate::{Data, EncodeError, Leading, Scalar};
 
 /// Writes values into the payload of a packet, one after the other.
 ///
-/// Overflow is sticky: what does not fit is not written, and [`finish`](Writer::finish) says so once for all. ManagedCall as a
+/// Overflow is sticky: what does not fit is not written, and [`finish`](Writer::finish) says so once for all. Held in a
 /// local variable its position is a constant wherever the values before have a fixed size, and a value costs a bound
 /// check and its stores.
 pub struct Writer<'a> {
