@@ -21,6 +21,8 @@
 mod aarch64;
 mod table;
 #[cfg(target_arch = "x86_64")]
+mod wide;
+#[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 /// CRC-32C of bytes that come in several slices.

@@ -1,8 +1,7 @@
 //! By the instructions of SSE 4.2 and PCLMULQDQ, which every x86-64 processor since 2010 has; and long data by those that multiply
 //! 512 bits, which processors of servers have since 2019.
 
-mod wide;
-
+use super::wide;
 use std::arch::x86_64::{
     _mm_clmulepi64_si128, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
 };

@@ -4,8 +4,6 @@
 //! A part of 128 bits, at a distance of d bits, has the same remainder as the sum of two products: of its first 64 bits by x to
 //! the power of d + 64, and of the other 64 by x to the power of d.
 
-use super::super::times_x;
-use super::word;
 use std::arch::x86_64::*;
 
 /// With fewer bytes the instruction for 8 bytes is faster.
@@ -20,11 +18,12 @@ const fn fold_by(bits: usize) -> [i64; 2] {
     [power(bits + 64 - 33), power(bits - 33)]
 }
 
-/// The remainder of x to the power of `exponent`.
+/// The remainder of x to the power of `exponent`. The module stands below the one that has the polynomial, so it has its own.
 const fn power(exponent: usize) -> i64 {
-    let (mut remainder, mut times) = (1 << 31, 0);
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    let (mut remainder, mut times): (u32, usize) = (1 << 31, 0);
     while times < exponent {
-        remainder = times_x(remainder);
+        remainder = if remainder & 1 == 0 { remainder >> 1 } else { remainder >> 1 ^ POLYNOMIAL };
         times += 1;
     }
     remainder as i64
@@ -88,7 +87,7 @@ fn remainder(block: __m512i) -> u32 {
     let half = _mm256_xor_si256(halves[0], halves[1]);
     let part = _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
     let [first, second] = [_mm_cvtsi128_si64(part), _mm_extract_epi64::<1>(part)].map(i64::cast_unsigned);
-    word(word(0, first), second)
+    _mm_crc32_u64(_mm_crc32_u64(0, first), second) as u32
 }
 
 #[inline]
