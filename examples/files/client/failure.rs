@@ -46,6 +46,25 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Again(text) | Self::File(text) | Self::Everything(text)) = self;
-        f.write_str(text)
+        f.write_str(&printable(text))
+    }
+}
+
+/// A text of the server without what a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jé\n"), "a?[2Jé?");
+        assert_eq!(
+            Failure::of("\x07", FileError::NotFound).to_string(),
+            "?: there is no such file or directory"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! `ls`, and the tree below a directory of the server.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 use crate::progress::bytes;
+use std::io::Write;
 use stoop::{CallError, Error};
 use stoop_examples::files::tree::{is_name, join};
 use stoop_examples::files::{ENTRIES_MAX, Entry, FileError, FilesClient, Kind};
@@ -27,12 +28,16 @@ pub(crate) fn run(files: &FilesClient, paths: &[String], recursive: bool) -> Res
 }
 
 fn print(path: &str, entry: &Entry) {
-    match entry.kind {
-        Kind::File => println!("{:>10}  {path}", bytes(entry.version.size)),
-        Kind::Directory => println!("{:>10}  {path}/", "directory"),
-        Kind::Link => println!("{:>10}  {path}", "link"),
-        Kind::Part => println!("{:>10}  {path}", "incomplete"),
-        Kind::Other => println!("{:>10}  {path}", "other"),
+    let (what, end) = match entry.kind {
+        Kind::File => (bytes(entry.version.size), ""),
+        Kind::Directory => ("directory".into(), "/"),
+        Kind::Link => ("link".into(), ""),
+        Kind::Part => ("incomplete".into(), ""),
+        Kind::Other => ("other".into(), ""),
+    };
+    if writeln!(std::io::stdout(), "{what:>10}  {}{end}", printable(path)).is_err() {
+        // The reader of a pipe has seen enough.
+        std::process::exit(0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a transfer has to copy.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, printable};
 use crate::progress::Progress;
 use crate::transfer::{self, Direction, Item};
 use stoop_examples::files::{Entry, Kind};
@@ -33,7 +33,7 @@ impl Plan {
     /// Reports an entry that is neither a file nor a directory. An incomplete file is none of the tree.
     pub(crate) fn skip(&mut self, path: &str, kind: Kind) {
         if kind != Kind::Part {
-            eprintln!("{path}: skipped, because it is neither a file nor a directory");
+            eprintln!("{}: skipped, because it is neither a file nor a directory", printable(path));
             self.skipped += 1;
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn run(files: &FilesClient, paths: &[String], recursive: bool) -> Res
     for paths in doomed.chunks(AT_ONCE) {
         for (path, removed) in paths.iter().zip(files.remove(paths).map_err(lost)?) {
             if let Err(error) = removed {
-                eprintln!("{path}: {error}");
+                eprintln!("{}", Failure::of(path, error));
                 failed += 1;
             }
         }
