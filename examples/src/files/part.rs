@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PREFIX: &str = ".stoop-";
@@ -29,8 +28,6 @@ pub struct Part {
     temporary: String,
     name: String,
     file: File,
-    /// Held while a piece is written: the kernel lets one thread at a time write to a file, and the others spin.
-    writing: Mutex<()>,
 }
 
 impl Part {
@@ -47,8 +44,7 @@ impl Part {
             Err(Errno::EXIST) => (fs::openat(&directory, &temporary, flags, Mode::from(0o600))?, false),
             opened => (opened?, true),
         };
-        let part =
-            Self { directory, temporary, name: name.into(), file: file.into(), writing: Mutex::default() };
+        let part = Self { directory, temporary, name: name.into(), file: file.into() };
         match part.reserve(size) {
             Ok(()) => Ok((part, is_new)),
             // Of no use to anybody. One that was there before is kept until there is space.
@@ -65,7 +61,7 @@ impl Part {
         let temporary = temporary_name(name, id);
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = fs::openat(&directory, &temporary, flags, Mode::empty())?.into();
-        Ok(Self { directory, temporary, name: name.into(), file, writing: Mutex::default() })
+        Ok(Self { directory, temporary, name: name.into(), file })
     }
 
     /// Gives the part its final length, if there is space for it.
@@ -100,7 +96,6 @@ impl Part {
     /// # Errors
     /// Why they cannot be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
-        let _writing = self.writing.lock().expect("no thread panics with the lock");
         piece::write(&self.file, at, bytes)
     }
 
