@@ -115,13 +115,35 @@ fn a_slow_call_is_kept_and_says_that_the_server_was_slow() {
         client.last_for(60_000).unwrap();
         let slow = client.binding().account().slow;
         let last = slow.last().expect("a call took longer than 30 ms");
-        assert_eq!((last.procedure, last.slow), ("last_for", Part::Server), "{transport}: {last}");
+        assert_eq!((last.procedure, last.slow), ("last_for", Part::Procedure), "{transport}: {last}");
         assert!(
             last.whole >= last.server.unwrap() && last.server.unwrap() >= Duration::from_millis(60),
             "{last}"
         );
         (0..3).for_each(|_| client.last_for(31_000).unwrap());
         assert_eq!(client.binding().account().slow.len(), 2, "as many as are kept");
+    }
+}
+
+#[test]
+fn a_slow_call_that_waited_for_a_worker_says_that_the_queue_was_slow() {
+    for transport in ["tcp", "unix"] {
+        let server = Server::new().export(WorkServer::new(Worker)).workers(1);
+        let server = server.listen(&transports::address(transport)).unwrap().start().unwrap();
+        let client = bind(&server.uris()[0], AccountOptions::new().slow_after(Duration::from_millis(30)));
+        // Usually the two arrive together. If not, the second waits in the kernel, of which the server knows nothing.
+        let parts = (0..50).map(|_| {
+            let begin = client.begin();
+            let calls = (begin.last_for(60_000), begin.nothing());
+            drop(begin);
+            calls.0.wait().unwrap();
+            calls.1.wait().unwrap();
+            let slow = client.binding().account().slow;
+            slow.iter().map(|call| (call.procedure, call.slow)).collect::<Vec<_>>()
+        });
+        let told = |parts: &Vec<_>| parts.contains(&("nothing", Part::ServerQueue));
+        let parts = parts.into_iter().find(told).expect("a call waited for the worker");
+        assert!(!parts.contains(&("last_for", Part::ServerQueue)), "{transport}: {parts:?}");
     }
 }
 

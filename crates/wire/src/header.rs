@@ -14,7 +14,8 @@
 //! | 20–23 | message length  | bytes of the whole message                                        |
 //! | 24–27 | fragment offset | 0 in the single-packet calls that matter most; in a datagram with |
 //! |       |                 | the first part of several: bytes of the message in it             |
-//! | 28–31 | time            | call: µs left to the deadline; result: ns at the server;          |
+//! | 28–31 | time            | call: µs left to the deadline; result: ns at the server, the      |
+//! |       |                 | lowest bit: mostly waiting for a worker ([`time_of_result`](crate::time_of_result)); |
 //! |       |                 | refusal, failure, unbind: the reason; call or result with an offset:      |
 //! |       |                 | number of the transmission; receipt: number of the receipt        |
 //!

@@ -34,4 +34,5 @@ pub use parts::PartsIn;
 pub use reason::{FailureCode, RefusalCode, UnbindReason};
 pub use receipt::Receipt;
 pub use refused::{Refused, RetryAfter};
+pub use residence::{is_mostly_queued, time_of_result};
 pub use versions::Versions;

@@ -2,6 +2,25 @@
 
 use crate::{HEADER_LEN, Header, Kind};
 
+/// The lowest bit of the time: the call has waited for a worker for more than half of it.
+const QUEUED: u32 = 1;
+
+/// How a result tells that its call was at the server for `at_server_ns` nanoseconds, and waited there for `queued_ns` of them before its
+/// procedure began.
+#[inline]
+pub fn time_of_result(at_server_ns: u64, queued_ns: u64) -> u32 {
+    match u32::try_from(at_server_ns) {
+        Ok(ns) if ns | QUEUED != u32::MAX => ns & !QUEUED | u32::from(queued_ns > at_server_ns / 2),
+        _ => u32::MAX,
+    }
+}
+
+/// Whether a call whose result [tells](time_of_result) this time has waited for a worker for more than half of it.
+#[inline]
+pub fn is_mostly_queued(server_ns: u64) -> bool {
+    server_ns & u64::from(QUEUED) != 0
+}
+
 impl Header {
     /// How long a call was at the server, in nanoseconds, as this header of the first packet of its result tells it. `None`: it is no such
     /// header, or the time was longer than the field can tell.
@@ -22,7 +41,21 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
+    use crate::residence::{is_mostly_queued, time_of_result};
     use crate::{BindingId, CallNumber, Header, Kind, LaneId};
+
+    #[test]
+    fn a_result_tells_its_time_and_whether_its_call_was_queued() {
+        for (at_server_ns, queued_ns, told) in
+            [(1_000, 0, 1_000), (1_001, 500, 1_000), (1_000, 501, 1_001), (0, 0, 0)]
+        {
+            let time = time_of_result(at_server_ns, queued_ns);
+            assert_eq!((time, is_mostly_queued(time.into())), (told, queued_ns > at_server_ns / 2));
+        }
+        for too_long in [u64::from(u32::MAX) - 1, u64::MAX] {
+            assert_eq!(time_of_result(too_long, 7), u32::MAX);
+        }
+    }
 
     #[test]
     fn only_the_first_packet_of_a_result_tells_the_time_at_the_server() {

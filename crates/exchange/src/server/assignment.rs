@@ -10,7 +10,7 @@ use core::ops::Deref;
 use core::time::Duration;
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Refused,
-    nanos_of_left,
+    nanos_of_left, time_of_result,
 };
 
 /// Most bytes of explanation in a refusal or failure.
@@ -299,8 +299,19 @@ impl<P> Assignment<P> {
 
     #[inline]
     fn stamp_result(&mut self, now: Instant, len: usize) -> &[u8] {
-        let at_server = u32::try_from(now.nanos_since(self.arrived)).unwrap_or(u32::MAX);
+        let at_server = time_of_result(now.nanos_since(self.arrived), 0);
         self.stamp(Kind::Result, self.procedure, len, at_server)
+    }
+
+    /// Tells in the answer, if it is a result that has been completed at `now`, that the procedure began at `begun`: the call may have
+    /// waited here for most of its time.
+    #[cold]
+    pub fn tell_begin(&mut self, now: Instant, begun: Instant) {
+        let at_server = time_of_result(now.nanos_since(self.arrived), begun.nanos_since(self.arrived));
+        let packet = &mut self.0.packet;
+        if packet[2] == Kind::Result as u8 {
+            packet[28..32].copy_from_slice(&at_server.to_le_bytes());
+        }
     }
 
     /// Notes a result of `len` bytes, for [`complete_noted`](Self::complete_noted). The driver knows that the procedure

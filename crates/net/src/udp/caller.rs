@@ -177,6 +177,27 @@ impl CallerSocket {
     }
 }
 
+/// When datagrams arrive.
+impl CallerSocket {
+    /// Has the kernel note from now on when datagrams arrive, for [`age_of_last_ns`](Self::age_of_last_ns). While any socket of a machine
+    /// asks for it, the kernel reads the clock for each packet that the machine receives.
+    pub fn note_arrivals(&self) {
+        // It fails, because nothing has been received yet.
+        let _ = message::last_arrival(self.socket.as_fd());
+    }
+
+    /// How long ago the kernel received the datagram that was taken last, in nanoseconds; `None` if it has not
+    /// [noted](Self::note_arrivals) that. A change of the system's time between shows in it.
+    #[cold]
+    pub fn age_of_last_ns(&self) -> Option<u64> {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let (seconds, nanos) = message::last_arrival(self.socket.as_fd()).ok()?;
+        // Of a datagram that came before the kernel began to note arrivals it tells the time of the question, which is later than `now`.
+        let age_ns = (now.tv_sec - seconds) * 1_000_000_000 + now.tv_nsec - nanos;
+        u64::try_from(age_ns).ok().filter(|age_ns| *age_ns > 0)
+    }
+}
+
 /// Datagrams that the network returns.
 impl CallerSocket {
     /// Has the kernel keep the beginning of each datagram that the network reports an error of, for

@@ -35,6 +35,17 @@ pub(super) fn set_time_stamps(socket: BorrowedFd<'_>, on: bool) -> Result<(), Er
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, c_int::from(on))
 }
 
+/// When the kernel received the last datagram that was taken from `socket`, as seconds and nanoseconds of CLOCK_REALTIME (SIOCGSTAMPNS,
+/// `socket(7)`). The first question makes the kernel note it from then on, and fails with ENOENT if nothing has been taken yet.
+pub(super) fn last_arrival(socket: BorrowedFd<'_>) -> Result<(i64, i64), Errno> {
+    /// The call for a `timespec` of two words, as 64-bit processors have it.
+    const SIOCGSTAMPNS: u64 = 0x8907;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one `timespec`, to live memory of this type.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSTAMPNS as _, &raw mut time) };
+    if result == 0 { Ok((time.tv_sec, time.tv_nsec)) } else { Err(last_error()) }
+}
+
 /// Has `socket` keep, with each error that the network reports, the beginning of the datagram that it is about (IP_RECVERR).
 pub(super) fn keep_sent_back(socket: BorrowedFd<'_>, ipv6: bool) -> Result<(), Errno> {
     match ipv6 {

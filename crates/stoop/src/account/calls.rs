@@ -72,13 +72,15 @@ impl Recorder {
         is_due
     }
 
-    /// Records a call that has ended with a result.
+    /// Records a call that has ended with a result. If it was slow, `wake_up_ns` says how long the result was at this machine before the
+    /// calling thread had it.
     #[inline]
-    pub(crate) fn record(&self, procedure: u16, facts: Facts) {
+    pub(crate) fn record(&self, procedure: u16, facts: Facts, wake_up_ns: impl FnOnce() -> Option<u64>) {
         let (times, is_own) = self.times.of(usize::from(procedure));
         let in_bucket = times.add(facts.whole_ns, facts.server_ns, is_own);
         if times.is_slow(facts.whole_ns, in_bucket, self.times.slow_after) {
             let name = self.interface.procedures[usize::from(procedure)].name;
+            let facts = Facts { wake_up_ns: wake_up_ns(), ..facts };
             self.slow.push(facts.slow_call(name, times));
         }
     }

@@ -11,6 +11,7 @@ pub struct AccountOptions {
     pub(crate) slow_kept: usize,
     pub(crate) shm_share: u32,
     pub(crate) short_share: u32,
+    pub(crate) notes_arrivals: bool,
     #[cfg(feature = "account")]
     pub(crate) steps_share: Option<u32>,
 }
@@ -22,6 +23,7 @@ impl Default for AccountOptions {
             slow_kept: 64,
             shm_share: 64,
             short_share: 64,
+            notes_arrivals: false,
             #[cfg(feature = "account")]
             steps_share: None,
         }
@@ -44,6 +46,14 @@ impl AccountOptions {
     /// How many slow calls are kept: the last ones. 64 unless set.
     pub fn slow_kept(mut self, calls: usize) -> Self {
         self.slow_kept = calls;
+        self
+    }
+
+    /// Has the kernel note when packets arrive, so that a slow call over UDP tells the network from the wake-up of its own thread
+    /// ([`SlowCall::wake_up`](crate::account::SlowCall::wake_up)). Not unless set: while any program asks for it, the kernel reads the
+    /// clock for each packet that the machine receives, some tens of nanoseconds.
+    pub fn note_arrivals(mut self) -> Self {
+        self.notes_arrivals = true;
         self
     }
 

@@ -5,18 +5,20 @@ use crate::locked::locked;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
+use stoop_wire::is_mostly_queued;
 
 /// The part of a call that took the most time more than usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
-    /// The server: the call waited for a worker there, or its procedure took long. [`ServerAccount`](crate::account::ServerAccount) tells
-    /// the two apart: it has the time of the procedure alone.
-    Server,
+    /// The server's queue: the call waited for a worker there for more than half of its time at the server.
+    ServerQueue,
+    /// The procedure, with its stub.
+    Procedure,
     /// A packet was lost or late: the call was sent again, or the server was asked whether it has it.
     Retransmission,
-    /// The result was there, and the calling thread was not: it slept, or waited for a processor. Known only where the kernel
-    /// notes when packets arrive.
+    /// The result was there, and the calling thread was not: it slept, or waited for a processor. Known only over UDP, if
+    /// [`AccountOptions::note_arrivals`](crate::account::AccountOptions::note_arrivals) says so.
     WakeUp,
     /// The way there and back: the network, the system calls, the wake-ups of threads at both ends.
     Way,
@@ -25,7 +27,8 @@ pub enum Part {
 impl std::fmt::Display for Part {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Server => "the server",
+            Self::ServerQueue => "the server's queue",
+            Self::Procedure => "the procedure",
             Self::Retransmission => "a lost packet",
             Self::WakeUp => "the wake-up of the calling thread",
             Self::Way => "the way there and back",
@@ -88,9 +91,13 @@ impl Facts {
         let more_ns = self.whole_ns.saturating_sub(median(usual.whole.copy()));
         let server_ns = self.server_ns.map_or(0, |ns| ns.saturating_sub(median(usual.server.copy())));
         match () {
-            () if server_ns > more_ns / 2 => Part::Server,
-            () if self.repeated > 0 => Part::Retransmission,
+            () if server_ns > more_ns / 2 && is_mostly_queued(self.server_ns.unwrap_or(0)) => {
+                Part::ServerQueue
+            }
+            () if server_ns > more_ns / 2 => Part::Procedure,
+            // Measured; and a thread that was away may have sent its call again when it came back.
             () if self.wake_up_ns.is_some_and(|ns| ns > more_ns / 2) => Part::WakeUp,
+            () if self.repeated > 0 => Part::Retransmission,
             () => Part::Way,
         }
     }
@@ -148,7 +155,8 @@ mod tests {
         }
         let facts = Facts { whole_ns: 1_010_000, server_ns: Some(2_000), ..Facts::default() };
         assert_eq!(facts.slow_part(&usual), Part::Way);
-        assert_eq!(Facts { server_ns: Some(900_000), ..facts }.slow_part(&usual), Part::Server);
+        assert_eq!(Facts { server_ns: Some(900_000), ..facts }.slow_part(&usual), Part::Procedure);
+        assert_eq!(Facts { server_ns: Some(900_001), ..facts }.slow_part(&usual), Part::ServerQueue);
         assert_eq!(Facts { repeated: 1, ..facts }.slow_part(&usual), Part::Retransmission);
         assert_eq!(Facts { wake_up_ns: Some(900_000), ..facts }.slow_part(&usual), Part::WakeUp);
         assert_eq!(Facts { server_ns: None, ..facts }.slow_part(&usual), Part::Way);

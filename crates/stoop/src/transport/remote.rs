@@ -266,6 +266,12 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// How long the call that has just ended with a result was at the server, in nanoseconds; `None` if its result does not tell.
     fn server_ns(&self) -> Option<u64>;
 
+    /// How long ago the last packet of the result that has just been taken reached this machine, in nanoseconds; `None` if that is not
+    /// known.
+    fn age_of_result_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether only a share of the calls is recorded, because reading the clock takes long in comparison with a call.
     const IS_SAMPLED: bool = false;
 }

@@ -15,7 +15,7 @@ use crate::transport::packet::bind::bind;
 use crate::transport::packet::caller::lane::PacketLane;
 use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
-use crate::transport::packet::link::{PacketLink, Share};
+use crate::transport::packet::link::{CallerEndpoint, PacketLink, Share};
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Ended;
@@ -197,6 +197,11 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
     fn server_ns(&self) -> Option<u64> {
         let is_one_packet = self.result_len <= self.exchange.packet_data() && self.scattered.is_none();
         is_one_packet.then(|| Header::server_ns_of(&self.result)).flatten()
+    }
+
+    #[cold]
+    fn age_of_result_ns(&self) -> Option<u64> {
+        self.endpoint.age_of_last_ns()
     }
 
     fn scattered(&self) -> Option<Reader<'_>> {

@@ -59,6 +59,20 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         self.base().follow_route();
     }
 
+    fn note_arrivals(&self) {
+        if let Self::Own(own) = self {
+            own.note_arrivals();
+        }
+    }
+
+    /// Of a shared endpoint, other threads take packets.
+    fn age_of_last_ns(&self) -> Option<u64> {
+        match self {
+            Self::Own(own) => own.age_of_last_ns(),
+            Self::Shared(_) => None,
+        }
+    }
+
     fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error)) {
         self.base().send_many(packets, segment, failed);
     }

@@ -228,6 +228,14 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// address of this machine than the endpoint's, the link may change it.
     fn follow_route(&self) {}
 
+    /// Hint: [`age_of_last_ns`](Self::age_of_last_ns) will be asked.
+    fn note_arrivals(&self) {}
+
+    /// How long ago the kernel received the packet that was taken last, in nanoseconds; `None` if that is not known.
+    fn age_of_last_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Sends `packets`, which lie `segment` bytes apart; the last may be shorter. Calls `failed` with the position of each
     /// packet that the system refused to send.
     ///

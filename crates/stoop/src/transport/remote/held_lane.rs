@@ -132,7 +132,12 @@ impl<R: Remote> HeldLane<'_, R> {
         match &ended {
             Ok(()) => {
                 let facts = self.facts(begun_ns, before);
-                recorder.record(procedure, facts);
+                let ended_ns = begun_ns + facts.whole_ns;
+                let wake_up_ns = || {
+                    let age_ns = self.made().age_of_result_ns()?;
+                    Some(age_ns.saturating_sub(clock::now_ns().saturating_sub(ended_ns)))
+                };
+                recorder.record(procedure, facts, wake_up_ns);
                 if is_taken_apart {
                     recorder.note_taken_apart(procedure, facts.server_ns);
                 }

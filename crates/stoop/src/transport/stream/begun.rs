@@ -464,7 +464,7 @@ impl BegunCall {
     #[cold]
     fn record(&self, recorder: &Recorder, now_ns: u64, server_ns: Option<u64>) {
         let whole_ns = now_ns.saturating_sub(self.begun.as_nanos());
-        recorder.record(self.procedure, Facts { whole_ns, server_ns, ..Facts::default() });
+        recorder.record(self.procedure, Facts { whole_ns, server_ns, ..Facts::default() }, || None);
     }
 
     /// Time since it was begun.

@@ -131,6 +131,14 @@ impl CallerEndpoint for UdpCaller {
         self.source.follow_route(&self.socket);
     }
 
+    fn note_arrivals(&self) {
+        self.socket.note_arrivals();
+    }
+
+    fn age_of_last_ns(&self) -> Option<u64> {
+        self.socket.age_of_last_ns()
+    }
+
     #[inline]
     fn send_many(&self, packets: &[u8], segment: usize, mut failed: impl FnMut(usize, io::Error)) {
         if packets.len() > segment {

@@ -55,6 +55,9 @@ impl<E: CallerEndpoint> Counted for PacketLane<E> {
 impl<E: CallerEndpoint> PacketLane<E> {
     /// A lane of `session`.
     pub(crate) fn of(session: Arc<Session>, endpoint: E, options: &BindOptions) -> Self {
+        if options.account.as_ref().is_some_and(|account| account.notes_arrivals) {
+            endpoint.note_arrivals();
+        }
         let lane = Self {
             exchange: session.lane(),
             waiter: Waiter::new(options.waiting, session.placement),

@@ -14,6 +14,8 @@ use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED, RefusalCode};
 
+/// A call that has waited for a worker for no longer has not waited.
+const QUEUED_MIN_NS: u64 = 2_000;
 /// Bytes of a result that OUT arguments may take without being counted.
 const UNCOUNTED_OUT_MAX: usize = 256 * 1024;
 
@@ -138,6 +140,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             self.exports.took(assignment.interface, assignment.procedure, took);
         }
         complete(assignment, outcome, worker.clock_ns);
+        if begun_ns.saturating_sub(assignment.arrived.as_nanos()) > QUEUED_MIN_NS {
+            assignment.tell_begin(Instant::from_nanos(worker.clock_ns), Instant::from_nanos(begun_ns));
+        }
         if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
             return assignment.leave_in_parts();
         }

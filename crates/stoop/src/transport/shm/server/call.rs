@@ -16,7 +16,7 @@ use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
 use stoop_wire::HEADER_LEN;
-use stoop_wire::Refused;
+use stoop_wire::{Refused, time_of_result};
 
 /// A call, with its arguments in private memory: its caller cannot change them any more (P12).
 pub(crate) struct ShmCall {
@@ -238,7 +238,10 @@ impl ShmEndpoint {
 
 /// How an answer tells nanoseconds at the server. 0 would mean that it does not tell them.
 fn told(at_server_ns: u64) -> u32 {
-    u32::try_from(at_server_ns).map_or(0, |ns| ns.max(1))
+    match time_of_result(at_server_ns, 0) {
+        u32::MAX => 0,
+        ns => ns.max(2),
+    }
 }
 
 /// Whether the deadline of a call has passed.

@@ -14,6 +14,7 @@ use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{
     FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, STREAM_FRAGMENT,
+    time_of_result,
 };
 
 /// A call with the packet that brought it.
@@ -103,7 +104,7 @@ impl StreamEndpoint {
             Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
             }
-            Outcome::Result(len) => self.send_result(worker, call, len),
+            Outcome::Result(len) => self.send_result(worker, call, (len, begun_ns)),
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
                 self.send_refusal(&call.connection, &call.header, code, &detail);
@@ -165,12 +166,12 @@ impl StreamEndpoint {
     }
 
     #[inline]
-    fn send_result(&self, worker: &mut WorkerState, call: &StreamCall, len: usize) {
+    fn send_result(&self, worker: &mut WorkerState, call: &StreamCall, (len, begun_ns): (usize, u64)) {
         let mut header =
             Header::bare(Kind::Result, call.header.binding, call.header.lane, call.header.number);
         header.message_len = len as u32;
         let at_server_ns = worker.clock_ns.saturating_sub(call.arrived_ns);
-        header.time = u32::try_from(at_server_ns).unwrap_or(u32::MAX);
+        header.time = time_of_result(at_server_ns, begun_ns.saturating_sub(call.arrived_ns));
         if worker.result.len() < HEADER_LEN {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
