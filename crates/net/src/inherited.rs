@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use rustix::fd::{FromRawFd, OwnedFd};
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
 use std::env;
 use std::fs;
@@ -83,6 +84,15 @@ pub(crate) fn take(kind: SocketType, address: &Bound) -> Option<OwnedFd> {
     let place =
         sockets.iter().position(|inherited| inherited.kind == kind && inherited.address == *address)?;
     Some(sockets.swap_remove(place).socket)
+}
+
+/// Has this process receive at an inherited socket, alone of those that ask. Returns whether it does: `false` while another has it
+/// open that has asked before. A socket for which the system knows no locks is every process's that asks.
+pub(crate) fn claim(socket: &OwnedFd) -> bool {
+    // A lock of the process (fcntl(2), "Traditional record locks"), which ends with it, or when it closes the socket. Others lock the
+    // open file description, which all these processes share.
+    let claimed = fcntl_lock(socket, FlockOperation::NonBlockingLockExclusive);
+    !matches!(claimed, Err(Errno::AGAIN | Errno::ACCESS))
 }
 
 /// The addresses, as in a URI, of the inherited sockets of that name that are not taken yet.

@@ -6,9 +6,11 @@ use passed_sockets::{Process, Sockets, patient};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use stoop::Server;
+use std::time::Duration;
+use stoop::{BindOptions, CallError, Ran, Server};
 
 #[stoop::interface]
 trait Ledger {
@@ -60,6 +62,8 @@ struct Load<'a> {
     next: AtomicU64,
     made: AtomicU64,
     ends: AtomicBool,
+    /// Where packets can be lost, calls may fail, if they say truly whether they ran. The numbers of those that have failed.
+    failed: Option<Mutex<Vec<u64>>>,
 }
 
 impl Load<'_> {
@@ -67,10 +71,17 @@ impl Load<'_> {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    fn check(&self, number: u64, result: Result<u64, CallError>) {
+        match (result, &self.failed) {
+            (Err(error), Some(failed)) if error.ran() != Ran::Yes => failed.lock().unwrap().push(number),
+            (result, _) => assert_eq!(result.unwrap(), number),
+        }
+    }
+
     fn block(&self) {
         while !self.ends.load(Ordering::Relaxed) {
             let number = self.number();
-            assert_eq!(self.client.record(self.file, number).unwrap(), number);
+            self.check(number, self.client.record(self.file, number));
             self.made.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -83,7 +94,7 @@ impl Load<'_> {
                 calls.iter().map(|number| (*number, begin.record(self.file, *number))).collect();
             drop(begin);
             for (number, call) in calls {
-                assert_eq!(call.wait().unwrap(), number);
+                self.check(number, call.wait());
                 self.made.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -91,9 +102,10 @@ impl Load<'_> {
 
     fn tell(&self) {
         while !self.ends.load(Ordering::Relaxed) {
-            self.client.note(self.file, self.number()).unwrap();
             let number = self.number();
-            assert_eq!(self.client.record(self.file, number).unwrap(), number);
+            self.check(number, self.client.note(self.file, number).map(|()| number));
+            let number = self.number();
+            self.check(number, self.client.record(self.file, number));
             self.made.fetch_add(2, Ordering::Relaxed);
         }
     }
@@ -101,6 +113,15 @@ impl Load<'_> {
 
 /// Replaces the server at one of the passed sockets. The next one is there before the one before it shuts down.
 fn replace_under_load(choose: impl Fn(&Sockets) -> String) {
+    replace_under_load_of(&patient(), None, choose);
+}
+
+/// As [`replace_under_load`], of a client with these options.
+fn replace_under_load_of(
+    options: &BindOptions,
+    failed: Option<Mutex<Vec<u64>>>,
+    choose: impl Fn(&Sockets) -> String,
+) {
     let sockets = Sockets::new();
     let uri = choose(&sockets);
     let (mut process, said): (Process, _) = sockets.serve(&uri);
@@ -108,11 +129,12 @@ fn replace_under_load(choose: impl Fn(&Sockets) -> String) {
     let file: PathBuf = sockets.path.with_extension("ledger");
     fs::write(&file, "").unwrap();
     let load = Load {
-        client: LedgerClient::bind_with(&uri, &patient()).unwrap(),
+        client: LedgerClient::bind_with(&uri, options).unwrap(),
         file: file.to_str().unwrap(),
         next: AtomicU64::new(0),
         made: AtomicU64::new(0),
         ends: AtomicBool::new(false),
+        failed,
     };
     thread::scope(|scope| {
         let callers = [
@@ -141,9 +163,17 @@ fn replace_under_load(choose: impl Fn(&Sockets) -> String) {
         callers.into_iter().for_each(|caller| caller.join().unwrap());
     });
     let all = load.next.load(Ordering::Relaxed);
-    load.client.close(std::time::Duration::from_secs(60)).unwrap();
+    load.client.close(Duration::from_secs(60)).unwrap();
     process.end();
-    assert!(recorded(&file).into_iter().eq(0..all), "each call has run once");
+    let failed = load.failed.map_or_else(Vec::new, |failed| failed.into_inner().unwrap());
+    assert!(failed.len() as u64 <= all / 10, "{} of {all} calls have failed", failed.len());
+    let mut ran = recorded(&file);
+    assert!(ran.is_sorted_by(|one, next| one < next), "no call has run twice");
+    ran.retain(|number| !failed.contains(number));
+    assert!(
+        ran.into_iter().eq((0..all).filter(|number| !failed.contains(number))),
+        "each other has run once"
+    );
     fs::remove_file(file).unwrap();
 }
 
@@ -160,4 +190,11 @@ fn no_call_over_unix_sockets_fails_or_runs_twice() {
 #[test]
 fn no_call_over_shared_memory_fails_or_runs_twice() {
     replace_under_load(|sockets| sockets.uris()[2].replace("unix:", "shm:"));
+}
+
+/// Only one server at a time receives at a UDP socket: the next one begins when the one before it has ended, and callers wait for it.
+#[test]
+fn no_call_over_udp_runs_twice_and_each_with_a_result_has_run() {
+    let waits = patient().wait_for_server(Duration::from_secs(60));
+    replace_under_load_of(&waits, Some(Mutex::default()), |sockets| sockets.uris()[1].clone());
 }

@@ -139,6 +139,12 @@ impl ServerSocket {
         local_addr(&self.socket)
     }
 
+    /// Whether this process alone receives at the socket, or begins to: `false` while another process, to which the socket was
+    /// [passed](crate::inherited), too, has not closed it. Always so of a socket that was not passed.
+    pub fn claim(&self) -> bool {
+        self.woken.is_none() || inherited::claim(&self.socket)
+    }
+
     /// Asks for room for `bytes` of waiting datagrams (the kernel counts about 700 bytes for a small one, and doubles
     /// what it is asked for), and returns what was granted: more than `net.core.rmem_max` only with CAP_NET_ADMIN.
     ///

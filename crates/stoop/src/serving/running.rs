@@ -89,5 +89,10 @@ impl<E: Endpoint> RunningEndpoint for Arc<WorkerPool<E>> {
 
 /// Serves an endpoint with a worker pool.
 pub(crate) fn start<E: Endpoint>(endpoint: E, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
-    Ok(Box::new(WorkerPool::start(endpoint, setup.bounds)?))
+    start_within(endpoint, setup.bounds)
+}
+
+/// As [`start`], with no more workers and waiting calls than these.
+pub(crate) fn start_within<E: Endpoint>(endpoint: E, bounds: Bounds) -> io::Result<Box<dyn RunningEndpoint>> {
+    Ok(Box::new(WorkerPool::start(endpoint, bounds)?))
 }

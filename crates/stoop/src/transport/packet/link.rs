@@ -437,6 +437,11 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// Memory for packets of long messages.
     type Room: Room;
 
+    /// Whether no other process receives at the address. Until it is so, this one does not receive.
+    fn claim(&self) -> bool {
+        true
+    }
+
     /// State for one more worker.
     fn worker(&self) -> Self::Worker;
 

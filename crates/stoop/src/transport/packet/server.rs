@@ -11,6 +11,7 @@ mod out_budget;
 mod receiving;
 mod run;
 mod run_batch;
+mod successor;
 mod worker;
 
 use crate::serving::counters::{PacketServerCounters, ServerCounters};

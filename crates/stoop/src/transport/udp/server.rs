@@ -267,6 +267,10 @@ impl ServerEndpoint for UdpServer {
     type Worker = UdpWorker;
     type Room = ContiguousRoom;
 
+    fn claim(&self) -> bool {
+        self.socket.claim()
+    }
+
     fn worker(&self) -> UdpWorker {
         UdpWorker::default()
     }

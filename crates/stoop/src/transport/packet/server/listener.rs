@@ -1,10 +1,11 @@
 //! An address of a server at which a packet link listens.
 
 use crate::offers::Offer;
-use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
+use crate::serving::running::{Listener, RunningEndpoint, Setup, start_within};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
+use crate::transport::packet::server::successor::Successor;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::server::{Limits, incarnation_of};
@@ -54,9 +55,14 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
             max_message,
             ..default
         };
-        start(
-            PacketEndpoint::new(self.link, Arc::clone(&setup.exports), limits, setup.waiting, self.secret),
-            setup,
-        )
+        let Self { uri, link, secret, .. } = *self;
+        let (exports, waiting, bounds) = (Arc::clone(&setup.exports), setup.waiting, setup.bounds);
+        // Only now does the server begin to receive, as it tells its callers.
+        let serve =
+            move |link| start_within(PacketEndpoint::new(link, exports, limits, waiting, secret), bounds);
+        match link.claim() {
+            true => serve(link),
+            false => Ok(Box::new(Successor::start(uri, link, serve)?)),
+        }
     }
 }
