@@ -4,6 +4,7 @@
 pub mod files;
 pub mod greeter;
 pub mod kv;
+pub mod olympus;
 pub mod weather;
 
 /// The programs in the README, so that they are compiled and run.
