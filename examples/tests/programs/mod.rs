@@ -34,6 +34,14 @@ impl Server {
     }
 }
 
+impl Server {
+    /// The number of its process.
+    #[allow(dead_code, reason = "one test needs it")]
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         self.process.kill().expect("our own process can be stopped");
