@@ -26,6 +26,7 @@ use crate::transport::stream::caller::lane_table::{Answered, CallId};
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(crate) struct Outstanding {
     /// Ways of waiting that no thread uses.
     waiters: Mutex<Vec<Waiter>>,
     background: Background,
+    /// A long call leaves. The background thread, which sends it, may end it afterwards though its answer has arrived before.
+    long_leaves: AtomicBool,
     completions: Arc<CompletionTable>,
     /// The sessions on which calls have left that may not have ended: the present one, and those of servers that shut down.
     sessions: Mutex<Vec<Arc<Session>>>,
@@ -132,6 +135,7 @@ impl StreamCalls {
             to_wake: Mutex::default(),
             waiters: Mutex::default(),
             background: Background::default(),
+            long_leaves: AtomicBool::new(false),
             completions,
             sessions: Mutex::default(),
         });

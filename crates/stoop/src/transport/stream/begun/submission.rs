@@ -8,6 +8,7 @@ use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
@@ -75,6 +76,13 @@ impl Outstanding {
     /// Sends the first long call in the queue, if there is a lane for it. Only the background thread does so.
     pub(super) fn send_long(self: &Arc<Self>, session: &Arc<Session>) {
         let Some(long) = self.state().take_long(session, clock::now_ns()) else { return };
+        self.long_leaves.store(true, Ordering::SeqCst);
+        self.send_taken(session, long);
+        // After the call has ended, if it has: a thread that waits for it looks once more. See `receive`.
+        self.long_leaves.store(false, Ordering::SeqCst);
+    }
+
+    fn send_taken(self: &Arc<Self>, session: &Arc<Session>, long: LongCall) {
         self.take_answers_of(session);
         let LongCall { call, lane, header, mut packet, deadline_ns } = long;
         let message = OutgoingMessage::new(header, &mut packet);

@@ -6,12 +6,14 @@ use crate::calling::waiting_thread::WaitingThread;
 use crate::transport::stream::begun::{Outstanding, locked};
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
 
-/// A thread whose call waits for another connection looks at least so often whether there is one.
+/// A thread whose call waits for another connection looks at least so often whether there is one; and a thread that receives while a
+/// long call leaves, whether that has ended.
 const LOOK_EVERY_NS: u64 = 5_000_000;
 
 impl Outstanding {
@@ -79,19 +81,31 @@ impl Outstanding {
     ) {
         let mut wait = waiter.begin(now_ns);
         let mut clock_ns = now_ns;
+        // Before each look at the calls: while a long one leaves, the thread that sends it may end it.
+        let long_leaves = || self.long_leaves.load(Ordering::SeqCst);
+        let mut is_leaving = long_leaves();
         // The thread that had the role before may have received what ends one.
         let mut has_ended = self.ended_among(calls).is_some();
         let mut lost = false;
         while !has_ended && !lost && clock_ns < limit_ns && !session.is_closing() {
-            let patience_ns = if wait.sleeps() { limit_ns - clock_ns } else { 0 };
+            let patience_ns = match () {
+                () if !wait.sleeps() => 0,
+                () if is_leaving => LOOK_EVERY_NS.min(limit_ns - clock_ns),
+                () => limit_ns - clock_ns,
+            };
             let came = session.receive(&mut role, patience_ns);
             clock_ns = clock::now_ns();
             match came {
                 Ok(true) => {
                     session.heard(clock_ns);
                     lost = session.deliver(&mut role).is_err();
+                    is_leaving = long_leaves();
                     has_ended = self.ended_among(calls).is_some();
                     self.submit();
+                }
+                Ok(false) if is_leaving => {
+                    is_leaving = long_leaves();
+                    has_ended = self.ended_among(calls).is_some();
                 }
                 Ok(false) => {}
                 Err(Lost) => lost = true,
