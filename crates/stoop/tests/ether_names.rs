@@ -204,7 +204,9 @@ fn binding_to_the_callers_own_interface_fails_with_the_alternatives() {
     assert!(refused(&named(&name, "")).contains("does not loop frames back"));
     let server = start(6, &[&ether, "udp://127.0.0.1:0", "unix:@of-another-port"]);
     let why = refused(&server.uris()[0]);
-    assert!(why.contains(&format!("the server there also listens at {}", server.uris()[1])), "{why}");
+    let alternatives =
+        why.split("the server there also listens at").nth(1).unwrap_or_else(|| panic!("{why}"));
+    assert!(server.uris()[1..].iter().all(|uri| alternatives.contains(uri.as_str())), "{why}");
     // The shared memory of another server is none of this one's.
     let other = start(7, &[&ether, &format!("shm:{}", self::name())]);
     assert_eq!(WhichClient::bind(&other.uris()[0]).unwrap().number().unwrap(), 7);
