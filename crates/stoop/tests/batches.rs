@@ -155,19 +155,26 @@ impl RawCaller {
     }
 
     /// Waits for the results of all these calls; there is nothing here that would lose one. One may come twice: what a
-    /// server sends by a socket that it gives up at that moment it sends by another once more.
+    /// server sends by a socket that it gives up at that moment it sends by another once more. A server that shuts down
+    /// refuses the next call of each idle lane beforehand.
     fn await_results(&mut self, calls: &[Sent]) -> BTreeMap<Sent, Vec<u8>> {
         let mut results = BTreeMap::new();
         while results.len() < calls.len() {
             for (call, kind, payload) in self.receive() {
-                if kind != Kind::Result {
+                let (lane, number) = call;
+                if kind == Kind::Refusal {
+                    assert_eq!(
+                        Some(number),
+                        self.numbers.get(&lane).map(|last| last + 1),
+                        "{call:?} was refused"
+                    );
+                } else if kind != Kind::Result {
                     // On a busy machine the bind was asked for twice.
                     assert!(matches!(kind, Kind::Acknowledgement | Kind::BindReply), "{kind:?}");
                 } else if calls.contains(&call) {
                     let same = results.entry(call).or_insert_with(|| payload.clone());
                     assert_eq!(*same, payload, "{call:?} was answered in two ways");
                 } else {
-                    let (lane, number) = call;
                     assert!(number <= self.numbers[&lane], "{call:?} was not asked for");
                 }
             }
