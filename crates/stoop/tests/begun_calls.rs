@@ -28,7 +28,8 @@ impl Lab for Bench {
 
 /// A server and a client bound to it.
 fn lab_with(options: &BindOptions) -> (RunningServer, LabClient) {
-    let server = Server::new().export(LabServer::new(Bench));
+    // On a busy machine more calls wait for a worker than a server admits by itself.
+    let server = Server::new().queue(16_384).export(LabServer::new(Bench));
     let server = server.listen(&format!("udp://{}:0", loopback::address())).unwrap().start().unwrap();
     let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
     (server, client)
@@ -51,12 +52,14 @@ fn check(results: Vec<Result<u32, CallError>>) {
 
 #[test]
 fn calls_beyond_what_a_server_takes_fail_and_the_others_succeed() {
-    let (_server, client) = lab();
+    // A server refuses a call that would wait for long before its deadline.
+    let (_server, client) = lab_with(&BindOptions::new().timeout(Duration::from_secs(3600)));
     let results = stoop::wait_all(begin_many(&client, 16_384));
     let (begun, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    let is_too_many = |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
+    let otherwise = refused.iter().flat_map(|result| result.as_ref().err()).find(|error| !is_too_many(error));
+    assert!(otherwise.is_none(), "{otherwise:?}");
     assert!(begun.len() >= 15_000 && !refused.is_empty(), "{} begun", begun.len());
-    let is_too_many = |error| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
-    assert!(refused.into_iter().map(Result::unwrap_err).all(is_too_many));
     check(stoop::wait_all(begin_many(&client, 100)));
 }
 
