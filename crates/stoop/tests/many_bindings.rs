@@ -81,8 +81,10 @@ impl Process {
         self.0.stdin.as_ref().unwrap().write_all(b"\n").unwrap();
         self.await_line("trimmed");
         let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0.id())).unwrap();
-        let line =
-            rollup.lines().find(|line| line.starts_with("Anonymous:")).expect("the kernel sums up the memory");
+        let line = rollup
+            .lines()
+            .find(|line| line.starts_with("Anonymous:"))
+            .expect("the kernel sums up the memory");
         line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
     }
 }
