@@ -3,13 +3,15 @@
 mod binding;
 mod calling;
 mod cancelling;
+mod flow;
 mod large;
+mod refused;
 
-use crate::events::{Event, ThreadId};
+use crate::events::{Event, Place, ThreadId};
 use crate::network::Socket;
 use crate::task::Manner;
 use crate::world::{CallerProcess, Thread, Wish};
-use crate::{Address, Side, Sim, Told};
+use crate::{Address, Sabotage, Side, Sim, Told};
 use core::time::Duration;
 
 /// Time for which a caller tries to bind.
@@ -49,6 +51,8 @@ impl Sim {
         let now = self.caller_is_judged_at(caller);
         let process = &mut self.callers[caller];
         process.up = false;
+        process.flow = None;
+        process.held.clear();
         self.report.caller_crashes += 1;
         for thread in &mut process.threads {
             thread.own = None;
@@ -130,14 +134,14 @@ impl Sim {
         }
     }
 
-    fn send_to_server(&mut self, from: Address, packet: &[u8]) {
+    fn send_to_server(&mut self, from: Address, to: Place, packet: &[u8]) {
         let arriving = self.network.send(self.now, Side::Caller, packet.to_vec(), &mut self.random);
         if self.traced && arriving.is_empty() {
             let Address { host, port } = from;
             println!("{:>16} ns  what {host}:{port} sends is lost", self.now.as_nanos());
         }
         for (at, packet) in arriving {
-            self.events.plan(at, Event::ToServer { from, packet });
+            self.events.plan(at, Event::ToServer { from, to, packet });
         }
     }
 
@@ -147,7 +151,11 @@ impl Sim {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
-        let told = if told == Told::DidNotRun && call.lost.may_have_run() { Told::Unknown } else { told };
+        let may_have_run = call.lost.may_have_run() && self.sabotage != Sabotage::ForgetsLostAttempts;
+        let told = if told == Told::DidNotRun && may_have_run { Told::Unknown } else { told };
+        if let Some(flow) = process.flow.as_mut().filter(|_| call.under_way) {
+            flow.on_forgotten(1);
+        }
         if self.traced {
             println!("{:>16} ns  {:?} of {at:?} ends: {told:?}", now.as_nanos(), call.id);
         }

@@ -11,6 +11,9 @@ use stoop_wire::Header;
 /// Counts the starts of a process: what was planned for an earlier life does not happen in a later one.
 pub(crate) type Life = u32;
 
+/// An address of a server, where there are two: 0 or 1.
+pub(crate) type Place = usize;
+
 /// Names a calling thread: which caller, which of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadId {
@@ -23,6 +26,7 @@ pub(crate) enum Event {
     /// A packet reaches the server's machine.
     ToServer {
         from: Address,
+        to: Place,
         packet: Vec<u8>,
     },
     /// A packet reaches a caller's machine.
@@ -46,11 +50,14 @@ pub(crate) enum Event {
     /// An ICMP message that the server's port is closed reaches a caller's machine.
     PortClosed {
         to: Address,
+        from: Place,
     },
     /// A thread goes on: begins its next call.
     ThreadWakes(ThreadId, Life),
-    /// A call's deadline passes while its thread waits for a binding.
+    /// A call's deadline passes while its thread waits for a binding, or until the call may leave.
     WaitEnds(ThreadId, Life),
+    /// A call that was refused for overload is sent again.
+    ComesAgain(ThreadId, Life, CallId),
     LaneTimer(ThreadId, Life),
     /// A thread has taken all that had arrived.
     ThreadDrained(ThreadId, Life),
@@ -72,7 +79,7 @@ pub(crate) enum Event {
     ServerShutsDown(Life),
     /// A server that has shut down has waited long enough for late packets.
     ServerLingered(Life),
-    ServerStarts,
+    ServerStarts(Place),
     CallerCrashes {
         caller: usize,
         life: Life,
@@ -104,10 +111,11 @@ impl Event {
             | Self::ServerCrashes(_)
             | Self::ServerShutsDown(_)
             | Self::ServerLingered(_)
-            | Self::ServerStarts => Some(SERVERS),
+            | Self::ServerStarts(_) => Some(SERVERS),
             Self::ThreadTakes { at, .. }
             | Self::ThreadWakes(at, _)
             | Self::WaitEnds(at, _)
+            | Self::ComesAgain(at, ..)
             | Self::LaneTimer(at, _)
             | Self::ThreadDrained(at, _)
             | Self::CallCancelled(at, ..) => Some(callers(at.caller)),
@@ -136,6 +144,14 @@ impl Event {
         }
     }
 
+    /// The place of the server to which it happens, if it happens to one that may be down.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match self {
+            Self::ToServer { to, .. } | Self::ServerStarts(to) => Some(*to),
+            _ => None,
+        }
+    }
+
     /// It follows at once what arrives: nothing happens in between that could not as well happen after it.
     pub(crate) fn is_drained(&self) -> bool {
         matches!(self, Self::ThreadDrained(..) | Self::ServerDrained(_))
@@ -145,7 +161,7 @@ impl Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packet = match self {
-            Self::ToServer { from, packet } => {
+            Self::ToServer { from, packet, .. } => {
                 write!(f, "to server from {}:{}: ", from.host, from.port)?;
                 packet
             }

@@ -113,9 +113,9 @@ impl Ledger {
         self.running.remove(&(life, binding.0, lane.0));
     }
 
-    /// The server's process ends, and what it ran with it.
-    pub(crate) fn server_ends(&mut self) {
-        self.running.clear();
+    /// A start of the server ends, and what it ran with it.
+    pub(crate) fn server_ends(&mut self, life: u32) {
+        self.running.retain(|(of, ..), _| *of != life);
     }
 
     /// A caller takes a result that says which call it is for.

@@ -111,6 +111,20 @@ report! {
     moves: "changes of address",
     /// Machines that stood still for a while.
     stops: "machines saved or asleep",
+    /// Calls that waited until the flow control let them leave.
+    held: "calls held back by flow control",
+    /// Calls that asked for credit.
+    asked_for_credit: "calls that asked for credit",
+    /// Results that granted it.
+    granted: "results that granted credit",
+    /// Losses that reduced a congestion window, or would have.
+    congested: "calls sent twice in vain",
+    /// Calls that were due again when enough others had been sent again.
+    repeated_later: "retransmissions put off",
+    /// Calls refused for overload that their callers sent again.
+    postponed: "calls sent again after a refusal for overload",
+    /// Calls refused for a shutdown that their callers sent to the next server.
+    left_server: "calls sent to the next server",
     /// Changes of the server to which the address leads.
     wanderings: "changes of the server behind the address",
     /// Starts of a server.

@@ -21,6 +21,12 @@ impl Sim {
             self.callers.push(CallerProcess::new(caller as u16 + 1, threads, calls));
         }
         self.server_starts();
+        if self.scenario.places > 1 {
+            self.other_server.place = 1;
+            self.exchange_servers();
+            self.server_starts();
+            self.exchange_servers();
+        }
         for caller in 0..self.scenario.callers {
             self.caller_starts(caller);
             if let Some(moves) = self.scenario.moves {
@@ -62,6 +68,7 @@ impl Sim {
         let scenario = match family {
             Family::Small => Scenario::from_seed(seed),
             Family::Large => Scenario::large_from_seed(seed),
+            Family::Load => Scenario::load_from_seed(seed),
         };
         let mut sim = Self::new(seed, scenario, sabotage);
         sim.family = family;
@@ -95,6 +102,7 @@ impl Sim {
     /// The first promise that was broken.
     pub fn run(&mut self) -> Result<(), Violation> {
         while self.step()? {}
+        self.check_credits();
         self.check_rest();
         self.checked()
     }
@@ -128,7 +136,8 @@ impl Sim {
             self.server_ends();
             self.server_starts();
         }
-        let of_other = event.server_life().is_some_and(|life| life == self.other_server.life);
+        let of_other = event.server_life().is_some_and(|life| life == self.other_server.life)
+            || event.place() == Some(1);
         if of_other {
             self.exchange_servers();
         }
@@ -136,8 +145,10 @@ impl Sim {
         if of_other {
             self.exchange_servers();
         }
+        self.held_calls_leave();
         if self.report.steps.is_multiple_of(16) {
             self.check_memory();
+            self.check_credits();
         }
         if self.report.steps > MOST_STEPS {
             self.ledger.complain(format!("no rest after {MOST_STEPS} events"));
@@ -160,7 +171,7 @@ impl Sim {
     fn happen(&mut self, event: Event) {
         match event {
             Event::ToServer { .. } if self.is_stopped(SERVERS) => {}
-            Event::ToServer { from, packet } => self.reaches_server(from, packet),
+            Event::ToServer { from, packet, .. } => self.reaches_server(from, packet),
             Event::ToCaller { to, packet } => self.reaches_caller(to, packet),
             Event::ServerTakes { life, came, from, packet } if life == self.server.life => {
                 self.server_receives(from, &packet, came);
@@ -168,9 +179,10 @@ impl Sim {
             Event::ThreadTakes { at, life, mut packet } if self.lives(at.caller, life) => {
                 self.thread_receives(at, &mut packet);
             }
-            Event::PortClosed { to } => self.port_is_closed(to),
+            Event::PortClosed { to, from } => self.port_is_closed(to, from),
             Event::ThreadWakes(at, life) if self.lives(at.caller, life) => self.thread_wakes(at),
             Event::WaitEnds(at, life) if self.lives(at.caller, life) => self.wait_ends(at),
+            Event::ComesAgain(at, life, id) if self.lives(at.caller, life) => self.comes_again(at, id),
             Event::LaneTimer(at, life) if self.lives(at.caller, life) => self.lane_timer(at),
             Event::ThreadDrained(at, life) if self.lives(at.caller, life) => self.tell_server(at, true),
             Event::CallCancelled(at, life, id) if self.lives(at.caller, life) => self.cancel_call(at, id),
@@ -182,7 +194,7 @@ impl Sim {
                 self.server_ends();
             }
             Event::ServerShutsDown(life) if life == self.server.life => self.server_shuts_down(),
-            Event::ServerStarts => self.server_starts(),
+            Event::ServerStarts(_) => self.server_starts(),
             Event::CallerCrashes { caller, life } if self.lives(caller, life) => self.caller_crashes(caller),
             Event::CallerStarts { caller } => self.caller_starts(caller),
             Event::CallerMoves { caller } => self.caller_moves(caller),

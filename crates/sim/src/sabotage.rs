@@ -35,6 +35,14 @@ pub enum Sabotage {
     RefuseButRun,
     /// The server counts what is left to a call from when it reads the packet, however long that has waited in its socket.
     CountsFromReading,
+    /// A caller sends its calls however many are under way.
+    IgnoresCredit,
+    /// A caller goes on counting a call as under way after it has heard about it.
+    LosesCredit,
+    /// A caller believes a refusal of the last attempt, although an earlier one may have run the call.
+    ForgetsLostAttempts,
+    /// A caller whose server shuts down makes the calls that run there at the next server, too.
+    TakesRunningCallsAlong,
 }
 
 impl Sabotage {

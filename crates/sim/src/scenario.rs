@@ -1,5 +1,6 @@
 //! The parameters of a run: how many callers there are, what they do, how bad the network is, and which process crashes when.
 
+mod load;
 mod seeds;
 
 use crate::Faults;
@@ -107,6 +108,12 @@ pub struct Scenario {
     pub one_machine: bool,
     /// Time until the server's address leads to another server, which is alive beside the first; then back again.
     pub wanders: Option<Span>,
+    /// Addresses of servers, one or two; the server at each starts, ends and starts again on its own.
+    pub places: usize,
+    /// Callers keep to the credits that they are granted.
+    pub credits: bool,
+    /// Callers send refused calls again: later after overload, to the next server after a shutdown.
+    pub follows: bool,
     /// No packet arrives later than this after it was sent.
     pub packet_life: Duration,
     /// Nothing keeps any call from its result: all must get theirs.
@@ -162,6 +169,9 @@ impl Scenario {
             stop_lasts: (Duration::ZERO, Duration::ZERO),
             one_machine: false,
             wanders: None,
+            places: 1,
+            credits: false,
+            follows: false,
             packet_life: PACKET_LIFE,
             kind: true,
             late_max: None,

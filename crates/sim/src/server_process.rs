@@ -34,7 +34,8 @@ impl Sim {
         let interfaces = Interfaces::new([interface(self.scenario.procedures)]);
         let (now, facts, limits) = (self.server_now(), self.facts_of(SERVERS), self.scenario.limits.clone());
         let server = Server::new(now, interfaces, limits, facts, secret);
-        self.server = ServerProcess { life, server: Some(server), ..ServerProcess::default() };
+        let place = self.server.place;
+        self.server = ServerProcess { life, place, server: Some(server), ..ServerProcess::default() };
         self.report.server_starts += 1;
         if let Some(up) = self.scenario.server_up
             && self.has_traffic()
@@ -64,10 +65,11 @@ impl Sim {
 
     /// Ends the server's process at once.
     pub(crate) fn server_ends(&mut self) {
-        self.server = ServerProcess { life: self.server.life, ..ServerProcess::default() };
-        self.ledger.server_ends();
+        let ServerProcess { life, place, .. } = self.server;
+        self.server = ServerProcess { life, place, ..ServerProcess::default() };
+        self.ledger.server_ends(life);
         if self.scenario.server_up.is_some() {
-            self.plan_within(self.scenario.server_down, Event::ServerStarts);
+            self.plan_within(self.scenario.server_down, Event::ServerStarts(place));
         }
     }
 
@@ -124,7 +126,7 @@ impl Sim {
         let Some(server) = &mut self.server.server else {
             if self.scenario.port_closed {
                 let arrives = self.now + self.network.travel(&mut self.random);
-                self.events.plan(arrives, Event::PortClosed { to: from });
+                self.events.plan(arrives, Event::PortClosed { to: from, from: self.server.place });
             }
             return;
         };

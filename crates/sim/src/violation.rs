@@ -36,6 +36,9 @@ pub enum Family {
     Small,
     /// Messages may be long, lines have rates and queues, sockets fill, and bits flip.
     Large,
+    /// More calls than the server can do, from callers that keep to credits and send refused calls again; and servers at two
+    /// addresses, which shut down and start in turn.
+    Load,
 }
 
 impl Family {
@@ -44,6 +47,7 @@ impl Family {
         match self {
             Self::Small => "STOOP_SEED",
             Self::Large => "STOOP_LARGE_SEED",
+            Self::Load => "STOOP_LOAD_SEED",
         }
     }
 }

@@ -3,14 +3,22 @@
 use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
-use crate::world::{Call, Granted, Stage};
+use crate::world::{Call, CallerProcess, Granted, Stage};
 use crate::{Address, Sim, Told};
+use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
+
+/// Time for which it asks one of two servers.
+const ONE_SERVER_LIMIT: Duration = Duration::from_millis(700);
+
+/// Time between a refusal to bind and the next request.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest datagram of UDP over IPv4.
 const LARGEST_DATAGRAM: usize = 65_507;
@@ -24,19 +32,44 @@ impl Sim {
         self.bind(at.caller);
     }
 
-    fn bind(&mut self, caller: usize) {
+    pub(super) fn bind(&mut self, caller: usize) {
         let now = self.caller_now(caller);
-        let host = self.facts_of(self.machine_of(caller));
         let process = &mut self.callers[caller];
         if process.binder.is_none() {
-            let interface = interface(self.scenario.procedures);
-            let nonce = self.random.nonce();
-            let until = now + BIND_LIMIT;
-            let (longest, window) = (self.scenario.longest_result, self.scenario.caller_window());
-            let binder = Binder::new(now, until, interface, host, nonce);
-            process.binder = Some(binder.accepting(longest as u32, window));
-            self.drive_binder(caller);
+            process.binds_until = now + BIND_LIMIT;
+            let until = self.asks_until(caller, now);
+            self.ask_for_binding(caller, (now, until));
         }
+    }
+
+    /// Until when a caller that begins at `start` asks one server: where there is another, it is to have time for that, too.
+    fn asks_until(&self, caller: usize, start: Instant) -> Instant {
+        let most = if self.scenario.places > 1 { ONE_SERVER_LIMIT } else { BIND_LIMIT };
+        self.callers[caller].binds_until.min(start + most)
+    }
+
+    /// Begins to ask the server at the caller's place for a binding, from `start` until `until`.
+    fn ask_for_binding(&mut self, caller: usize, (start, until): (Instant, Instant)) {
+        let host = self.facts_of(self.machine_of(caller));
+        let interface = interface(self.scenario.procedures);
+        let nonce = self.random.nonce();
+        let (longest, window) = (self.scenario.longest_result, self.scenario.caller_window());
+        let binder = Binder::new(start, until, interface, host, nonce);
+        self.callers[caller].binder = Some(binder.accepting(longest as u32, window));
+        self.drive_binder(caller);
+    }
+
+    /// The server at the caller's place gives no binding: asks the next one, after a pause.
+    fn asks_next_server(&mut self, caller: usize) {
+        let start = self.caller_now(caller) + PAUSE;
+        let until = self.asks_until(caller, start);
+        let process = &mut self.callers[caller];
+        process.binder = None;
+        if !self.scenario.follows || start >= until {
+            return self.binding_fails(caller);
+        }
+        process.place = (process.place + 1) % self.scenario.places;
+        self.ask_for_binding(caller, (start, until));
     }
 
     pub(crate) fn binder_timer(&mut self, caller: usize) {
@@ -52,15 +85,14 @@ impl Sim {
         let (now, life) = (self.caller_now(caller), self.callers[caller].life);
         let Some(binder) = &mut self.callers[caller].binder else { return };
         if binder.has_expired(now) {
-            self.callers[caller].binder = None;
-            return self.binding_fails(caller);
+            return self.asks_next_server(caller);
         }
         let packet = binder.transmit(now);
         let timeout = binder.next_timeout();
         self.plan_on(self.machine_of(caller), timeout, Event::BinderTimer { caller, life });
         if let Some(packet) = packet {
-            let host = self.callers[caller].host;
-            self.send_to_server(Address { host, port: BINDER_PORT }, &packet);
+            let CallerProcess { host, place, .. } = self.callers[caller];
+            self.send_to_server(Address { host, port: BINDER_PORT }, place, &packet);
         }
     }
 
@@ -78,11 +110,13 @@ impl Sim {
                 let bulk = Path::new(largest as u32, path, self.random.bits());
                 process.bulk = Some(Rc::new(RefCell::new(bulk)));
                 process.binder = None;
-                process.binding = Some(Rc::new(Granted { bound, read: now, closed: Cell::default() }));
+                let place = process.place;
+                process.binding = Some(Rc::new(Granted { bound, place, read: now, closed: Cell::default() }));
                 process.generation += 1;
                 process.next_lane = 0;
                 process.retired.clear();
                 self.report.bindings += 1;
+                self.credit_is_granted(caller);
                 for thread in 0..self.scenario.threads {
                     self.binding_is_there(ThreadId { caller, thread });
                 }
@@ -91,9 +125,8 @@ impl Sim {
                 self.ledger.complain(format!("procedure {procedure} does not match itself"));
             }
             BindStep::Refused(..) | BindStep::Mismatch { .. } | BindStep::OtherVersion(_) => {
-                self.callers[caller].binder = None;
                 self.report.binds_refused += 1;
-                self.binding_fails(caller);
+                self.asks_next_server(caller);
             }
         }
     }
@@ -109,9 +142,9 @@ impl Sim {
     fn stop_waiting(&mut self, at: ThreadId) {
         let call = self.callers[at.caller].threads[at.thread].call.as_ref();
         match call.map(|call| &call.stage) {
-            Some(Stage::Waiting { sent: None }) => self.end_call(at, Told::DidNotRun),
+            Some(Stage::Waiting { sent: None } | Stage::Held) => self.end_call(at, Told::DidNotRun),
             Some(Stage::Waiting { sent: Some(_) }) => self.end_call(at, Told::Unknown),
-            Some(Stage::Calling { .. }) | None => {}
+            Some(Stage::Calling { .. } | Stage::Postponed) | None => {}
         }
     }
 
@@ -205,7 +238,7 @@ impl Sim {
             let packet =
                 Header::bare(Kind::Unbind, granted.bound.binding, LaneId(0), stoop_wire::CallNumber::ZERO);
             let from = Address { host: process.host, port: BINDER_PORT };
-            self.send_to_server(from, &packet.to_bytes());
+            self.send_to_server(from, granted.place, &packet.to_bytes());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A thread of a caller's process makes a call on its lane.
 
 use super::BINDER_PORT;
-use crate::events::{Event, ThreadId};
+use crate::events::{Event, Place, ThreadId};
 use crate::ledger::CallId;
 use crate::task::{RESULT_LEN, TASK_LEN, Task};
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
@@ -33,10 +33,14 @@ impl Sim {
             cancelled: false,
             stage,
             lost: LostAttempts::default(),
+            under_way: false,
+            refusals: 0,
+            servers_left: 0,
         };
         let process = &mut self.callers[at.caller];
         process.threads[at.thread].call = Some(call);
-        if process.binding.is_some() {
+        self.leaves_closing_server(at.caller);
+        if self.callers[at.caller].binding.is_some() {
             self.send_call(at);
         } else {
             self.wait_for_binding(at);
@@ -72,7 +76,16 @@ impl Sim {
         process.threads[at.thread].own = Some(own);
     }
 
+    /// Sends the thread's call, or has it wait until it may leave.
     pub(super) fn send_call(&mut self, at: ThreadId) {
+        if self.must_be_held(at) {
+            return self.hold(at);
+        }
+        self.send_now(at);
+    }
+
+    /// Sends the thread's call on its lane.
+    pub(super) fn send_now(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
         self.lane_for(at);
         let process = &mut self.callers[at.caller];
@@ -94,22 +107,24 @@ impl Sim {
             own.lane.update_compact(&mut own.compact);
             return self.pump(at);
         }
-        if own.compact.number().0.is_multiple_of(2) {
-            own.way = own.lane.path();
+        if process.flow.is_some() || own.compact.number().0.is_multiple_of(2) {
+            own.way = if process.flow.is_some() { process.path } else { own.lane.path() };
             own.compact.start(now, call.deadline, procedure, &mut call.packet);
         } else {
             own.lane().start(now, call.deadline, procedure, &mut call.packet);
             own.lane.update_compact(&mut own.compact);
         }
-        let packet = call.packet.clone();
+        let mut packet = call.packet.clone();
+        self.takes_off(at, &mut packet);
         self.send_from(at, &packet);
         self.plan_lane_timer(at);
     }
 
     pub(super) fn send_from(&mut self, at: ThreadId, packet: &[u8]) {
         let port = BINDER_PORT + 1 + at.thread as u16;
-        let host = self.callers[at.caller].host;
-        self.send_to_server(Address { host, port }, packet);
+        let CallerProcess { host, threads, .. } = &self.callers[at.caller];
+        let place = threads[at.thread].own.as_ref().map_or(0, |own| own.granted.place);
+        self.send_to_server(Address { host: *host, port }, place, packet);
     }
 
     pub(super) fn plan_lane_timer(&mut self, at: ThreadId) {
@@ -132,6 +147,9 @@ impl Sim {
         if let Some((len, at_server_ns)) = own.compact.take_result(packet) {
             own.compact.sample(now, at_server_ns, &mut own.way);
             self.report.compact += 1;
+            let measured = own.way;
+            self.learns_path(at.caller, measured, true);
+            self.lands(at);
             return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
         }
         if own.granted.closed.get().is_none() && says_closing(packet, own.granted.bound.binding) {
@@ -139,22 +157,28 @@ impl Sim {
             self.report.heard_closing += 1;
         }
         let before = own.next_timeout();
-        let lane = own.lane();
-        match lane.handle_packet(now, packet) {
-            Heard::Result { len, .. } => self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]),
+        let heard = own.lane().handle_packet(now, packet);
+        let (next, path) = (own.next_timeout(), own.lane.path());
+        self.learns_path(at.caller, path, matches!(heard, Heard::Result { .. }));
+        if heard != Heard::Ignored {
+            self.lands(at);
+        }
+        match heard {
+            Heard::Result { len, .. } => {
+                self.takes_grant(at.caller, packet);
+                self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
+            }
             Heard::Part(part) => self.takes_part(at, part, packet),
             Heard::Receipt => self.takes_receipt(at, packet),
             Heard::Unbound(refusal) => self.on_unknown_binding(at, refusal),
-            Heard::Refused(refused) => {
-                self.report.count_refusal(refused.code);
-                self.end_call(at, Told::DidNotRun);
-            }
+            Heard::Refused(refused) => self.on_refusal(at, refused),
             Heard::Failed(code) => {
                 self.report.count_failure(code);
                 self.end_call(at, Told::Failed);
             }
             Heard::Prove(proof) => {
                 self.report.proofs += 1;
+                let thread = &self.callers[at.caller].threads[at.thread];
                 let call = thread.call.as_ref().expect("only a call is challenged").packet.clone();
                 self.send_from(at, &proof);
                 self.sends_again(at, &call);
@@ -165,7 +189,7 @@ impl Sim {
                 self.plan_lane_timer(at);
             }
             Heard::Ignored => {
-                if lane.next_timeout() != before {
+                if next != before {
                     self.ledger.complain("a packet that is ignored moves a timer".into());
                 }
             }
@@ -180,6 +204,11 @@ impl Sim {
             return;
         }
         thread.timer_at = None;
+        if now < call.deadline && !self.may_repeat(at, now) {
+            return;
+        }
+        let thread = &mut self.callers[at.caller].threads[at.thread];
+        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
         let lane = own.lane();
         match lane.handle_timeout(now, &mut call.packet) {
             Due::Nothing if lane.next_timeout() <= now => {
@@ -199,6 +228,7 @@ impl Sim {
             Due::Retransmit => {
                 self.report.retransmissions += 1;
                 let packet = call.packet.clone();
+                self.notes_loss(at, now);
                 self.lane_goes_on(at, &packet);
             }
             Due::Probe(probe) => {
@@ -251,7 +281,7 @@ impl Sim {
     }
 
     /// An ICMP message tells the caller's machine that the server's port is closed.
-    pub(crate) fn port_is_closed(&mut self, to: Address) {
+    pub(crate) fn port_is_closed(&mut self, to: Address, from: Place) {
         let up = |process: &CallerProcess| process.up && process.host == to.host;
         let Some(caller) = self.callers.iter().position(up) else { return };
         if to.port == BINDER_PORT || self.is_stopped(self.machine_of(caller)) {
@@ -260,7 +290,7 @@ impl Sim {
         let now = self.caller_now(caller);
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
         let thread = &mut self.callers[caller].threads[at.thread];
-        let Some(own) = &mut thread.own else { return };
+        let Some(own) = thread.own.as_mut().filter(|own| own.granted.place == from) else { return };
         match own.lane().handle_unreachable(now) {
             Due::Abandon(lost) => {
                 self.report.count_lost(lost);

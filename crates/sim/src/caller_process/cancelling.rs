@@ -22,6 +22,12 @@ impl Sim {
                 self.ledger.cancelled(id, judged_at);
                 self.end_call(at, told);
             }
+            Stage::Held | Stage::Postponed => {
+                self.report.cancelled_unsent += 1;
+                call.cancelled = true;
+                self.ledger.cancelled(id, judged_at);
+                self.end_call(at, Told::DidNotRun);
+            }
             Stage::Calling { .. } => {
                 let own = own.as_mut().expect("a call is made on a lane");
                 let Some(packet) = own.lane().cancel(now) else {

@@ -1,17 +1,19 @@
 //! The state of a caller's process, of its threads and of their calls.
 
-use crate::events::Life;
+use crate::events::{Life, Place};
 use crate::ledger::CallId;
 use crate::network::Socket;
 use crate::task::Manner;
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{CompactCall, Lane};
 use stoop_exchange::outcome::{LostAttempts, Sent};
-use stoop_exchange::{Instant, RoundTrip};
+use stoop_exchange::retry::RetryBudget;
+use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
 
 /// One binding after another, as a process gets them.
@@ -27,6 +29,19 @@ pub(crate) struct CallerProcess {
     pub(crate) bulk: Option<Rc<RefCell<Path>>>,
     pub(crate) generation: Generation,
     pub(crate) binder: Option<Binder>,
+    /// The server to which it binds, or has bound.
+    pub(crate) place: Place,
+    /// Until when it tries to bind, to one server after the other.
+    pub(crate) binds_until: Instant,
+    /// How many calls may be under way, if the callers of the scenario keep to credits.
+    pub(crate) flow: Option<Flow>,
+    /// Threads whose calls wait until they may leave, and perhaps others; the oldest call first.
+    pub(crate) held: VecDeque<(usize, CallId)>,
+    /// Calls sent again in the present millisecond.
+    pub(crate) repeated: (Instant, u32),
+    /// Calls sent, each as often as it was begun on a lane.
+    pub(crate) begun: u64,
+    pub(crate) budget: Option<RetryBudget>,
     pub(crate) path: RoundTrip,
     pub(crate) next_lane: u16,
     pub(crate) retired: Vec<(Instant, OwnLane)>,
@@ -44,6 +59,7 @@ impl CallerProcess {
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) bound: Bound,
+    pub(crate) place: Place,
     pub(crate) read: Instant,
     /// When it heard that the server shuts down.
     pub(crate) closed: Cell<Option<Instant>>,
@@ -130,12 +146,22 @@ pub(crate) struct Call {
     pub(crate) stage: Stage,
     /// Attempts on lost bindings that may have run it: a later refusal no longer says that it did not run.
     pub(crate) lost: LostAttempts,
+    /// It counts among the calls that are under way.
+    pub(crate) under_way: bool,
+    /// How often it was refused for overload.
+    pub(crate) refusals: u32,
+    /// How often it was refused for a shutdown.
+    pub(crate) servers_left: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
     /// Waits for a binding. If it was sent before on one that the server did not know, it matters how.
     Waiting { sent: Option<(Rc<Granted>, Sent)> },
+    /// Waits until the flow control lets it leave.
+    Held,
+    /// The server was overloaded and has refused it; it is sent again later.
+    Postponed,
     /// Sent on the thread's lane.
     Calling { first_sent: Instant },
 }

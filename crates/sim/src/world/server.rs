@@ -1,7 +1,7 @@
 //! The state of the server's process.
 
 use crate::Address;
-use crate::events::Life;
+use crate::events::{Life, Place};
 use crate::network::Socket;
 use crate::task::Task;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +19,7 @@ pub(crate) struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct ServerProcess {
     pub(crate) life: Life,
+    pub(crate) place: Place,
     pub(crate) server: Option<Server<Address>>,
     pub(crate) shutting_down: bool,
     pub(crate) running: BTreeMap<u64, Job>,

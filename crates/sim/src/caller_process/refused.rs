@@ -1,0 +1,128 @@
+//! Calls that the server has refused, as the runtime sends them again: later if it is overloaded, to the next server if it shuts down.
+
+use crate::events::{Event, ThreadId};
+use crate::ledger::CallId;
+use crate::world::{CallerProcess, Stage, Thread};
+use crate::{Sabotage, Sim, Told};
+use core::time::Duration;
+use stoop_exchange::Instant;
+use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
+use stoop_exchange::retry::{Retry, RetryBudget};
+use stoop_wire::Refused;
+
+impl Sim {
+    /// The server has refused the thread's call.
+    pub(super) fn on_refusal(&mut self, at: ThreadId, refused: Refused) {
+        self.report.count_refusal(refused.code);
+        match self.after_refusal(at, refused) {
+            AfterRefusal::SendLater => match self.wait_after(at, refused) {
+                Some(wait) => self.postpone(at, wait),
+                None => self.end_call(at, Told::DidNotRun),
+            },
+            AfterRefusal::SendElsewhere => self.sends_elsewhere(at),
+            AfterRefusal::Report => self.end_call(at, Told::DidNotRun),
+        }
+    }
+
+    fn after_refusal(&self, at: ThreadId, refused: Refused) -> AfterRefusal {
+        let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("it was refused");
+        if !self.scenario.follows || call.cancelled {
+            return AfterRefusal::Report;
+        }
+        match AfterRefusal::of(refused.code, &call.lost, call.idempotent) {
+            AfterRefusal::SendElsewhere if call.servers_left + 1 >= ATTEMPTS_MAX => AfterRefusal::Report,
+            after => after,
+        }
+    }
+
+    /// How long the thread's call waits that was refused for overload; `None`: it does not come again.
+    fn wait_after(&mut self, at: ThreadId, refused: Refused) -> Option<Duration> {
+        let now = self.caller_now(at.caller);
+        let seed = self.random.bits();
+        let CallerProcess { threads, budget, begun, .. } = &mut self.callers[at.caller];
+        let call = threads[at.thread].call.as_mut().expect("it was refused");
+        call.refusals += 1;
+        let budget = budget.get_or_insert_with(|| RetryBudget::new(Retry::new(), seed));
+        budget.wait(*begun, refused, call.refusals, call.deadline.since(now))
+    }
+
+    fn postpone(&mut self, at: ThreadId, wait: Duration) {
+        let again = self.caller_now(at.caller) + wait;
+        let process = &mut self.callers[at.caller];
+        let life = process.life;
+        let Thread { own, call: Some(call), .. } = &mut process.threads[at.thread] else { return };
+        if let Some(own) = own {
+            own.lane.settle(&mut own.path.borrow_mut());
+        }
+        call.stage = Stage::Postponed;
+        let id = call.id;
+        self.report.postponed += 1;
+        self.plan_on(self.machine_of(at.caller), again, Event::ComesAgain(at, life, id));
+    }
+
+    /// The time has come for a call that was refused for overload.
+    pub(crate) fn comes_again(&mut self, at: ThreadId, id: CallId) {
+        let now = self.caller_now(at.caller);
+        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
+        let Some(call) = call.filter(|call| call.id == id && matches!(call.stage, Stage::Postponed)) else {
+            return;
+        };
+        if now >= call.deadline {
+            return self.end_call(at, Told::DidNotRun);
+        }
+        self.leaves_closing_server(at.caller);
+        self.goes_on(at);
+    }
+
+    /// The thread's call, which is not on its way, is sent, or waits for a binding.
+    fn goes_on(&mut self, at: ThreadId) {
+        let CallerProcess { binding, threads, .. } = &mut self.callers[at.caller];
+        if binding.is_some() {
+            return self.send_call(at);
+        }
+        threads[at.thread].call.as_mut().expect("it has a call").stage = Stage::Waiting { sent: None };
+        self.wait_for_binding(at);
+    }
+
+    /// The server shuts down and has refused the thread's call, which goes to the next server.
+    fn sends_elsewhere(&mut self, at: ThreadId) {
+        let Thread { own, call: Some(call), .. } = &mut self.callers[at.caller].threads[at.thread] else {
+            return;
+        };
+        call.servers_left += 1;
+        if let Some(own) = own {
+            own.lane.settle(&mut own.path.borrow_mut());
+        }
+        self.report.left_server += 1;
+        self.leaves_closing_server(at.caller);
+        if self.sabotage == Sabotage::TakesRunningCallsAlong {
+            self.running_calls_leave(at.caller);
+        }
+        self.goes_on(at);
+    }
+
+    /// If the caller has heard that its server shuts down, it has no binding any more, and binds to the next server. Its calls that
+    /// run there go on.
+    pub(super) fn leaves_closing_server(&mut self, caller: usize) {
+        let process = &mut self.callers[caller];
+        let is_closing = process.binding.as_ref().is_some_and(|granted| granted.closed.get().is_some());
+        if self.scenario.follows && is_closing {
+            process.binding = None;
+            process.place = (process.place + 1) % self.scenario.places;
+        }
+    }
+
+    /// The calls that the server still runs are sent to the next one, too: a fault that no caller may have.
+    fn running_calls_leave(&mut self, caller: usize) {
+        for thread in 0..self.callers[caller].threads.len() {
+            let CallerProcess { flow, threads, .. } = &mut self.callers[caller];
+            let Thread { own, call: Some(call), .. } = &mut threads[thread] else { continue };
+            if let (Stage::Calling { .. }, Some(own)) = (&call.stage, own) {
+                own.lane().abandon(Instant::default());
+                call.stage = Stage::Waiting { sent: None };
+                let landed = std::mem::take(&mut call.under_way);
+                flow.iter_mut().for_each(|flow| flow.on_forgotten(landed.into()));
+            }
+        }
+    }
+}
