@@ -7,14 +7,15 @@
 //! what its receiver asked for, nothing stays in flight, the server's memory is bounded, timers advance, and in the end
 //! everything comes to rest.
 //!
-//! There are two [families](Family) of worlds: in one, messages are a packet; in the other they are up to hundreds of
-//! kilobytes, lines have rates and queues, sockets fill, bits flip, and calls are cancelled.
+//! There are three [families](Family) of worlds: in one, messages are a packet; in another they are up to hundreds of
+//! kilobytes, lines have rates and queues, sockets fill, bits flip, and calls are cancelled; in the third, callers have more
+//! calls than the servers can do, keep to credits, send refused calls again, and go from one server to the next.
 //!
 //! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
 //! `tests/throughput.table` says how fast messages travel.
 //!
-//! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of the one family and 1,000 of the other; a
-//! longer run is `cargo run --release -p stoop-sim -- [--large] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
+//! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of the first family and 1,000 of each other; a
+//! longer run is `cargo run --release -p stoop-sim -- [--large | --load] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
 mod by_hand;

@@ -1,19 +1,27 @@
-//! A longer run of the simulator: `cargo run --release -p stoop-sim -- [--large] --seeds 1000000 [--from 10000]`.
+//! A longer run of the simulator: `cargo run --release -p stoop-sim -- [--large | --load] --seeds 1000000 [--from 10000]`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use stoop_sim::{Family, Report, Sabotage, Sim};
 
-const USAGE: &str = "usage: stoop-sim [--large] [--seeds NUMBER] [--from SEED]";
+const USAGE: &str = "usage: stoop-sim [--large | --load] [--seeds NUMBER] [--from SEED]";
+
+fn family_named(argument: &str) -> Option<Family> {
+    match argument {
+        "--large" => Some(Family::Large),
+        "--load" => Some(Family::Load),
+        _ => None,
+    }
+}
 
 /// Scenarios from which the seeds choose, the first seed and the number of seeds.
 fn arguments() -> Result<(Family, u64, u64), String> {
     let (mut family, mut from, mut seeds) = (Family::Small, 0, 100_000);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
-        if name == "--large" {
-            family = Family::Large;
+        if let Some(named) = family_named(&name) {
+            family = named;
             continue;
         }
         let value = arguments.next().ok_or_else(|| format!("{name} wants a number\n{USAGE}"))?;

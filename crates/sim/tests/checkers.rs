@@ -67,3 +67,27 @@ fn a_caller_that_relies_on_its_clock_is_noticed() {
     let what = complaint(Sabotage::ComparesClocks);
     assert!(what.contains("second time") || what.contains("told that it did not run"), "{what}");
 }
+
+#[test]
+fn a_caller_that_sends_more_than_its_credit_is_noticed() {
+    let what = complaint_in(Family::Load, Sabotage::IgnoresCredit);
+    assert!(what.contains("beyond its caller's credit"), "{what}");
+}
+
+#[test]
+fn a_caller_that_loses_credit_is_noticed() {
+    let what = complaint_in(Family::Load, Sabotage::LosesCredit);
+    assert!(what.contains("credit is lost"), "{what}");
+}
+
+#[test]
+fn a_caller_that_believes_the_refusal_of_the_last_attempt_alone_is_noticed() {
+    let what = complaint_in(Family::Load, Sabotage::ForgetsLostAttempts);
+    assert!(what.contains("ends with DidNotRun"), "{what}");
+}
+
+#[test]
+fn a_caller_that_makes_running_calls_at_the_next_server_too_is_noticed() {
+    let what = complaint_in(Family::Load, Sabotage::TakesRunningCallsAlong);
+    assert!(what.contains("executed a second time"), "{what}");
+}

@@ -8,6 +8,11 @@ const SEEDS: u64 = 10_000;
 /// Number of seeds for worlds with long messages.
 const LARGE_SEEDS: u64 = 1_000;
 
+/// Number of seeds for worlds with more calls than the servers can do.
+const LOAD_SEEDS: u64 = 1_000;
+
+const FAMILIES: [Family; 3] = [Family::Small, Family::Large, Family::Load];
+
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}={value} is not a number")))
@@ -54,10 +59,11 @@ fn run_all(family: Family, seeds: u64) -> Report {
     })
 }
 
-/// `STOOP_SEED` and `STOOP_LARGE_SEED` run one seed, `STOOP_SEEDS` and `STOOP_LARGE_SEEDS` another number of them.
+/// `STOOP_SEED`, `STOOP_LARGE_SEED` and `STOOP_LOAD_SEED` run one seed; `STOOP_SEEDS`, `STOOP_LARGE_SEEDS` and `STOOP_LOAD_SEEDS`
+/// another number of them.
 #[test]
 fn no_seed_breaks_a_promise_and_together_they_reach_every_case() {
-    for family in [Family::Small, Family::Large] {
+    for family in FAMILIES {
         if let Some(seed) = number(family.variable()) {
             println!("{}", run(family, seed));
             return;
@@ -65,12 +71,16 @@ fn no_seed_breaks_a_promise_and_together_they_reach_every_case() {
     }
     let seeds = number("STOOP_SEEDS").unwrap_or(SEEDS);
     let large_seeds = number("STOOP_LARGE_SEEDS").unwrap_or(LARGE_SEEDS);
+    let load_seeds = number("STOOP_LOAD_SEEDS").unwrap_or(LOAD_SEEDS);
     let mut report = run_all(Family::Small, seeds);
     println!("worlds of single packets:\n{report}");
     let large = run_all(Family::Large, large_seeds);
     println!("worlds of long messages:\n{large}");
     report.add(&large);
-    if seeds >= SEEDS && large_seeds >= LARGE_SEEDS {
+    let load = run_all(Family::Load, load_seeds);
+    println!("worlds of more calls than the servers can do:\n{load}");
+    report.add(&load);
+    if seeds >= SEEDS && large_seeds >= LARGE_SEEDS && load_seeds >= LOAD_SEEDS {
         assert_eq!(report.never(), Vec::<&str>::new(), "a scenario that is never met proves nothing");
     }
 }
@@ -101,7 +111,7 @@ fn seeds_that_once_broke_a_promise_do_not() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..20 {
-        for family in [Family::Small, Family::Large] {
+        for family in FAMILIES {
             assert_eq!(run(family, seed), run(family, seed));
         }
     }
