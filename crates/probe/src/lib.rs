@@ -21,7 +21,9 @@ mod sampling;
 pub use cycles::cycles;
 pub use point::Point;
 #[cfg(feature = "stamps")]
-pub use sampling::{Claim, Role, Sample, Sampling, claim, is_sampled, stamp_cycles, take_sample};
+pub use sampling::{
+    Claim, Role, Sample, Sampling, claim, concerns_sample, is_sampled, stamp_cycles, take_sample,
+};
 
 /// A point that a thread has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

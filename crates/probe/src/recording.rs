@@ -5,8 +5,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A bit for each point that is on.
+/// A bit for each point that is on, and [`COUNTS`].
 static POINTS: AtomicU64 = AtomicU64::new(0);
+/// Threads count their calls at the first points of their sides, to [sample](crate::sampling) one in so many.
+pub(crate) const COUNTS: u64 = 1 << 63;
 /// The points were [switched on](switch_on) for all calls; otherwise for [samples](crate::sampling).
 static FOR_ALL: AtomicBool = AtomicBool::new(false);
 
@@ -47,9 +49,16 @@ impl Drop for Loan {
 
 #[inline(always)]
 pub(crate) fn stamp(point: Point) {
-    if POINTS.load(Relaxed) & (1 << point.number()) != 0 {
-        stamp_on(point);
+    let points = POINTS.load(Relaxed);
+    if points & (1 << point.number()) == 0 {
+        return;
     }
+    // Inline: this is all that sampling adds to a call that is not sampled.
+    let is_first = matches!(point, Point::StubBegun | Point::CallSeen);
+    if is_first && points & COUNTS != 0 && !sampling::is_due(point) {
+        return;
+    }
+    stamp_on(point);
 }
 
 /// Out of line: eighteen copies in a call would take the place of other code in the processor's cache.

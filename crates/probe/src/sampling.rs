@@ -1,8 +1,10 @@
 //! Sampled calls: all stamps of one call in so many of each thread, while the other calls of the process pass the points as if they were off.
 //!
-//! Only the first point of a caller and of a server is always on: there a thread counts its calls. When one is due, all points are
-//! switched on until it has ended. Stamps of other threads find meanwhile that these have no sample under way.
+//! Only the first point of a caller and of a server is always on: there a thread counts its calls down, which takes a decrement and a
+//! branch. When one is due, all points are switched on until it has ended. Stamps of other threads find meanwhile that these have no
+//! sample under way.
 
+use crate::recording::COUNTS;
 use crate::{Point, cycles};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -52,8 +54,8 @@ const fn bit(point: Point) -> u64 {
 }
 
 /// The points that are on between samples.
-const COUNTING: u64 = bit(Point::StubBegun) | bit(Point::CallSeen);
-const ALL: u64 = (1 << Point::ALL.len()) - 1;
+const COUNTING: u64 = COUNTS | bit(Point::StubBegun) | bit(Point::CallSeen);
+const ALL: u64 = COUNTS | ((1 << Point::ALL.len()) - 1);
 
 /// Of the calls of a thread one in so many is sampled; 0: none.
 static ONE_IN: AtomicU32 = AtomicU32::new(0);
@@ -117,37 +119,51 @@ impl Sample {
     }
 }
 
+/// A sample is under way.
+const UNDER_WAY_HERE: u8 = 1;
+/// A sample has ended, and no account has taken it: it is in [`ENDED`]. The next one may be under way already.
+const HAS_ENDED: u8 = 2;
+
 /// One side of a thread's calls.
 struct Side {
-    /// Calls until one is sampled.
-    left: Cell<u32>,
-    is_sampling: Cell<bool>,
+    /// [`UNDER_WAY_HERE`], [`HAS_ENDED`], both or none.
+    state: Cell<u8>,
     /// The points that the sample has passed, as bits.
     passed: Cell<u64>,
-    /// Whose it is; nobody's: account 0.
+    /// Whose the sample is; nobody's: account 0.
     claim: Cell<Claim>,
-    /// The last sample has ended, and nobody has taken it: it is in [`ENDED`].
-    has_ended: Cell<bool>,
 }
 
 impl Side {
     const fn new() -> Self {
-        Self {
-            left: Cell::new(1),
-            is_sampling: Cell::new(false),
-            passed: Cell::new(0),
-            claim: Cell::new(Claim { account: 0, procedure: 0, server_ns: None }),
-            has_ended: Cell::new(false),
-        }
+        Self { state: Cell::new(0), passed: Cell::new(0), claim: Cell::new(UNCLAIMED) }
+    }
+
+    fn is_sampling(&self) -> bool {
+        self.state.get() & UNDER_WAY_HERE != 0
+    }
+
+    fn set(&self, bit: u8) {
+        self.state.set(self.state.get() | bit);
+    }
+
+    /// Clears a bit. Returns whether it was set.
+    fn clear(&self, bit: u8) -> bool {
+        let state = self.state.replace(self.state.get() & !bit);
+        state & bit != 0
     }
 }
 
+const UNCLAIMED: Claim = Claim { account: 0, procedure: 0, server_ns: None };
+
 thread_local! {
+    /// For each side the calls until one is sampled. While a sample is under way it is 1, so that the next call is told of it.
+    static LEFT: [Cell<u32>; 2] = const { [Cell::new(1), Cell::new(1)] };
     static SIDES: [Side; 2] = const { [Side::new(), Side::new()] };
     static TIMES: [Cell<u64>; Point::ALL.len()] = const { [const { Cell::new(0) }; Point::ALL.len()] };
     /// For each side the last sample that has ended: the next call may be one, too.
     static ENDED: [Cell<(Claim, Sample)>; 2] =
-        const { [const { Cell::new((Claim { account: 0, procedure: 0, server_ns: None }, Sample([0; Point::ALL.len()]))) }; 2] };
+        const { [const { Cell::new((UNCLAIMED, Sample([0; Point::ALL.len()]))) }; 2] };
     /// Ends a sample whose thread ends. Apart, because access to a value with a destructor is slower.
     static ENDING: Ending = const { Ending };
 }
@@ -156,11 +172,21 @@ struct Ending;
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        SIDES.with(|sides| sides.iter().for_each(end));
+        [Role::Caller, Role::Server].into_iter().for_each(end);
     }
 }
 
-/// The calling thread passes a point that is on.
+/// Counts a call down at the first point of its side. Returns whether it is due, or whether a sample is still under way.
+#[inline(always)]
+pub(crate) fn is_due(first: Point) -> bool {
+    LEFT.with(|left| {
+        let left = &left[Role::of(first) as usize];
+        left.set(left.get().wrapping_sub(1));
+        left.get() == 0
+    })
+}
+
+/// The calling thread passes a point that is on. If it is a first one, [a call is due](is_due).
 #[inline]
 pub(crate) fn stamp(point: Point) {
     let role = Role::of(point);
@@ -169,49 +195,61 @@ pub(crate) fn stamp(point: Point) {
         if point == role.first() && !begins(side, role) {
             return;
         }
-        if side.is_sampling.get() {
+        if side.is_sampling() {
             note(side, role, point);
         }
     });
 }
 
-/// A call begins, or a thread that serves calls has received something. Returns whether it is sampled.
-#[inline]
+/// A call is due, or the sample before it has not ended. Returns whether it is sampled.
+#[cold]
 fn begins(side: &Side, role: Role) -> bool {
-    if side.is_sampling.get() {
+    if side.is_sampling() {
         // A server may receive packets without a call; anything else is what a call left that has failed.
         if role == Role::Server && side.passed.get() == bit(Point::CallSeen) {
+            set_left(role, 1);
             return true;
         }
-        end(side);
+        end(role);
+        let left = share() - 1;
+        if left > 0 {
+            set_left(role, left);
+            return false;
+        }
     }
-    let left = side.left.get() - 1;
-    if left > 0 {
-        side.left.set(left);
-        return false;
-    }
-    begin(side);
+    begin(side, role);
     true
 }
 
-#[cold]
-fn begin(side: &Side) {
-    side.left.set(ONE_IN.load(Relaxed).max(1));
+fn share() -> u32 {
+    ONE_IN.load(Relaxed).max(1)
+}
+
+fn set_left(role: Role, calls: u32) {
+    LEFT.with(|left| left[role as usize].set(calls));
+}
+
+fn begin(side: &Side, role: Role) {
+    set_left(role, 1);
     side.passed.set(0);
-    side.claim.set(Claim::default());
-    side.is_sampling.set(true);
+    side.claim.set(UNCLAIMED);
+    side.set(UNDER_WAY_HERE);
     // A thread that is ending has no place for it any more; its sample then ends with the next of another thread.
     let _ = ENDING.try_with(|_| ());
     UNDER_WAY.fetch_add(1, Relaxed);
     switch();
 }
 
+/// Ends the sample that is under way, if there is one.
 #[cold]
-fn end(side: &Side) {
-    if side.is_sampling.replace(false) {
-        UNDER_WAY.fetch_sub(1, Relaxed);
-        switch();
-    }
+fn end(role: Role) {
+    SIDES.with(|sides| {
+        if sides[role as usize].clear(UNDER_WAY_HERE) {
+            set_left(role, share());
+            UNDER_WAY.fetch_sub(1, Relaxed);
+            switch();
+        }
+    });
 }
 
 fn note(side: &Side, role: Role, point: Point) {
@@ -220,16 +258,21 @@ fn note(side: &Side, role: Role, point: Point) {
     let may_repeat = matches!(point, Point::CallSeen | Point::ResultSeen);
     if passed & bit(point) != 0 && !may_repeat {
         // Several calls at a time: no order of steps.
-        return end(side);
+        return end(role);
     }
     side.passed.set(passed | bit(point));
     if point == role.last() {
-        if side.passed.get() == role.bits() && side.claim.get().account != 0 {
-            let sample = TIMES.with(|times| Sample(std::array::from_fn(|number| times[number].get())));
-            ENDED.with(|ended| ended[role as usize].set((side.claim.get(), sample)));
-            side.has_ended.set(true);
-        }
-        end(side);
+        end(role);
+        keep(side, role);
+    }
+}
+
+/// Keeps the sample that has just ended until its account takes it, if it is whole and claimed.
+fn keep(side: &Side, role: Role) {
+    if side.passed.get() == role.bits() && side.claim.get().account != 0 {
+        let sample = TIMES.with(|times| Sample(std::array::from_fn(|number| times[number].get())));
+        ENDED.with(|ended| ended[role as usize].set((side.claim.get(), sample)));
+        side.set(HAS_ENDED);
     }
 }
 
@@ -248,7 +291,15 @@ pub struct Claim {
 #[inline]
 #[must_use]
 pub fn is_sampled(role: Role) -> bool {
-    SIDES.with(|sides| sides[role as usize].is_sampling.get())
+    SIDES.with(|sides| sides[role as usize].is_sampling())
+}
+
+/// Whether the call that this thread makes or serves [is sampled](is_sampled), or the one before it was and
+/// [can be taken](take_sample): most often neither, so that a load and a branch tell it.
+#[inline(always)]
+#[must_use]
+pub fn concerns_sample(role: Role) -> bool {
+    SIDES.with(|sides| sides[role as usize].state.get() != 0)
 }
 
 /// The call that this thread makes or serves is claimed: if it is sampled, the sample is for that account.
@@ -257,15 +308,10 @@ pub fn claim(role: Role, claim: Claim) {
 }
 
 /// Takes this thread's last sample, if it has ended and was [claimed](claim) for that account.
-#[inline]
+#[must_use]
 pub fn take_sample(role: Role, account: u64) -> Option<(Claim, Sample)> {
-    SIDES.with(|sides| if sides[role as usize].has_ended.get() { take_ended(role, account) } else { None })
-}
-
-#[cold]
-fn take_ended(role: Role, account: u64) -> Option<(Claim, Sample)> {
-    SIDES.with(|sides| sides[role as usize].has_ended.set(false));
-    let (claim, sample) = ENDED.with(|ended| ended[role as usize].get());
+    let has_ended = SIDES.with(|sides| sides[role as usize].clear(HAS_ENDED));
+    let (claim, sample) = has_ended.then(|| ENDED.with(|ended| ended[role as usize].get()))?;
     (claim.account == account).then_some((claim, sample))
 }
 
@@ -274,7 +320,7 @@ fn take_ended(role: Role, account: u64) -> Option<(Claim, Sample)> {
 pub fn stamp_cycles() -> f64 {
     const BATCH: u32 = 100;
     let side = Side::new();
-    side.is_sampling.set(true);
+    side.set(UNDER_WAY_HERE);
     let batch = || {
         let before = cycles();
         (0..BATCH).for_each(|_| {
