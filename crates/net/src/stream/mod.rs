@@ -9,13 +9,14 @@ mod credentials;
 mod listener;
 mod rights;
 mod socket_file;
+mod tcp_info;
 
 pub use address::StreamAddress;
 pub use credentials::Credentials;
 pub use listener::{Accepted, StreamListener};
 
-use crate::Patience;
 use crate::time_limit::{self, TimeLimit};
+use crate::{Patience, clock};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
@@ -151,6 +152,15 @@ impl Stream {
         let received = rustix::net::recv(&self.socket, buffer, flags);
         self.limit.note(flags, &received);
         arrival(received, size)
+    }
+
+    /// How long ago at least this machine received the last bytes of a TCP stream, taken or not, in nanoseconds. The kernel tells it to a
+    /// tick or two: `None` if it is less, and of Unix sockets.
+    #[cold]
+    pub fn age_of_last_ns(&self) -> Option<u64> {
+        let age = tcp_info::since_last_data(self.socket.as_fd())?;
+        let age_ns = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        age_ns.checked_sub(2 * clock::tick_ns()).filter(|age_ns| *age_ns > 0)
     }
 
     /// Sleeps in the kernel until something can be received or the stream has ended, or `limit_ns` nanoseconds have

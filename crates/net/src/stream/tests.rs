@@ -370,3 +370,22 @@ fn connecting_to_a_unix_socket_ends_with_its_limit() {
     let _full = full_queue(&socket, &address);
     assert_connecting_ends_in_time(&address);
 }
+
+#[test]
+fn a_tcp_stream_tells_how_long_ago_at_least_its_last_bytes_arrived_and_a_unix_stream_does_not() {
+    let listener = StreamListener::bind(&StreamAddress::Tcp("127.0.0.1:0".parse().unwrap())).unwrap();
+    let (caller, server) = converse(&listener);
+    let begun = std::time::Instant::now();
+    server.send_all(b"x", b"").unwrap();
+    recv_exactly(&caller, &mut [0]);
+    let age_ns = loop {
+        if let Some(age_ns) = caller.age_of_last_ns() {
+            break age_ns;
+        }
+    };
+    assert!(u128::from(age_ns) <= begun.elapsed().as_nanos(), "{age_ns}");
+    let (one, other) = Stream::pair().unwrap();
+    other.send_all(b"x", b"").unwrap();
+    recv_exactly(&one, &mut [0]);
+    assert_eq!(one.age_of_last_ns(), None);
+}
