@@ -7,7 +7,9 @@ use crate::interface::Interface;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use stoop_net::clock;
-use stoop_probe::{Claim, Point, Role, Sample, Sampling, claim, cycles, is_sampled, take_sample};
+use stoop_probe::{
+    Claim, Point, Role, Sample, Sampling, claim, concerns_sample, cycles, is_sampled, take_sample,
+};
 
 /// The sampled calls of one interface, at its caller or at its server.
 pub(crate) struct Samples {
@@ -90,6 +92,11 @@ impl Samples {
     /// A call of this thread goes on. Takes the sample of the last one, if it was one. Returns whether this one is a sample.
     #[inline]
     pub(crate) fn go_on(&self) -> bool {
+        concerns_sample(self.role) && self.go_on_with_sample()
+    }
+
+    #[cold]
+    fn go_on_with_sample(&self) -> bool {
         if let Some((claim, sample)) = take_sample(self.role, self.number) {
             self.add(&claim, &sample);
         }

@@ -75,18 +75,16 @@ impl Ledger {
             samples.claim(procedure, None);
         }
         let (own, is_own) = times.of(usize::from(procedure));
-        let number = own.begin(is_own);
         // Ends also if the procedure panics.
         let ending = Ending { own, is_own };
-        let one_in = if own.is_short() { u64::from(self.options.short_share) } else { 1 };
-        if number % one_in != 1 % one_in {
+        if !own.begin(is_own) {
             return run();
         }
         let begun_ns = clock::now_ns();
         let returned = run();
         let took_ns = clock::now_ns() - begun_ns;
-        own.note(took_ns, is_own);
-        self.peers.add(serving_caller(), one_in, took_ns * one_in);
+        let calls = u64::from(own.note(took_ns, self.options.short_share, is_own));
+        self.peers.add(serving_caller(), calls, took_ns * calls);
         drop(ending);
         returned
     }

@@ -4,7 +4,7 @@ use crate::account::histogram::{Histogram, LiveHistogram, add_to};
 use crate::account::options::AccountOptions;
 use crate::thread_number::thread_number;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Threads with numbers below it each record in a place of their own. The others share one.
@@ -80,7 +80,9 @@ pub(crate) struct Served {
     whole: LiveHistogram,
     begun: AtomicU64,
     ended: AtomicU64,
-    /// The last call that was timed took long in comparison with a reading of the clock.
+    /// Calls that begin before the next one is timed. After a call that took long in comparison with a reading of the clock: 0.
+    untimed: AtomicU32,
+    /// The last call that was timed took so long.
     is_long: AtomicBool,
 }
 
@@ -88,23 +90,26 @@ pub(crate) struct Served {
 const SHORT_NS: u64 = 5_000;
 
 impl Served {
-    /// Counts a call that begins. Returns how many have begun.
+    /// Counts a call that begins. Returns whether it is timed. Threads that share this place may time one call more or less.
     #[inline]
-    pub(crate) fn begin(&self, is_own: bool) -> u64 {
-        add_to(&self.begun, 1, is_own)
+    pub(crate) fn begin(&self, is_own: bool) -> bool {
+        add_to(&self.begun, 1, is_own);
+        let untimed = self.untimed.load(Relaxed);
+        if untimed > 0 {
+            self.untimed.store(untimed - 1, Relaxed);
+        }
+        untimed == 0
     }
 
-    /// Whether the procedure is so short that not each of its calls is worth two readings of the clock.
-    #[inline]
-    pub(crate) fn is_short(&self) -> bool {
-        !self.is_long.load(Relaxed)
-    }
-
-    /// Adds the time of a call.
-    #[inline]
-    pub(crate) fn note(&self, took_ns: u64, is_own: bool) {
+    /// Adds the time of a call that was timed, after which `short_share` - 1 are not if it is short. Returns for how many calls this one
+    /// stands.
+    pub(crate) fn note(&self, took_ns: u64, short_share: u32, is_own: bool) -> u32 {
         self.whole.add(took_ns, is_own);
-        self.is_long.store(took_ns >= SHORT_NS, Relaxed);
+        let is_long = took_ns >= SHORT_NS;
+        let stands_for = if self.is_long.load(Relaxed) { 1 } else { short_share };
+        self.is_long.store(is_long, Relaxed);
+        self.untimed.store(if is_long { 0 } else { short_share - 1 }, Relaxed);
+        stands_for
     }
 
     /// Counts a call that has ended.
