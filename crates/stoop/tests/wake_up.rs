@@ -50,18 +50,20 @@ fn a_result_that_waited_for_its_thread_is_told_from_one_that_came_late() {
     assert_eq!(action, 0);
     // SAFETY: nothing is required.
     CALLER.store(unsafe { libc::pthread_self() } as u64, SeqCst);
-    let server = Server::new().export(WorkServer::new(Worker)).listen(&transports::address("udp")).unwrap();
-    let server = server.start().unwrap();
-    let account = AccountOptions::new().slow_after(AWAY / 2).note_arrivals();
-    let client = WorkClient::bind_with(&server.uris()[0], &BindOptions::new().account(account)).unwrap();
-    // The kernel begins to note arrivals some time after it was asked to.
-    let mut tries = (0..100).map(|_| {
-        // Most calls are short, so that a long one is unusual.
-        (0..3).for_each(|_| client.distract(false).unwrap());
-        client.distract(true).unwrap();
-        client.binding().account().slow.pop().expect("its thread was away")
-    });
-    let told = tries.find(|slow| slow.wake_up.is_some()).expect("the kernel notes arrivals");
-    assert_eq!((told.procedure, told.slow), ("distract", Part::WakeUp), "{told}");
-    assert!(told.wake_up.unwrap() >= AWAY / 2, "{told}");
+    for transport in ["udp", "tcp"] {
+        let server = Server::new().export(WorkServer::new(Worker)).listen(&transports::address(transport));
+        let server = server.unwrap().start().unwrap();
+        let account = AccountOptions::new().slow_after(AWAY / 2).note_arrivals();
+        let client = WorkClient::bind_with(&server.uris()[0], &BindOptions::new().account(account)).unwrap();
+        // Over UDP the kernel begins to note arrivals some time after it was asked to.
+        let mut tries = (0..100).map(|_| {
+            // Most calls are short, so that a long one is unusual.
+            (0..3).for_each(|_| client.distract(false).unwrap());
+            client.distract(true).unwrap();
+            client.binding().account().slow.pop().expect("its thread was away")
+        });
+        let told = tries.find(|slow| slow.wake_up.is_some()).expect("the kernel notes arrivals");
+        assert_eq!((told.procedure, told.slow), ("distract", Part::WakeUp), "{transport}: {told}");
+        assert!(told.wake_up.unwrap() >= AWAY / 2, "{transport}: {told}");
+    }
 }

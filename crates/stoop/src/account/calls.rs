@@ -8,7 +8,6 @@ use crate::account::slow::{Facts, Last, SlowCall};
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
 use crate::interface::Interface;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 #[cfg(feature = "account")]
 use stoop_probe::Role;
 
@@ -17,9 +16,6 @@ pub(crate) struct Recorder {
     interface: &'static Interface,
     times: Times<ProcedureTimes>,
     slow: Last<SlowCall>,
-    shm_share: u32,
-    /// Calls over shared memory until the next one is recorded.
-    skipped: AtomicU32,
     #[cfg(feature = "account")]
     samples: Option<Samples>,
 }
@@ -30,11 +26,18 @@ impl Recorder {
             interface,
             times: Times::new(interface.procedures.len(), options),
             slow: Last::new(options.slow_kept),
-            shm_share: options.shm_share,
-            skipped: AtomicU32::new(0),
             #[cfg(feature = "account")]
             samples: Samples::new(Role::Caller, interface, options),
         }
+    }
+
+    /// Whether the call that this thread makes, or the one before it, may be [taken apart](Self::is_taken_apart).
+    #[inline(always)]
+    pub(crate) fn concerns_sample() -> bool {
+        #[cfg(feature = "account")]
+        return stoop_probe::concerns_sample(Role::Caller);
+        #[cfg(not(feature = "account"))]
+        false
     }
 
     /// Whether the call that this thread makes is taken apart into its steps; the steps of the last such call are recorded.
@@ -60,16 +63,6 @@ impl Recorder {
         return self.samples.as_ref().map_or_else(Vec::new, Samples::steps);
         #[cfg(not(feature = "account"))]
         Vec::new()
-    }
-
-    /// Whether this call over shared memory is one of the share that is recorded. Threads that call at the same time may count a call
-    /// once.
-    #[inline]
-    pub(crate) fn takes_one_of_many(&self) -> bool {
-        let skipped = self.skipped.load(Relaxed) + 1;
-        let is_due = skipped >= self.shm_share;
-        self.skipped.store(if is_due { 0 } else { skipped }, Relaxed);
-        is_due
     }
 
     /// Records a call that has ended with a result. If it was slow, `wake_up_ns` says how long the result was at this machine before the

@@ -57,7 +57,7 @@ impl AccountOptions {
         self
     }
 
-    /// Over shared memory a binding records one call in so many: 64 unless set, at least one.
+    /// Over shared memory a binding records one call in so many of each thread: 64 unless set, at least one.
     pub fn shm_share(mut self, one_in: u32) -> Self {
         self.shm_share = one_in.max(1);
         self

@@ -17,8 +17,8 @@ pub enum Part {
     Procedure,
     /// A packet was lost or late: the call was sent again, or the server was asked whether it has it.
     Retransmission,
-    /// The result was there, and the calling thread was not: it slept, or waited for a processor. Known only over UDP, if
-    /// [`AccountOptions::note_arrivals`](crate::account::AccountOptions::note_arrivals) says so.
+    /// The result was there, and the calling thread was not: it slept, or waited for a processor. Known over TCP, to some milliseconds;
+    /// and over UDP if [`AccountOptions::note_arrivals`](crate::account::AccountOptions::note_arrivals) says so.
     WakeUp,
     /// The way there and back: the network, the system calls, the wake-ups of threads at both ends.
     Way,
@@ -48,8 +48,8 @@ pub struct SlowCall {
     pub whole: Duration,
     /// Of that, its time at the server: from the arrival of the call to its result. `None` if the result does not tell.
     pub server: Option<Duration>,
-    /// Of that, from the arrival of the result at this machine until the calling thread had it. `None` if the kernel does not note
-    /// when packets arrive.
+    /// Of that, from the arrival of the result at this machine until the calling thread had it. Over TCP at least
+    /// so much. `None` if the kernel does not tell when the result arrived.
     pub wake_up: Option<Duration>,
     /// Packets that were sent more than once, and questions for the call.
     pub repeated: u64,

@@ -200,7 +200,8 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended>;
 
-    /// As [`attempt`](Self::attempt), of a call whose result is to tell how long it was at the server.
+    /// As [`attempt`](Self::attempt), of a call whose result is to tell how long it was at the server, and of which the lane notes
+    /// [when it ended](Self::take_ended_ns).
     ///
     /// # Errors
     /// There is no result.
@@ -266,14 +267,29 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// How long the call that has just ended with a result was at the server, in nanoseconds; `None` if its result does not tell.
     fn server_ns(&self) -> Option<u64>;
 
-    /// How long ago the last packet of the result that has just been taken reached this machine, in nanoseconds; `None` if that is not
-    /// known.
+    /// When the [timed attempt](Self::attempt_timed) that has just ended had its result, in nanoseconds, if the lane has noted it.
+    fn take_ended_ns(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// How long ago the last packet of the result that has just been taken reached this machine, in nanoseconds, if that is known.
     fn age_of_result_ns(&self) -> Option<u64> {
         None
     }
 
     /// Whether only a share of the calls is recorded, because reading the clock takes long in comparison with a call.
     const IS_SAMPLED: bool = false;
+
+    /// Counts a call of a binding that keeps an account. Returns whether it is one of the share that is recorded.
+    #[inline(always)]
+    fn is_due(&mut self) -> bool {
+        true
+    }
+
+    /// Whether the present call, which has been [counted](Self::is_due), is recorded: if it is due, or taken apart into its steps.
+    fn is_recorded(&mut self, _is_taken_apart: bool) -> bool {
+        true
+    }
 }
 
 /// A binding to a server in another process.

@@ -1,5 +1,6 @@
 //! A lane held by a call, and the call until it has ended.
 
+use crate::account::calls::Recorder;
 use crate::account::slow::Facts;
 use crate::buffers::WriteArguments;
 use crate::calling::counters::CallCounters;
@@ -101,13 +102,24 @@ impl<R: Remote> HeldLane<'_, R> {
         let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         };
-        if self.binding.care.is_any() {
+        if self.needs_care() {
             return self.call_with_care(procedure, times, arguments);
         }
         match self.attempt(times, procedure, &mut arguments) {
             Ok(()) => Ok(()),
             Err(ended) => self.recover(ended, times, procedure, arguments),
         }
+    }
+
+    /// Whether the call that begins needs more than [`call`](Self::call) does. If only a share of the calls is recorded, the others
+    /// need no more: what they pay for the account is here.
+    #[inline(always)]
+    fn needs_care(&mut self) -> bool {
+        let care = &self.binding.care;
+        if !R::Lane::IS_SAMPLED || !care.is_any() {
+            return care.is_any();
+        }
+        self.lane().is_due() || self.binding.care.is_doubt() || Recorder::concerns_sample()
     }
 
     /// As [`call`](Self::call), of a binding that doubts its server's address, or keeps an account.
@@ -123,7 +135,7 @@ impl<R: Remote> HeldLane<'_, R> {
             return self.attempt_and_recover(times, procedure, arguments);
         };
         let is_taken_apart = recorder.is_taken_apart();
-        if R::Lane::IS_SAMPLED && !is_taken_apart && !recorder.takes_one_of_many() {
+        if !self.lane().is_recorded(is_taken_apart) {
             return self.attempt_and_recover(times, procedure, arguments);
         }
         let before = self.made().counters();
@@ -179,11 +191,12 @@ impl<R: Remote> HeldLane<'_, R> {
 
     /// What is known of a call that began then, and has ended with a result.
     #[inline]
-    fn facts(&self, begun_ns: u64, before: CallCounters) -> Facts {
+    fn facts(&mut self, begun_ns: u64, before: CallCounters) -> Facts {
         let after = self.made().counters();
         let repeated = |counters: CallCounters| counters.packet.retransmissions + counters.packet.probes;
+        let ended_ns = self.lane().take_ended_ns().unwrap_or_else(clock::now_ns);
         Facts {
-            whole_ns: clock::now_ns().saturating_sub(begun_ns),
+            whole_ns: ended_ns.saturating_sub(begun_ns),
             server_ns: self.made().server_ns(),
             wake_up_ns: None,
             repeated: repeated(after) - repeated(before),

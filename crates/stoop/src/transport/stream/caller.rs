@@ -135,7 +135,29 @@ impl RemoteLane<StreamTransport> for StreamLane {
         len: usize,
         _: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange(times.begun_ns, times.deadline.latest_ns, procedure, len)
+        self.exchange::<false>(times.begun_ns, times.deadline.latest_ns, procedure, len)
+    }
+
+    #[inline]
+    fn attempt_timed(
+        &mut self,
+        times: CallTimes,
+        procedure: u16,
+        len: usize,
+        _: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
+        let ended = self.exchange::<true>(times.begun_ns, times.deadline.latest_ns, procedure, len);
+        // A refusal has noted its time, too.
+        ended.inspect_err(|_| self.ended_ns = None)
+    }
+
+    fn age_of_result_ns(&self) -> Option<u64> {
+        self.session.stream.age_of_last_ns()
+    }
+
+    #[inline]
+    fn take_ended_ns(&mut self) -> Option<u64> {
+        self.ended_ns.take()
     }
 
     fn loss(&self) -> Loss {

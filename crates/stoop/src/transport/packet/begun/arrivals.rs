@@ -186,7 +186,9 @@ impl<L: PacketLink> Calls<L> {
         let Slot { compact, procedure, .. } = &self.slots[call as usize];
         let server_ns = (at_server_ns != u32::MAX).then_some(u64::from(at_server_ns));
         let facts = Facts { whole_ns: clock.nanos_since(compact.times().0), server_ns, ..Facts::default() };
-        self.link.binding.recorder.iter().for_each(|recorder| recorder.record(*procedure, facts, || None));
+        self.link.binding.recorder.iter().for_each(|recorder| {
+            recorder.record(*procedure, facts, || None);
+        });
     }
 
     /// Records a call that ends with a result, if the binding keeps an account.

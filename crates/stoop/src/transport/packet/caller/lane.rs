@@ -34,6 +34,8 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     pub(crate) longest_result: usize,
     /// Arguments of this length or more are not one packet without a checksum; 0 where packets have checksums.
     pub(crate) plain_end: usize,
+    /// When the last call that [notes its end](Self::exchange) had its result, in nanoseconds.
+    pub(crate) ended_ns: Option<u64>,
     /// Buffers for large calls, while the lane makes some.
     pub(crate) large: Option<Box<LargeBuffers<E>>>,
     pub(crate) waiter: Waiter,
@@ -70,6 +72,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             result: vec![0; RESULT_LEN],
             result_len: 0,
             scattered: None,
+            ended_ns: None,
             large: None,
         };
         lane.serve();
@@ -102,9 +105,10 @@ impl<E: CallerEndpoint> PacketLane<E> {
         self.endpoint.serve_lane(self.session.bound.binding, self.exchange.id());
     }
 
-    /// Makes one call whose arguments, `len` bytes, are in the call packet: sends it and waits for the result.
+    /// Makes one call whose arguments, `len` bytes, are in the call packet: sends it and waits for the result. `NOTES_END`: the time of
+    /// the result, which is read anyway, is kept for an account.
     #[inline]
-    pub(crate) fn exchange(
+    pub(crate) fn exchange<const NOTES_END: bool>(
         &mut self,
         begun: Instant,
         deadline: Instant,
@@ -123,7 +127,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             outcome => self.not_sent(outcome, len)?,
         }
         stamp(Point::CallLeft);
-        self.await_result(begun, len)
+        self.await_result::<NOTES_END>(begun, len)
     }
 
     /// The first transmission has failed. An error about an earlier packet does not end the call: the packet is sent once more.
@@ -140,7 +144,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
     }
 
     #[inline]
-    fn await_result(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
+    fn await_result<const NOTES_END: bool>(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
         let mut wait = self.waiter.begin(begun.as_nanos());
         let mut clock = begun;
         loop {
@@ -159,6 +163,9 @@ impl<E: CallerEndpoint> PacketLane<E> {
                         Heard::Result { len, .. } => {
                             self.waiter.arrived(&wait, clock.as_nanos());
                             self.result_len = len;
+                            if NOTES_END {
+                                self.ended_ns = Some(clock.as_nanos());
+                            }
                             stamp(Point::ResultFound);
                             return Ok(());
                         }

@@ -58,7 +58,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         let has_checksum = self.session.bound.binding.has_checksum();
         if !is_large && !expects_large && buffers.has_rested() && !has_checksum {
             buffers.give_back(&self.endpoint, &mut self.call, &mut self.result);
-            return self.exchange(begun, deadline, procedure, len);
+            return self.exchange::<false>(begun, deadline, procedure, len);
         }
         if expects_large {
             buffers.expect_result(&self.endpoint);

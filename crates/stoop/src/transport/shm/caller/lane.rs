@@ -37,6 +37,10 @@ pub(crate) struct ShmLane {
     calls: u64,
     /// Calls that took one line there and one back.
     fast: u64,
+    /// Of the calls of a binding that keeps an account, one in so many is recorded.
+    recorded_share: u32,
+    /// Calls until the next one is recorded.
+    until_recorded: u32,
 }
 
 /// A buffer longer than this is freed when the last call used little of it.
@@ -56,6 +60,7 @@ impl RemoteLane<ShmTransport> for ShmLane {
 
     #[cold]
     fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>) -> Result<Self, CallError> {
+        let recorded_share = plan.options.account.as_ref().map_or(1, |account| account.shm_share);
         Ok(Self {
             published: PublishedCall::none_on(session.take_lane().ok_or_else(no_lane)?),
             result_wait: ResultWait::new(plan.options.waiting, session.placement),
@@ -67,6 +72,8 @@ impl RemoteLane<ShmTransport> for ShmLane {
             named: NamedRanges::default(),
             calls: 0,
             fast: 0,
+            recorded_share,
+            until_recorded: recorded_share,
         })
     }
 
@@ -164,6 +171,20 @@ impl RemoteLane<ShmTransport> for ShmLane {
     }
 
     const IS_SAMPLED: bool = true;
+
+    #[inline(always)]
+    fn is_due(&mut self) -> bool {
+        self.until_recorded = self.until_recorded.wrapping_sub(1);
+        self.until_recorded == 0
+    }
+
+    fn is_recorded(&mut self, is_taken_apart: bool) -> bool {
+        let is_recorded = is_taken_apart || self.until_recorded == 0;
+        if is_recorded {
+            self.until_recorded = self.recorded_share;
+        }
+        is_recorded
+    }
 
     fn are_buffers_changed(&self) -> bool {
         self.named.is_changed

@@ -30,6 +30,8 @@ pub(crate) struct StreamLane {
     /// Bytes of the result in it.
     result_len: usize,
     pub(crate) waiter: Waiter,
+    /// When the last call that [notes its end](Self::exchange) had its result, in nanoseconds.
+    pub(crate) ended_ns: Option<u64>,
     pub(crate) calls: u64,
     /// Calls whose answers another thread has received.
     pub(crate) followed: u64,
@@ -62,6 +64,7 @@ impl StreamLane {
             call_len: 0,
             result: vec![0; Reassembler::BUFFER_LEN],
             result_len: 0,
+            ended_ns: None,
             calls: 0,
             followed: 0,
             fast: 0,
@@ -90,9 +93,10 @@ impl StreamLane {
         self.mailbox.as_ref().expect("a call has a mailbox")
     }
 
-    /// Makes one call: sends the message, and waits for the result.
+    /// Makes one call: sends the message, and waits for the result. `NOTES_END`: the time of the result, which is read anyway, is kept for
+    /// an account.
     #[inline]
-    pub(crate) fn exchange(
+    pub(crate) fn exchange<const NOTES_END: bool>(
         &mut self,
         begun_ns: u64,
         deadline_ns: u64,
@@ -121,7 +125,7 @@ impl StreamLane {
             Err(unsent) => return Err(self.not_sent(unsent)),
         };
         self.calls += 1;
-        let (waited, fast) = self.await_answer(begun_ns, deadline_ns, number);
+        let (waited, fast) = self.await_answer::<NOTES_END>(begun_ns, deadline_ns, number);
         self.fast += u64::from(fast && at_once);
         match waited {
             Waited::Answered(Answer::Message(header)) if header.kind == Kind::Result => {
@@ -199,17 +203,22 @@ impl StreamLane {
     /// Waits for the answer: receives, unless another thread does; then that thread delivers the answer. Returns also whether it came
     /// with the first message that this thread received.
     #[inline]
-    fn await_answer(&mut self, begun_ns: u64, deadline_ns: u64, number: CallNumber) -> (Waited, bool) {
+    fn await_answer<const NOTES_END: bool>(
+        &mut self,
+        begun_ns: u64,
+        deadline_ns: u64,
+        number: CallNumber,
+    ) -> (Waited, bool) {
         let session = Arc::clone(&self.session);
         match session.role.try_take() {
-            Some(role) => self.receive(&session, role, begun_ns, deadline_ns, number),
+            Some(role) => self.receive::<NOTES_END>(&session, role, begun_ns, deadline_ns, number),
             None => self.follow(&session, deadline_ns, number),
         }
     }
 
     /// Receives with the role until the answer is there.
     #[inline]
-    fn receive(
+    fn receive<const NOTES_END: bool>(
         &mut self,
         session: &Session,
         mut role: Role<'_>,
@@ -256,6 +265,9 @@ impl StreamLane {
         let waited = waited.expect("the loop ends with it");
         if let Waited::Answered(_) = waited {
             self.waiter.arrived(&wait, clock_ns);
+            if NOTES_END {
+                self.ended_ns = Some(clock_ns);
+            }
         }
         // First: the thread that takes the role next may run at once, and has a processor to spin on.
         drop(wait);
@@ -312,7 +324,7 @@ impl StreamLane {
         mailbox.attend(&thread);
         let is_over = || mailbox.is_ready() || session.is_lost();
         if let Some(role) = session.role.follow(&thread, is_over, self.pauses(deadline_ns)) {
-            return self.receive(session, role, clock::now_ns(), deadline_ns, number);
+            return self.receive::<false>(session, role, clock::now_ns(), deadline_ns, number);
         }
         if !is_over() {
             // The thread that receives may have been kept from running.
