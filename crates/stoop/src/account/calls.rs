@@ -5,8 +5,11 @@ use crate::account::options::AccountOptions;
 #[cfg(feature = "account")]
 use crate::account::sampled::Samples;
 use crate::account::slow::{Facts, Last, SlowCall};
+#[cfg(feature = "opentelemetry")]
+use crate::account::spans::Spans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
+use crate::error::CallError;
 use crate::interface::Interface;
 #[cfg(feature = "account")]
 use stoop_probe::Role;
@@ -18,16 +21,23 @@ pub(crate) struct Recorder {
     slow: Last<SlowCall>,
     #[cfg(feature = "account")]
     samples: Option<Samples>,
+    #[cfg(feature = "opentelemetry")]
+    spans: Option<Spans>,
 }
 
 impl Recorder {
-    pub(crate) fn new(interface: &'static Interface, options: &AccountOptions) -> Self {
+    /// `uri`: address of the server.
+    pub(crate) fn new(interface: &'static Interface, uri: &str, options: &AccountOptions) -> Self {
+        #[cfg(not(feature = "opentelemetry"))]
+        let _ = uri;
         Self {
             interface,
             times: Times::new(interface.procedures.len(), options),
             slow: Last::new(options.slow_kept),
             #[cfg(feature = "account")]
             samples: Samples::new(Role::Caller, interface, options),
+            #[cfg(feature = "opentelemetry")]
+            spans: Spans::new(interface, uri, options),
         }
     }
 
@@ -66,16 +76,23 @@ impl Recorder {
     }
 
     /// Records a call that has ended with a result. If it was slow, `wake_up_ns` says how long the result was at this machine before the
-    /// calling thread had it.
+    /// calling thread had it. Returns it as a slow call, if it was one.
     #[inline]
-    pub(crate) fn record(&self, procedure: u16, facts: Facts, wake_up_ns: impl FnOnce() -> Option<u64>) {
+    pub(crate) fn record(
+        &self,
+        procedure: u16,
+        facts: Facts,
+        wake_up_ns: impl FnOnce() -> Option<u64>,
+    ) -> Option<SlowCall> {
         let (times, is_own) = self.times.of(usize::from(procedure));
         let in_bucket = times.add(facts.whole_ns, facts.server_ns, is_own);
-        if times.is_slow(facts.whole_ns, in_bucket, self.times.slow_after) {
-            let name = self.interface.procedures[usize::from(procedure)].name;
-            let facts = Facts { wake_up_ns: wake_up_ns(), ..facts };
-            self.slow.push(facts.slow_call(name, times));
+        if !times.is_slow(facts.whole_ns, in_bucket, self.times.slow_after) {
+            return None;
         }
+        let name = self.interface.procedures[usize::from(procedure)].name;
+        let slow = Facts { wake_up_ns: wake_up_ns(), ..facts }.slow_call(name, times);
+        self.slow.push(slow.clone());
+        Some(slow)
     }
 
     /// Records a call that has ended without a result.
@@ -83,6 +100,28 @@ impl Recorder {
     pub(crate) fn record_failure(&self, procedure: u16) {
         let (times, is_own) = self.times.of(usize::from(procedure));
         times.note_failure(is_own);
+    }
+
+    /// Makes a span of a call that this thread has made and recorded, if the options ask for it. A program's exporter may run in it: the
+    /// thread holds nothing that other calls wait for.
+    #[inline]
+    pub(crate) fn trace(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
+        #[cfg(feature = "opentelemetry")]
+        self.spans.iter().for_each(|spans| spans.add(procedure, facts, slow));
+        #[cfg(not(feature = "opentelemetry"))]
+        let _ = (procedure, facts, slow);
+    }
+
+    /// As [`trace`](Self::trace), of a call that has ended without a result.
+    #[cold]
+    pub(crate) fn trace_failure(&self, procedure: u16, begun_ns: u64, error: &CallError) {
+        #[cfg(feature = "opentelemetry")]
+        if let Some(spans) = &self.spans {
+            let took_ns = stoop_net::clock::now_ns().saturating_sub(begun_ns);
+            spans.add_failed(procedure, took_ns, error);
+        }
+        #[cfg(not(feature = "opentelemetry"))]
+        let _ = (procedure, begun_ns, error);
     }
 
     /// What was recorded so far.

@@ -35,6 +35,9 @@
 //! reading the clock would take a tenth of such a call. Calls through `local:` and Sun RPC, and calls that were begun over shared memory,
 //! are not recorded.
 //!
+//! With the cargo feature `opentelemetry`, `AccountOptions::spans` makes spans of slow calls, of failed ones and of a share of the
+//! others.
+//!
 //! With the cargo feature `account`, `AccountOptions::steps_share` takes one call in so many apart into its
 //! [steps](crate::account::ProcedureSteps), at the caller or at the server.
 
@@ -47,6 +50,8 @@ mod prometheus;
 mod sampled;
 pub(crate) mod served;
 pub(crate) mod slow;
+#[cfg(feature = "opentelemetry")]
+mod spans;
 mod steps;
 pub(crate) mod tell;
 mod times;

@@ -14,6 +14,8 @@ pub struct AccountOptions {
     pub(crate) notes_arrivals: bool,
     #[cfg(feature = "account")]
     pub(crate) steps_share: Option<u32>,
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) spans_share: Option<u32>,
 }
 
 impl Default for AccountOptions {
@@ -26,6 +28,8 @@ impl Default for AccountOptions {
             notes_arrivals: false,
             #[cfg(feature = "account")]
             steps_share: None,
+            #[cfg(feature = "opentelemetry")]
+            spans_share: None,
         }
     }
 }
@@ -76,6 +80,19 @@ impl AccountOptions {
     #[cfg(feature = "account")]
     pub fn steps_share(mut self, one_in: u32) -> Self {
         self.steps_share = Some(one_in.max(1));
+        self
+    }
+
+    /// Makes spans of OpenTelemetry of blocking calls of a binding: of each slow call, of each that fails, and of one in so many, at least
+    /// one, of the others that are recorded. A span is a child of the thread's current span; `docs/observing.md` has its attributes.
+    ///
+    /// Set the process's tracer provider (`opentelemetry::global::set_tracer_provider`) before the binding is made. The spans are made
+    /// when their calls end, by the calling thread: choose a processor that exports them on another.
+    ///
+    /// Cargo feature `opentelemetry`. A server makes no spans.
+    #[cfg(feature = "opentelemetry")]
+    pub fn spans(mut self, one_in: u32) -> Self {
+        self.spans_share = Some(one_in.max(1));
         self
     }
 }

@@ -323,7 +323,8 @@ impl<R: Remote> RemoteBinding<R> {
         if let Some(mut slot) = lanes.try_hold() {
             *slot = lane;
         }
-        let recorder = options.account.as_ref().map(|account| Recorder::new(interface, account));
+        let account = options.account.as_ref();
+        let recorder = account.map(|account| Recorder::new(interface, uri, account));
         let (uri, options, care) = (uri.to_owned(), options.clone(), Care::new(recorder.is_some()));
         let (retries, begun) = (Mutex::new(options.new_retry_budget()), AtomicU64::new(0));
         Ok(Self { interface, uri, options, own, name, care, recorder, sessions, lanes, retries, begun })

@@ -149,12 +149,16 @@ impl<R: Remote> HeldLane<'_, R> {
                     let age_ns = self.made().age_of_result_ns()?;
                     Some(age_ns.saturating_sub(clock::now_ns().saturating_sub(ended_ns)))
                 };
-                recorder.record(procedure, facts, wake_up_ns);
+                let slow = recorder.record(procedure, facts, wake_up_ns);
+                recorder.trace(procedure, &facts, slow.as_ref());
                 if is_taken_apart {
                     recorder.note_taken_apart(procedure, facts.server_ns);
                 }
             }
-            Err(_) => recorder.record_failure(procedure),
+            Err(error) => {
+                recorder.record_failure(procedure);
+                recorder.trace_failure(procedure, begun_ns, error);
+            }
         }
         ended
     }

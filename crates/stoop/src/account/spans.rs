@@ -1,0 +1,141 @@
+//! Blocking calls of a binding as spans of OpenTelemetry.
+//!
+//! The attributes are those of the [conventions for RPC](https://opentelemetry.io/docs/specs/semconv/rpc/rpc-spans/); those that begin
+//! with `stoop.` are the parts of the call.
+
+use crate::account::options::AccountOptions;
+use crate::account::slow::{Facts, SlowCall};
+use crate::error::CallError;
+use crate::interface::Interface;
+use opentelemetry::KeyValue;
+use opentelemetry::global::{self, BoxedTracer};
+use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+/// Makes spans of calls of one binding.
+pub(crate) struct Spans {
+    tracer: BoxedTracer,
+    interface: &'static Interface,
+    /// Attributes of each span.
+    common: Vec<KeyValue>,
+    one_in: u32,
+    /// Recorded calls until one becomes a span though it is not slow.
+    left: AtomicU32,
+}
+
+impl Spans {
+    /// Those that the options ask for, by the tracer provider of the process. `uri`: address of the server.
+    pub(crate) fn new(interface: &'static Interface, uri: &str, options: &AccountOptions) -> Option<Self> {
+        let one_in = options.spans_share?;
+        let (host, port) = server(uri);
+        let mut common = vec![
+            KeyValue::new("rpc.system.name", "stoop"),
+            KeyValue::new("server.address", host.to_owned()),
+            KeyValue::new("stoop.uri", uri.to_owned()),
+        ];
+        common.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
+        let tracer = global::tracer("stoop");
+        Some(Self { tracer, interface, common, one_in, left: AtomicU32::new(1) })
+    }
+
+    /// A call of the calling thread has just ended with a result. It becomes a span if it was slow or if it is its turn.
+    #[inline]
+    pub(crate) fn add(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
+        let left = self.left.load(Relaxed);
+        if left > 1 && slow.is_none() {
+            // Threads that call at the same time may count a call once.
+            return self.left.store(left - 1, Relaxed);
+        }
+        self.add_due(procedure, facts, slow);
+    }
+
+    #[cold]
+    fn add_due(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
+        if slow.is_none() {
+            self.left.store(self.one_in, Relaxed);
+        }
+        self.add_span(procedure, facts.whole_ns, parts(facts, slow), Status::Unset);
+    }
+
+    /// A call of the calling thread has just ended without a result.
+    #[cold]
+    pub(crate) fn add_failed(&self, procedure: u16, took_ns: u64, error: &CallError) {
+        let kind = KeyValue::new("error.type", kind_of(error));
+        self.add_span(procedure, took_ns, vec![kind], Status::error(error.to_string()));
+    }
+
+    /// Adds the span of a call that has just ended, as a child of the thread's current span.
+    fn add_span(&self, procedure: u16, took_ns: u64, own: Vec<KeyValue>, status: Status) {
+        let ended = SystemTime::now();
+        let begun = ended.checked_sub(Duration::from_nanos(took_ns)).unwrap_or(ended);
+        let procedure = self.interface.procedures[usize::from(procedure)].name;
+        let method = format!("{}/{procedure}", self.interface.name);
+        let attributes = self.common.iter().cloned().chain([KeyValue::new("rpc.method", method.clone())]);
+        let span = SpanBuilder::from_name(method).with_kind(SpanKind::Client).with_start_time(begun);
+        let mut span = span.with_attributes(attributes.chain(own)).start(&self.tracer);
+        span.set_status(status);
+        span.end_with_timestamp(ended);
+    }
+}
+
+/// Host or name in the address of a server, and its port if it has one.
+fn server(uri: &str) -> (&str, Option<u16>) {
+    let place = uri.split_once(':').map_or(uri, |(_, place)| place.strip_prefix("//").unwrap_or(place));
+    match place.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => {
+            (host.trim_matches(['[', ']']), port.parse().ok())
+        }
+        _ => (place, None),
+    }
+}
+
+/// What is known of the parts of a call.
+fn parts(facts: &Facts, slow: Option<&SlowCall>) -> Vec<KeyValue> {
+    let number = |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
+    let mut parts = Vec::with_capacity(6);
+    if let Some(server_ns) = facts.server_ns {
+        parts.push(number("stoop.server_ns", server_ns));
+        parts.push(number("stoop.rest_ns", facts.whole_ns.saturating_sub(server_ns)));
+    }
+    parts.push(number("stoop.repeated", facts.repeated));
+    parts.push(KeyValue::new("stoop.slept", facts.slept));
+    if let Some(slow) = slow {
+        parts.push(KeyValue::new("stoop.slow_part", slow.slow.to_string()));
+        let wake_up = slow.wake_up.map(|time| time.as_nanos() as u64);
+        parts.extend(wake_up.map(|ns| number("stoop.wake_up_ns", ns)));
+    }
+    parts
+}
+
+/// The kind of an error: one word for each, so that collectors can count them.
+fn kind_of(error: &CallError) -> &'static str {
+    match error {
+        CallError::NotSent(_) => "not_sent",
+        CallError::Refused(_) => "refused",
+        CallError::Failed(_) => "failed",
+        CallError::Unknown { .. } => "unknown",
+        CallError::Peer(_) => "peer",
+        #[cfg(feature = "onc")]
+        CallError::Sun(_) => "sun",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::account::spans::server;
+
+    #[test]
+    fn address_and_port_of_a_server_are_told_apart() {
+        for (uri, expected) in [
+            ("udp://127.0.0.1:7400", ("127.0.0.1", Some(7400))),
+            ("tcp://[::1]:80", ("::1", Some(80))),
+            ("tcp://store.example:7400", ("store.example", Some(7400))),
+            ("unix:/run/store", ("/run/store", None)),
+            ("shm:store", ("store", None)),
+            ("odd", ("odd", None)),
+        ] {
+            assert_eq!(server(uri), expected, "{uri}");
+        }
+    }
+}
