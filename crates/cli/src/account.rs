@@ -27,8 +27,8 @@ use model::Model;
 use path::CallPath;
 use report::About;
 use std::fs;
-use steps::Measured;
 pub(crate) use steps::{Account, Place, Step};
+use steps::{Apart, Measured};
 
 /// Measures the call that `args` describe, and prints its account.
 pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
@@ -117,9 +117,13 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         way: way(args.transport),
     };
     let progress = progress("round", args.rounds);
-    for _ in 0..args.rounds {
+    for round in 0..args.rounds {
         measured.plain.push(measuring.plain()?);
-        measured.stamped.push(measuring.stamped()?);
+        let stamped = measuring.stamped()?;
+        if round == 0 {
+            measured.path = CallPath::most_taken(args.processors.number() == 1, &stamped);
+        }
+        measured.stamped.push(stamped);
         if args.transport == Transport::Shm {
             measure_apart(measuring, &mut measured)?;
         }
@@ -132,12 +136,15 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
     Ok(measured)
 }
 
-/// A call over shared memory takes less time than all of its stamps: each step is measured with the stamps at its ends alone.
+/// A call over shared memory takes less time than all of its stamps: each step is measured with the stamps at its ends alone, and between
+/// calls without stamps, which tell what these took.
 fn measure_apart(measuring: &mut Measuring<'_>, measured: &mut Measured) -> Result<(), String> {
     let ends = measured.path.ends();
     measured.apart.resize_with(ends.len(), Vec::new);
-    for (slices, points) in measured.apart.iter_mut().zip(&ends) {
-        slices.push(measuring.stamped_at(&points.0)?);
+    for (rounds, points) in measured.apart.iter_mut().zip(&ends) {
+        let before = measuring.plain()?;
+        let slice = measuring.stamped_at(&points.0)?;
+        rounds.push(Apart { slice, plain: [before, measuring.plain()?] });
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) enum Side {
 pub(super) const TRACEPOINTS: [Tracepoint; 9] = [
     Tracepoint {
         name: "net/net_dev_queue",
-        step: "system call entry; socket, UDP or TCP, and IP layers, sending",
+        step: "system call entry; socket, UDP or TCP, and IP layers",
         side: Side::Sender,
         filter: None,
     },
@@ -53,7 +53,7 @@ pub(super) const TRACEPOINTS: [Tracepoint; 9] = [
     },
     Tracepoint {
         name: "sock/sk_data_ready",
-        step: "receiving layers: put the packet into the socket's queue",
+        step: "receiving layers: queue the packet at the socket",
         side: Side::Sender,
         filter: None,
     },
@@ -71,19 +71,19 @@ pub(super) const TRACEPOINTS: [Tracepoint; 9] = [
     },
     Tracepoint {
         name: "sched/sched_switch",
-        step: "the processor leaves idle or another thread, and switches to the thread",
+        step: "the processor switches to the receiving thread",
         side: Side::Receiver,
         filter: Some("next_pid == {}"),
     },
     Tracepoint {
         name: "skb/skb_copy_datagram_iovec",
-        step: "the receiving thread finds the packet in the socket's queue",
+        step: "the receiving thread finds the packet",
         side: Side::Receiver,
         filter: None,
     },
     Tracepoint {
         name: "sock/sock_recv_length",
-        step: "receive: copy to the receiver's memory, free the packet",
+        step: "receive: copy and free the packet",
         side: Side::Receiver,
         filter: Some("ret > 0 && common_pid == {}"),
     },

@@ -10,8 +10,21 @@ pub(super) struct CallPath(pub(super) Vec<Point>);
 impl CallPath {
     /// Where both ends run at the same time, the return from `send` is beside the path: the other end goes on meanwhile.
     pub(super) fn new(one_processor: bool) -> Self {
-        let beside = |point: &Point| !one_processor && matches!(point, Point::CallLeft | Point::ResultLeft);
-        Self(Point::ALL.into_iter().filter(|point| !beside(point)).collect())
+        Self::without(if one_processor { &[] } else { &[Point::CallLeft, Point::ResultLeft] })
+    }
+
+    fn without(beside: &[Point]) -> Self {
+        Self(Point::ALL.into_iter().filter(|point| !beside.contains(point)).collect())
+    }
+
+    /// The path that most calls of a slice have taken. On one processor the kernel may switch to the receiver before `send` returns to the
+    /// sender, on the way there, on the way back, or on both.
+    pub(super) fn most_taken(one_processor: bool, slice: &Slice) -> Self {
+        let either: [&[Point]; 4] =
+            [&[Point::CallLeft, Point::ResultLeft], &[Point::CallLeft], &[Point::ResultLeft], &[]];
+        let paths = if one_processor { &either[..] } else { &either[..1] };
+        let paths = paths.iter().map(|beside| Self::without(beside));
+        paths.max_by_key(|path| path.calls(slice).len()).expect("there is at least one path")
     }
 
     /// For each step of a call in turn, the points at its two ends; the first and the last step have only one.
@@ -95,6 +108,23 @@ mod tests {
         let calls = path.calls(&slice(&[100, 200], &stamps));
         let seen = path.0.iter().position(|&point| point == Point::CallSeen).expect("it is on every path");
         assert_eq!(calls[0][1 + seen], 150 + seen as u64);
+    }
+
+    #[test]
+    fn the_path_of_an_account_is_the_one_that_most_calls_take() {
+        let times: Vec<u64> = (1..=4).map(|number| 100 * number).collect();
+        let receiver_first = CallPath::without(&[Point::CallLeft]);
+        let stamps: Vec<_> = [&CallPath::new(true), &receiver_first, &receiver_first]
+            .into_iter()
+            .zip(&times)
+            .flat_map(|(path, begun)| passed(path, begun + 1))
+            .collect();
+        assert_eq!(CallPath::most_taken(true, &slice(&times, &stamps)), receiver_first);
+        assert_eq!(CallPath::most_taken(false, &slice(&times, &stamps)), CallPath::new(false));
+        assert_eq!(
+            CallPath::most_taken(true, &slice(&times, &passed(&CallPath::new(true), 101))),
+            CallPath::new(true)
+        );
     }
 
     #[test]

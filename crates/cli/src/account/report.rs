@@ -2,7 +2,7 @@
 
 use super::model::Model;
 use super::steps::{Account, Place, Step};
-use crate::args::{AccountArgs, name_of};
+use crate::args::{AccountArgs, Transport, name_of};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -13,7 +13,8 @@ pub(super) struct About {
     pub(super) procedure: String,
     pub(super) waiting: String,
     pub(super) processors: u32,
-    pub(super) network: &'static str,
+    /// Kind of the network, where packets go through one.
+    pub(super) network: Option<&'static str>,
     pub(super) machine: String,
     /// Why the kernel is one step, where it is.
     pub(super) kernel: Option<String>,
@@ -35,7 +36,7 @@ impl About {
             procedure: name_of(args.procedure),
             waiting: name_of(args.waiting),
             processors: args.processors.number(),
-            network,
+            network: (!matches!(args.transport, Transport::Unix | Transport::Shm)).then_some(network),
             machine: crate::machine::describe(),
             kernel,
         }
@@ -44,10 +45,8 @@ impl About {
     /// The call in words.
     pub(super) fn title(&self) -> String {
         let processors = if self.processors == 1 { "one processor" } else { "two processors" };
-        format!(
-            "{} over {} ({}), {}, {processors}",
-            self.procedure, self.transport, self.network, self.waiting
-        )
+        let network = self.network.map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("{} over {}{network}, {}, {processors}", self.procedure, self.transport, self.waiting)
     }
 }
 
@@ -117,5 +116,7 @@ fn heading(place: Place) -> &'static str {
 fn line(step: &Step, total_ns: f64) -> String {
     let Step { name, ns, low_ns, high_ns, .. } = step;
     let name: String = name.chars().take(74).collect();
+    // No -0 for a step that takes less than a stamp is uncertain.
+    let ns = &(ns.round() + 0.0);
     format!("  {name:<74} {ns:>9.0} {:>6.1}%   {low_ns:.0}–{high_ns:.0}", 100.0 * ns / total_ns)
 }

@@ -37,11 +37,27 @@ pub(super) struct Measured {
     pub(super) plain: Vec<Slice>,
     pub(super) stamped: Vec<Slice>,
     pub(super) traced: Vec<(&'static Tracepoint, Vec<Slice>)>,
-    /// Of each step, slices with stamps at its two ends only, round by round; empty where all points are stamped together.
-    pub(super) apart: Vec<Vec<Slice>>,
+    /// Of each step, calls with stamps at its two ends only, round by round; empty where all points are stamped together.
+    pub(super) apart: Vec<Vec<Apart>>,
     pub(super) stamp_cycles: f64,
     /// What carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
+}
+
+/// Calls with stamps at the ends of one step only, and calls without stamps just before and after them.
+pub(super) struct Apart {
+    pub(super) slice: Slice,
+    pub(super) plain: [Slice; 2],
+}
+
+impl Apart {
+    /// What the stamps took of the step, in nanoseconds: half of what they took of the call, because the other half lies in the steps
+    /// beside it. It is no constant: a stamp takes next to nothing where the processor waits for a cache line anyway.
+    fn stamp_ns(&self) -> f64 {
+        let median = |slice: &Slice| Quartiles::of(slice.durations_ns()).median;
+        let plain_ns = self.plain.iter().map(median).sum::<f64>() / self.plain.len() as f64;
+        (median(&self.slice) - plain_ns) / 2.0
+    }
 }
 
 /// A step of every call: its begin and its end among the times of a call.
@@ -140,7 +156,7 @@ impl Measured {
             ratio: ratios.median,
             ratio_low: ratios.low,
             ratio_high: ratios.high,
-            stamp_ns: self.stamp_cycles / rate,
+            stamp_ns: self.stamp_ns(rate),
             left_out: made - calls.len(),
             steps: self.steps(&calls, rate),
         })
@@ -171,8 +187,8 @@ impl Measured {
     /// How long the calls took from one of their times to the next. The stamp at its end has taken some of it; the reading of the clock
     /// at the end of a call is part of the call without instruments, too.
     fn gap(&self, calls: &[Vec<u64>], from: usize, rate: f64) -> Figure {
-        if let Some(slices) = self.apart.get(from) {
-            return Figure::of(slices.iter().flat_map(|slice| self.step_apart(from, slice, rate)).collect());
+        if let Some(rounds) = self.apart.get(from) {
+            return Figure::of(rounds.iter().flat_map(|apart| self.step_apart(from, apart, rate)).collect());
         }
         let is_last = from == self.path.0.len();
         let cost = if is_last { 0.0 } else { self.stamp_cycles };
@@ -180,14 +196,23 @@ impl Measured {
         Figure::of(calls.iter().map(ns).collect())
     }
 
-    /// How long a step took in the calls of a slice with stamps at its ends only.
-    fn step_apart(&self, from: usize, slice: &Slice, rate: f64) -> Vec<f64> {
+    /// How long a step took in the calls with stamps at its ends only.
+    fn step_apart(&self, from: usize, apart: &Apart, rate: f64) -> Vec<f64> {
         let path = &self.path.ends()[from];
-        let (is_first, is_last) = (from == 0, from == self.path.0.len());
-        let begin = usize::from(!is_first);
-        let cost = if is_last { 0.0 } else { self.stamp_cycles };
-        let calls = path.calls(slice);
-        calls.iter().map(|call| ((call[begin + 1] - call[begin]) as f64 - cost) / rate).collect()
+        let begin = usize::from(from > 0);
+        let stamp_ns = apart.stamp_ns();
+        let calls = path.calls(&apart.slice);
+        calls.iter().map(|call| (call[begin + 1] - call[begin]) as f64 / rate - stamp_ns).collect()
+    }
+
+    /// What a stamp takes, in nanoseconds: the mean over the steps, where these were measured apart.
+    fn stamp_ns(&self, rate: f64) -> f64 {
+        let steps = self.apart.get(1..self.path.0.len()).unwrap_or_default();
+        let each: Vec<f64> = steps.iter().flatten().map(Apart::stamp_ns).collect();
+        match each.is_empty() {
+            true => self.stamp_cycles / rate,
+            false => each.iter().sum::<f64>() / each.len() as f64,
+        }
     }
 
     /// The sums of the medians of the steps that were measured apart, round by round.

@@ -64,6 +64,46 @@ fn what_stamps_take_is_taken_out() {
 }
 
 #[test]
+fn what_the_stamps_of_a_step_take_is_measured_beside_it_where_steps_are_measured_apart() {
+    let mut measured = measured();
+    let whole = STEP * (measured.path.0.len() as u64 + 1);
+    let plain = || slice_of(whole, Vec::new());
+    let ends = measured.path.ends();
+    measured.apart = ends
+        .iter()
+        .enumerate()
+        .map(|(at, ends)| vec![Apart { slice: apart(at, ends, whole), plain: [plain(), plain()] }])
+        .collect();
+    let account = measured.account().expect("all calls are complete");
+    assert!(account.steps.iter().all(|step| (step.ns - 50.0).abs() < 1e-9), "{:?}", account.steps);
+    assert!((account.ratio - 1.0).abs() < 1e-9, "{}", account.ratio);
+    // Of the stamps measured apart, not of those that are measured by themselves.
+    assert!((account.stamp_ns - 3.0).abs() < 1e-9, "{}", account.stamp_ns);
+}
+
+/// Calls with stamps at the ends of the step `at`, of which each takes six cycles: half of them before its moment, half behind.
+fn apart(at: usize, ends: &CallPath, whole: u64) -> Slice {
+    let points = &ends.0;
+    let call = whole + 6 * points.len() as u64;
+    let first = at.max(1) as u64 * STEP;
+    let stamps = (0..CALLS).flat_map(|number| {
+        let begin = number * call + first;
+        points.iter().zip(0..).map(move |(&point, behind)| Stamp {
+            thread: 0,
+            point,
+            cycles: begin + 3 + behind * (STEP + 6),
+        })
+    });
+    slice_of(call, stamps.collect())
+}
+
+/// Calls that take so many cycles each.
+fn slice_of(call: u64, stamps: Vec<Stamp>) -> Slice {
+    let times = (0..=CALLS).map(|number| number * call).collect();
+    Slice { times, stamps, passings: Vec::new(), axis: axis() }
+}
+
+#[test]
 fn a_tracepoint_divides_the_way_on_which_it_was_passed() {
     let account = measured().account().expect("all calls are complete");
     let between: Vec<(&str, f64)> = account
