@@ -13,6 +13,7 @@ use crate::plan::Cell;
 use crate::samples::Samples;
 use crate::session::Session;
 use crate::{cell, machine, table};
+use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
 /// Bytes of data in a frame, and the paper's penalty in microseconds (Peregrine Table 1).
@@ -79,50 +80,79 @@ pub(crate) fn run(args: &PenaltyArgs) -> Result<(), String> {
     println!("{}", table::headed("processors", &placement.describe()));
     println!("{}", table::headed("mechanism", &name_of(args.transport)));
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
-    let penalties = Penalties { args, sides, network: &network };
+    let penalties = Penalties { args, sides, network: &network, progress: progress() };
     penalties.print_table_1()?;
     penalties.print_table_2()?;
     penalties.print_calls("Table 3: calls of one packet each way", &TABLE_3)?;
-    println!(
-        "\nTable 4, the parts of Null(): stoop tables peregrine-4, of a program with the feature `account`"
+    penalties.print(
+        "\nTable 4, the parts of Null(): stoop tables peregrine-4, of a program with the feature `account`",
     );
-    penalties.print_calls("Table 5: calls of several packets", &TABLE_5)
+    penalties.print_calls("Table 5: calls of several packets", &TABLE_5)?;
+    penalties.progress.finish_and_clear();
+    Ok(())
+}
+
+/// Counts the lines of all tables.
+fn progress() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {msg}, {pos} of {len}, about {eta} left");
+    let lines = TABLE_1.len() + TABLE_2.len() + TABLE_3.len() + TABLE_5.len();
+    ProgressBar::new(lines as u64).with_style(style.expect("the template is well formed"))
 }
 
 struct Penalties<'a> {
     args: &'a PenaltyArgs,
     sides: Sides,
     network: &'a Network,
+    progress: ProgressBar,
 }
 
 impl Penalties<'_> {
+    /// Shows what is measured now. Drawn only between measurements: a thread that redraws would take the processor from the caller.
+    fn show(&self, what: String) {
+        self.progress.set_message(what);
+        self.progress.tick();
+    }
+
+    fn print(&self, line: &str) {
+        self.progress.suspend(|| println!("{line}"));
+    }
+
+    /// Prints a line of a table, which is one of those that are counted.
+    fn print_measured(&self, line: &str) {
+        self.print(line);
+        self.progress.inc(1);
+    }
+
     fn print_table_1(&self) -> Result<(), String> {
-        println!("\nTable 1: the network penalty of one frame, µs one way");
-        println!("{:>6} {:>10} {:>8} {:>8} {:>8}", "data", "Peregrine", "p50", "p99", "times");
+        self.print("\nTable 1: the network penalty of one frame, µs one way");
+        self.print(&format!("{:>6} {:>10} {:>8} {:>8} {:>8}", "data", "Peregrine", "p50", "p99", "times"));
         for (data, paper_us) in TABLE_1 {
+            self.show(format!("a frame of {data} bytes"));
             let mut times = self.bare(Transfer { data, frames: 1 })?;
             let [p50, p99] = [0.5, 0.99].map(|share| times.percentile_ns(share) / 2e3);
-            println!("{data:>6} {paper_us:>10.0} {p50:>8.2} {p99:>8.2} {:>8.0}", paper_us / p50);
+            let line = format!("{data:>6} {paper_us:>10.0} {p50:>8.2} {p99:>8.2} {:>8.0}", paper_us / p50);
+            self.print_measured(&line);
         }
         Ok(())
     }
 
     fn print_table_2(&self) -> Result<(), String> {
-        println!("\nTable 2: the network penalty of full frames in a row, µs one way");
-        println!(
+        self.print("\nTable 2: the network penalty of full frames in a row, µs one way");
+        self.print(&format!(
             "{:>6} {:>6} {:>10} {:>8} {:>9} {:>8} {:>8}",
             "data", "frames", "Peregrine", "p50", "Mbit/s", "paper's", "times"
-        );
+        ));
         for (frames, paper_ms) in TABLE_2 {
+            self.show(format!("full frames in a row: {frames}"));
             let (data, paper_us) = (frames * FULL, paper_ms * 1e3);
             let us = self.bare(Transfer { data: FULL, frames })?.percentile_ns(0.5) / 2e3;
             let mbits = |us: f64| data as f64 * 8.0 / us;
-            println!(
+            self.print_measured(&format!(
                 "{data:>6} {frames:>6} {paper_us:>10.0} {us:>8.2} {:>9.0} {:>8.2} {:>8.0}",
                 mbits(us),
                 mbits(paper_us),
                 paper_us / us
-            );
+            ));
         }
         Ok(())
     }
@@ -136,13 +166,14 @@ impl Penalties<'_> {
     }
 
     fn print_calls(&self, title: &str, calls: &[PaperCall]) -> Result<(), String> {
-        println!("\n{title}, µs. The penalty is that of call and result packets");
-        println!(
+        self.print(&format!("\n{title}, µs. The penalty is that of call and result packets"));
+        self.print(&format!(
             "{:<19} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9} {:>6}",
             "", "Peregrine", "penalty", "overhead", "p50", "penalty", "overhead", "ratio"
-        );
+        ));
         let mut session: Option<Session> = None;
         for call in calls {
+            self.show(call.name.to_owned());
             let cell = self.cell(call);
             let session = match &mut session {
                 Some(session) => session,
@@ -152,12 +183,12 @@ impl Penalties<'_> {
             let row = cell::measure(&cell, effort, session, self.network)?;
             let PaperCall { name, penalty, measured, .. } = *call;
             let (ours, bare) = (row.p50_ns / 1e3, row.floor_p50_ns / 1e3);
-            println!(
+            self.print_measured(&format!(
                 "{name:<19} {measured:>9.0} {penalty:>9.0} {:>9.0}   {ours:>8.2} {bare:>8.2} {:>9.2} {:>6.2}",
                 measured - penalty,
                 ours - bare,
                 row.ratio
-            );
+            ));
         }
         Ok(())
     }

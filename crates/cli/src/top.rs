@@ -100,6 +100,11 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, String> {
         print(&shown(args, &View::since_start(&last)))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // The first look may be long in coming.
+    if args.interval > 2.0 && io::stderr().is_terminal() {
+        let TopArgs { uri, interval, .. } = args;
+        eprintln!("{uri} answers; the first table comes in {interval} s");
+    }
     for number in 1.. {
         thread::sleep(Duration::from_secs_f64(args.interval));
         let look = asked.look(PEERS_ASKED)?;
