@@ -181,8 +181,12 @@ impl Drop for Ending {
 pub(crate) fn is_due(first: Point) -> bool {
     LEFT.with(|left| {
         let left = &left[Role::of(first) as usize];
-        left.set(left.get().wrapping_sub(1));
-        left.get() == 0
+        let calls = left.get();
+        let is_due = calls <= 1;
+        if !is_due {
+            left.set(calls - 1);
+        }
+        is_due
     })
 }
 
