@@ -126,6 +126,10 @@ pub(crate) struct BenchArgs {
     /// Attacks of --greedy [default: all that the transport has]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACK", requires = "greedy")]
     pub(crate) attack: Vec<Attack>,
+    /// Make so many bindings, each with one call of Null(), and print the memory that each takes at the server; chosen with
+    /// --transport only
+    #[arg(long, value_delimiter = ',', value_name = "N", num_args = 0..=1, default_missing_value = "1000,10000")]
+    pub(crate) bindings: Vec<u32>,
     /// Send frames of ether without a CRC-32C
     #[arg(long)]
     pub(crate) no_checksum: bool,
@@ -206,6 +210,9 @@ pub(crate) struct ServeArgs {
     pub(crate) path: PathBuf,
     #[arg(long)]
     pub(crate) no_checksum: bool,
+    /// Most bindings.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) bindings: usize,
 }
 
 /// What the attacker is told.

@@ -7,7 +7,7 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{cell, greedy, json, machine, overload, table};
+use crate::{bindings, cell, greedy, json, machine, overload, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +19,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     }
     if args.greedy {
         return greedy::run(args);
+    }
+    if !args.bindings.is_empty() {
+        return bindings::run(args);
     }
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;

@@ -145,7 +145,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// What the server tells: its bindings, binds that it refused, bytes of memory.
-fn stats(server: &mut Child) -> Result<[u64; 3], String> {
+pub(crate) fn stats(server: &mut Child) -> Result<[u64; 3], String> {
     let asked = server.tell("stats").and_then(|()| server.expect("stats"));
     let line = asked.map_err(|error| error.to_string())?;
     let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();

@@ -5,6 +5,7 @@
 mod account;
 mod args;
 mod bench;
+mod bindings;
 mod busy;
 mod callers;
 mod cell;

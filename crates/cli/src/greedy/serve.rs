@@ -1,4 +1,4 @@
-//! The server process of `bench --greedy`: serves every user and host, and tells what it holds.
+//! The server process of `bench --greedy` and `bench --bindings`: serves every user and host, and tells what it holds.
 
 use crate::args::{ServeArgs, Transport};
 use crate::greedy::{HOLD, Plain, PlainServer};
@@ -9,9 +9,6 @@ use stoop::{Limits, RunningServer, Server, ShmOptions, UnixOptions};
 
 /// The implementation.
 struct Holder;
-
-/// Bindings of the server: so few that a few seconds are enough to take all that one owner gets.
-const BINDINGS: usize = 1024;
 
 impl Plain for Holder {
     fn null(&self) {}
@@ -38,7 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     serve::prepare(args).map_err(|error| format!("the server process: {error}"))?;
     let server = Server::new()
         .waiting(ours::wait(args.waiting))
-        .limits(Limits::new().bindings(BINDINGS))
+        .limits(Limits::new().bindings(args.bindings))
         .export(PlainServer::new(Holder));
     let server = match args.transport {
         Transport::Unix => server.with(UnixOptions::new().allow_everybody()),
