@@ -30,6 +30,7 @@ mod peers;
 mod quiet;
 mod recycled;
 mod replies;
+mod retained;
 mod room;
 mod sending;
 mod shares;

@@ -57,7 +57,7 @@ impl Limits {
 
     /// At `udp:` and `ether:` addresses: most results that are retained until the next call of their lane, or the deadline of their
     /// call; and calls that wait for their lane. A result beyond it is not sent again if it is lost: its call has run, and fails.
-    /// 131,072 unless set; each takes about 1.6 KB.
+    /// 131,072 unless set; each takes at most about 1.6 KB.
     pub fn retained_results(mut self, most: usize) -> Self {
         self.retained_results = Some(most);
         self

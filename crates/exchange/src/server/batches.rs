@@ -2,6 +2,7 @@
 
 use super::assignment::Assignment;
 use super::lane::{Age, Answer};
+use super::retained::Retention;
 use super::{Next, Peer, Server};
 use crate::Instant;
 use stoop_wire::{Header, Kind};
@@ -95,7 +96,7 @@ impl<P: Peer> Server<P> {
             let lane = binding.lanes.get_mut(assignment.lane).expect("a lane that runs is there");
             debug_assert_eq!(lane.number, assignment.number);
             next = others.next();
-            if !lane.is_retainable || assignment.is_or_was_large() || lane.parked.is_some() {
+            if lane.retention != Retention::Packet || assignment.is_or_was_large() || lane.parked.is_some() {
                 rare = Some(assignment);
                 break;
             }

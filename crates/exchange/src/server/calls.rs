@@ -4,6 +4,7 @@ use super::assignment::{Assignment, Terms};
 use super::lane::{Age, Answer};
 use super::parked::Parked;
 use super::replies::waiting;
+use super::retained::Retention;
 use super::{Arrival, Next, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
@@ -37,7 +38,7 @@ impl<P: Peer> Server<P> {
             Answer::Start if lane.large.is_none() => {
                 let assignment = match lane.begin(header.number) {
                     Some(retained) => retained,
-                    None => self.recycled.take(peer, lane, &mut self.shares, &mut binding.share),
+                    None => self.recycled.take(now, peer, lane, &mut self.shares, &mut binding.share),
                 };
                 self.give_out(now, now, assignment, peer, header, terms, reply)
             }
@@ -153,7 +154,7 @@ impl<P: Peer> Server<P> {
         debug_assert!(lane.large_retained() == 0 || lane.large.is_some());
         let assignment = match lane.begin(header.number) {
             Some(retained) => retained,
-            None => self.recycled.take(&peer, lane, &mut self.shares, &mut binding.share),
+            None => self.recycled.take(now, &peer, lane, &mut self.shares, &mut binding.share),
         };
         self.give_out(now, arrived, assignment, &peer, header, terms, reply)
     }
@@ -214,11 +215,11 @@ impl<P: Peer> Server<P> {
             self.end_message(&mut assignment);
             return self.finish_large(now, assignment);
         }
-        if state.is_retainable {
+        if state.retention == Retention::Packet {
             state.end(assignment);
         } else {
-            self.counters.dropped += 1;
-            self.recycled.keep(state.end_unretained(assignment));
+            self.counters.dropped += u64::from(state.retention == Retention::Nothing);
+            self.recycled.keep(state.end_without_packet(assignment));
         }
         match state.parked.take() {
             None => Next::Nothing,

@@ -47,9 +47,8 @@ impl<P: Peer> Server<P> {
                 if let Some(large) = &mut lane.large {
                     large.end_sending(&mut binding.path);
                 }
-                if let Some(refused) = lane.deliver() {
-                    self.shares.give_answer_back(&mut binding.share, refused.large_bytes());
-                    self.recycled.keep(refused);
+                if let Some(freed) = lane.deliver() {
+                    self.recycled.free(freed, &mut self.shares, &mut binding.share);
                 }
                 let answer = lane.on_probe(Age::Same);
                 return self.repeat(peer, answer, header, reply);
@@ -77,9 +76,8 @@ impl<P: Peer> Server<P> {
             // A call that is newer goes on arriving.
             older = large.drop_incomplete(header.number);
         }
-        if let Some(retained) = lane.forbid(header.number, code) {
-            self.shares.give_answer_back(&mut binding.share, retained.large_bytes());
-            self.recycled.keep(retained);
+        if let Some(freed) = lane.forbid(header.number, code) {
+            self.recycled.free(freed, &mut self.shares, &mut binding.share);
         }
         lane.drop_idle_large(&mut self.agenda, (header.binding, header.lane));
         self.give_message_back(header, older);

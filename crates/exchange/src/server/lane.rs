@@ -4,6 +4,7 @@ use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Large;
 use super::parked::Parked;
+use super::retained::{Copied, Freed, OFTEN, Retention};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,9 +15,8 @@ use stoop_wire::{CallNumber, Header, Kind, RefusalCode};
 pub(super) struct LaneState<P> {
     /// The newest call that was begun.
     pub(super) number: CallNumber,
-    /// Whether the answer of the call that runs will be retained, or that of the last call is, or its packet is kept: a
-    /// unit of the pool of packets is held for it.
-    pub(super) is_retainable: bool,
+    /// How the answer of the call that runs will be retained, or that of the last call is.
+    pub(super) retention: Retention,
     phase: Phase<P>,
     /// A newer call, which starts after the running one has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
@@ -34,6 +34,8 @@ enum Phase<P> {
     RunningCancelled,
     /// It has been answered. The answer is retained, unchanged since it was first sent.
     Ended(Assignment<P>),
+    /// The same, with a copy of the answer.
+    Copied(Box<Copied<P>>),
     /// It has been answered, and its caller has the whole answer. The packet is kept for the lane's next answer.
     Delivered(Assignment<P>),
     /// It has been answered, and the answer is no longer retained. The peer to which that went, if it was retained.
@@ -90,18 +92,16 @@ pub(super) enum Answer {
     ForbidNext,
 }
 
+/// The reason for which a call was refused, if this is the answer to it.
+fn refusal_in(answer: &[u8]) -> Option<RefusalCode> {
+    let (header, _) = Header::parse(answer).ok()?;
+    (header.kind == Kind::Refusal).then(|| RefusalCode::from_code(header.time))
+}
+
 impl<P> Phase<P> {
     /// What remains of a call whose answer is not retained: whether it ran.
-    fn without(answered: &Assignment<P>) -> Self
-    where
-        P: Copy,
-    {
-        match Header::parse(answered.answer()) {
-            Ok((header, _)) if header.kind == Kind::Refusal => {
-                Self::Refused(RefusalCode::from_code(header.time))
-            }
-            _ => Self::Gone(Some(Box::new(answered.peer))),
-        }
+    fn without(answer: &[u8], peer: P) -> Self {
+        refusal_in(answer).map_or_else(|| Self::Gone(Some(Box::new(peer))), Self::Refused)
     }
 
     #[inline]
@@ -128,7 +128,7 @@ impl<P> Phase<P> {
             (Self::Running | Self::RunningCancelled, Age::Newer) => Answer::ForbidNext,
             (_, Age::Newer) => Answer::Forbid,
             (Self::Running | Self::RunningCancelled, Age::Same) => Answer::TellProcedure,
-            (Self::Ended(_), Age::Same) => Answer::Release,
+            (Self::Ended(_) | Self::Copied(_), Age::Same) => Answer::Release,
             (_, Age::Same) => self.again(),
         }
     }
@@ -137,7 +137,7 @@ impl<P> Phase<P> {
         match self {
             Self::Fresh => Answer::Drop,
             Self::Running | Self::RunningCancelled => Answer::Acknowledge,
-            Self::Ended(_) => Answer::Resend,
+            Self::Ended(_) | Self::Copied(_) => Answer::Resend,
             Self::Gone(_) | Self::Delivered(_) => Answer::SayGone,
             Self::Refused(code) => Answer::SayRefused(*code),
         }
@@ -148,7 +148,7 @@ impl<P> Default for LaneState<P> {
     fn default() -> Self {
         Self {
             number: CallNumber::ZERO,
-            is_retainable: false,
+            retention: Retention::Nothing,
             phase: Phase::Fresh,
             parked: None,
             large: None,
@@ -177,24 +177,41 @@ impl<P> LaneState<P> {
     }
 
     /// Begins call `number`, now the lane's newest. It acknowledges the answer before it, whose packet is returned for
-    /// its own answer.
+    /// its own answer. `None`: the lane has no packet, and the call begins [without](Self::begin_without_packet).
     #[inline]
     pub(super) fn begin(&mut self, number: CallNumber) -> Option<Assignment<P>> {
         self.number = number;
-        self.leave(Phase::Running)
+        let (Phase::Ended(_) | Phase::Delivered(_)) = &self.phase else { return None };
+        match core::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Ended(retained) | Phase::Delivered(retained) => Some(retained),
+            _ => None,
+        }
+    }
+
+    /// The newest call begins, at `now`, in a packet that is not the lane's. `take` takes a unit of the pool of packets
+    /// for its answer.
+    #[cold]
+    pub(super) fn begin_without_packet(&mut self, now: Instant, take: impl FnOnce() -> bool) {
+        let before = core::mem::replace(&mut self.phase, Phase::Running);
+        self.retention = match (before, self.retention) {
+            (Phase::Copied(copied), _) if now.since(copied.arrived) < OFTEN => Retention::Packet,
+            (_, Retention::Nothing) if !take() => Retention::Nothing,
+            _ => Retention::Copy,
+        };
     }
 
     /// Records that call `number`, now the lane's newest, will never run.
-    pub(super) fn forbid(&mut self, number: CallNumber, code: RefusalCode) -> Option<Assignment<P>> {
+    pub(super) fn forbid(&mut self, number: CallNumber, code: RefusalCode) -> Option<Freed<P>> {
         self.number = number;
-        self.is_retainable = false;
         self.leave(Phase::Refused(code))
     }
 
-    #[inline]
-    fn leave(&mut self, next: Phase<P>) -> Option<Assignment<P>> {
+    /// Goes over to another phase, in which nothing is retained.
+    fn leave(&mut self, next: Phase<P>) -> Option<Freed<P>> {
+        self.retention = Retention::Nothing;
         match core::mem::replace(&mut self.phase, next) {
-            Phase::Ended(retained) | Phase::Delivered(retained) => Some(retained),
+            Phase::Ended(retained) | Phase::Delivered(retained) => Some(Freed::Packet(retained)),
+            Phase::Copied(_) => Some(Freed::Copy),
             Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Gone(_) | Phase::Refused(_) => {
                 None
             }
@@ -210,22 +227,19 @@ impl<P> LaneState<P> {
         matches!(self.phase, Phase::RunningCancelled)
     }
 
-    /// Records that the caller has the whole answer, or does not want it. Returns an assignment that is no longer
-    /// needed here.
-    #[must_use]
-    pub(super) fn deliver(&mut self) -> Option<Assignment<P>>
+    /// Records that the caller has the whole answer, or does not want it. Returns an answer that is no longer needed
+    /// here.
+    pub(super) fn deliver(&mut self) -> Option<Freed<P>>
     where
         P: Copy,
     {
-        match core::mem::replace(&mut self.phase, Phase::Gone(None)) {
-            Phase::Ended(retained) => match Phase::without(&retained) {
-                refused @ Phase::Refused(_) => {
-                    (self.phase, self.is_retainable) = (refused, false);
-                    return Some(retained);
-                }
-                _ => self.phase = Phase::Delivered(retained),
-            },
-            other => self.phase = other,
+        let keeps_packet =
+            matches!(&self.phase, Phase::Ended(answered) if refusal_in(answered.answer()).is_none());
+        if !keeps_packet {
+            return if self.retained().is_some() { self.let_answer_go() } else { None };
+        }
+        if let Phase::Ended(answered) = core::mem::replace(&mut self.phase, Phase::Gone(None)) {
+            self.phase = Phase::Delivered(answered);
         }
         None
     }
@@ -244,6 +258,7 @@ impl<P> LaneState<P> {
     pub(super) fn retained(&self) -> Option<&[u8]> {
         match &self.phase {
             Phase::Ended(answered) => Some(answered.answer()),
+            Phase::Copied(copied) => Some(&copied.answer),
             _ => None,
         }
     }
@@ -255,6 +270,7 @@ impl<P> LaneState<P> {
     {
         match &self.phase {
             Phase::Ended(answered) => Some((answered.peer, answered.answer())),
+            Phase::Copied(copied) => Some((copied.peer, &copied.answer)),
             _ => None,
         }
     }
@@ -263,6 +279,7 @@ impl<P> LaneState<P> {
     pub(super) fn idle_peer(&self) -> Option<&P> {
         match &self.phase {
             Phase::Ended(answered) | Phase::Delivered(answered) => Some(&answered.peer),
+            Phase::Copied(copied) => Some(&copied.peer),
             Phase::Gone(peer) => peer.as_deref(),
             Phase::Fresh | Phase::Running | Phase::RunningCancelled | Phase::Refused(_) => None,
         }
@@ -270,8 +287,10 @@ impl<P> LaneState<P> {
 
     /// Sends the rest of the retained answer to `peer`, from which the caller was heard last.
     pub(super) fn redirect(&mut self, peer: P) {
-        if let Phase::Ended(answered) = &mut self.phase {
-            answered.0.peer = peer;
+        match &mut self.phase {
+            Phase::Ended(answered) => answered.0.peer = peer,
+            Phase::Copied(copied) => copied.peer = peer,
+            _ => {}
         }
     }
 
@@ -279,40 +298,66 @@ impl<P> LaneState<P> {
     pub(super) fn retained_deadline(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Ended(answered) => Some(answered.deadline),
+            Phase::Copied(copied) => Some(copied.deadline),
             _ => None,
         }
     }
 
-    /// Records that the newest call was answered, without the answer, for which there is no space.
+    /// Records that the newest call was answered, with a copy of the answer, or without if there is no space for it.
     #[cold]
-    pub(super) fn end_unretained(&mut self, answered: Assignment<P>) -> Assignment<P>
+    pub(super) fn end_without_packet(&mut self, answered: Assignment<P>) -> Assignment<P>
     where
         P: Copy,
     {
-        self.phase = Phase::without(&answered);
+        self.phase = match self.retention {
+            Retention::Nothing => Phase::without(answered.answer(), answered.peer),
+            Retention::Copy | Retention::Packet => Phase::Copied(Box::new(Copied::of(&answered))),
+        };
         answered
     }
 
-    /// Releases the retained answer after the deadline of its call.
-    pub(super) fn release(&mut self, now: Instant) -> Option<Assignment<P>>
+    /// Retains a copy of the answer, and returns its packet, if the lane has not been used for some time before `now`.
+    pub(super) fn spare_packet(&mut self, now: Instant) -> Option<Assignment<P>>
     where
         P: Copy,
     {
-        let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
-        if now <= answered.deadline {
+        let Phase::Ended(answered) = &self.phase else { return None };
+        if now.since(answered.arrived) < OFTEN || self.large.is_some() || answered.large_bytes() > 0 {
             return None;
         }
-        self.let_answer_go()
+        let copied = Phase::Copied(Box::new(Copied::of(answered)));
+        self.retention = Retention::Copy;
+        match core::mem::replace(&mut self.phase, copied) {
+            Phase::Ended(answered) => Some(answered),
+            _ => None,
+        }
+    }
+
+    /// Releases the retained answer after the deadline of its call.
+    pub(super) fn release(&mut self, now: Instant) -> Option<Freed<P>>
+    where
+        P: Copy,
+    {
+        let deadline = match &self.phase {
+            Phase::Ended(answered) | Phase::Delivered(answered) => answered.deadline,
+            Phase::Copied(copied) => copied.deadline,
+            _ => return None,
+        };
+        if now <= deadline { None } else { self.let_answer_go() }
     }
 
     /// Releases the retained answer, or the packet that is kept for the next one.
-    pub(super) fn let_answer_go(&mut self) -> Option<Assignment<P>>
+    pub(super) fn let_answer_go(&mut self) -> Option<Freed<P>>
     where
         P: Copy,
     {
-        let (Phase::Ended(answered) | Phase::Delivered(answered)) = &self.phase else { return None };
-        let without = Phase::without(answered);
-        self.is_retainable = false;
+        let without = match &self.phase {
+            Phase::Ended(answered) | Phase::Delivered(answered) => {
+                Phase::without(answered.answer(), answered.peer)
+            }
+            Phase::Copied(copied) => Phase::without(&copied.answer, copied.peer),
+            _ => return None,
+        };
         self.leave(without)
     }
 
@@ -335,7 +380,7 @@ impl<P> LaneState<P> {
     /// Retained answers, packets kept for the next answer, calls that run whose answers will be retained, and waiting
     /// calls.
     pub(super) fn packets(&self) -> usize {
-        usize::from(self.is_retainable) + usize::from(self.parked.is_some())
+        usize::from(self.retention != Retention::Nothing) + usize::from(self.parked.is_some())
     }
 
     /// Bytes of the retained or kept packet beyond an ordinary one.
@@ -356,6 +401,7 @@ impl<P> LaneState<P> {
     pub(super) fn bytes_held(&self) -> usize {
         let retained = match &self.phase {
             Phase::Ended(answered) | Phase::Delivered(answered) => answered.bytes_held(),
+            Phase::Copied(copied) => copied.bytes_held(),
             Phase::Gone(Some(_)) => size_of::<P>(),
             _ => 0,
         };
@@ -380,6 +426,7 @@ mod tests {
             ("Running", Phase::Running),
             ("RunningCancelled", Phase::RunningCancelled),
             ("Ended", ended),
+            ("Copied", Phase::Copied(Box::new(Copied::of(&Assignment::blank(()))))),
             ("Delivered", Phase::Delivered(Assignment::blank(()))),
             ("Gone", Phase::Gone(None)),
             ("Refused", Phase::Refused(RefusalCode::Overloaded)),

@@ -95,13 +95,12 @@ impl<P: Peer> Server<P> {
                 continue;
             }
             for lane in binding.lanes.iter_mut().filter(|lane| packets || lane.large_retained() > 0) {
-                let Some(answered) = lane.let_answer_go() else { continue };
+                let Some(freed) = lane.let_answer_go() else { continue };
                 if let Some(large) = &mut lane.large {
                     large.end_sending(&mut binding.path);
                 }
                 lane.drop_unused_large();
-                shares.give_answer_back(&mut binding.share, answered.large_bytes());
-                recycled.keep(answered);
+                recycled.free(freed, shares, &mut binding.share);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use super::assignment::Assignment;
 use super::lane::LaneState;
+use super::retained::Freed;
 use super::shares::{Share, Shares};
+use crate::Instant;
 use alloc::vec::Vec;
 
 /// Most assignments that are kept for reuse.
@@ -24,17 +26,26 @@ impl<P: Copy> Recycled<P> {
     #[inline(never)]
     pub(super) fn take(
         &mut self,
+        now: Instant,
         peer: &P,
         lane: &mut LaneState<P>,
         shares: &mut Shares,
         share: &mut Share,
     ) -> Assignment<P> {
-        lane.is_retainable = shares.take_packet(share);
+        lane.begin_without_packet(now, || shares.take_packet(share));
         self.0.pop().unwrap_or_else(|| Assignment::blank(*peer))
     }
 }
 
 impl<P> Recycled<P> {
+    /// Takes back what a lane retained or kept, and its unit of the pool of packets.
+    pub(super) fn free(&mut self, freed: Freed<P>, shares: &mut Shares, share: &mut Share) {
+        shares.give_answer_back(share, freed.large_bytes());
+        if let Freed::Packet(assignment) = freed {
+            self.keep(assignment);
+        }
+    }
+
     /// Keeps an assignment for another call, unless there are enough.
     pub(super) fn keep(&mut self, assignment: Assignment<P>) {
         if self.0.len() < MOST {

@@ -4,6 +4,7 @@ use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Sending;
 use super::replies::acknowledgement;
+use super::retained::Retention;
 use super::{Arrival, Next, PacketRoom, Peer, Server};
 use crate::bulk::{Outgoing, Path, Run};
 use crate::caller::{Framing, is_newer};
@@ -33,8 +34,8 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(assignment.binding).expect("the caller has looked it up");
         let place = (assignment.binding, assignment.lane);
         let lane = binding.lanes.get_mut(assignment.lane).expect("the caller has looked it up");
-        let room =
-            lane.is_retainable && self.shares.take_retained(&mut binding.share, assignment.large_bytes());
+        let room = lane.retention != Retention::Nothing
+            && self.shares.take_retained(&mut binding.share, assignment.large_bytes());
         if assignment.is_large() && (!room || lane.is_cancelled()) {
             assignment.fail(FailureCode::ResultGone, "");
             self.counters.dropped += u64::from(!room);
@@ -44,11 +45,12 @@ impl<P: Peer> Server<P> {
             assignment.shorten();
         }
         let is_large = assignment.is_large();
-        if lane.is_retainable {
-            lane.end(assignment);
-        } else {
+        if lane.retention == Retention::Nothing {
             self.counters.dropped += 1;
-            self.recycled.keep(lane.end_unretained(assignment));
+            self.recycled.keep(lane.end_without_packet(assignment));
+        } else {
+            lane.retention = Retention::Packet;
+            lane.end(assignment);
         }
         let parked = lane.parked.take();
         if is_large {

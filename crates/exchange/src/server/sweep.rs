@@ -39,12 +39,14 @@ impl<P: Peer> Server<P> {
             let path = &mut binding.path;
             for lane in binding.lanes.iter_mut() {
                 lane.drop_unused_large();
-                let Some(answered) = lane.release(now) else { continue };
+                let Some(freed) = lane.release(now) else {
+                    lane.spare_packet(now).into_iter().for_each(|packet| recycled.keep(packet));
+                    continue;
+                };
                 if let Some(large) = &mut lane.large {
                     large.end_sending(path);
                 }
-                shares.give_answer_back(&mut binding.share, answered.large_bytes());
-                recycled.keep(answered);
+                recycled.free(freed, shares, &mut binding.share);
             }
             let stays = binding.is_running() || now.since(binding.heard) < silence;
             if !stays {

@@ -12,6 +12,7 @@ mod closing;
 mod large;
 mod memory;
 mod quiet;
+mod retained;
 mod shares;
 mod unknown_peers;
 

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// The server and a binding; lanes 0 to 2 have each answered their call 1.
+/// The server and a binding; lanes 0 to 2 have each answered their calls 1 and 2, and keep the packets of their answers.
 fn with_lanes() -> (Server<Host>, BindingId) {
     let (mut server, binding) = bound();
-    for lane in 0..=2 {
-        let call = run(&mut server, &on(lane, binding, 1));
+    for (lane, number) in (0..=2).flat_map(|lane| [(lane, 1), (lane, 2)]) {
+        let call = run(&mut server, &on(lane, binding, number));
         assert!(matches!(finish(&mut server, call), Next::Nothing));
     }
     (server, binding)
@@ -34,11 +34,11 @@ fn take(
 #[test]
 fn a_batch_of_calls_is_answered_as_if_they_came_one_by_one() {
     let (mut server, binding) = with_lanes();
-    let packets = [on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)];
+    let packets = [on(0, binding, 3), on(1, binding, 3), on(2, binding, 3)];
     let (calls, bytes) = take(&mut server, CALLER, &packets);
     assert_eq!(bytes, 3 * HEADER_LEN);
     assert!(calls.iter().map(|(_, at)| *at).eq([0, HEADER_LEN, 2 * HEADER_LEN]));
-    assert_eq!((server.running(), server.counters().calls), (3, 6));
+    assert_eq!((server.running(), server.counters().calls), (3, 9));
     for packet in &packets {
         assert!(matches!(give(&mut server, packet), Made::Reply(Kind::Acknowledgement, _)));
     }
@@ -57,22 +57,22 @@ fn a_batch_of_calls_is_answered_as_if_they_came_one_by_one() {
 #[test]
 fn batch_path_stops_at_the_first_packet_it_cannot_decide() {
     for left in [
-        |binding| on(0, binding, 2),                             // of a call that runs
-        |binding| on(1, binding, 1),                             // of one that is answered
+        |binding| on(0, binding, 3),                             // of a call that runs
+        |binding| on(1, binding, 2),                             // of one that is answered
         |binding| on(3, binding, 1),                             // the first of its lane
         |binding| packet(Kind::Probe, binding, 1),               // no call
-        |binding: BindingId| on(1, BindingId(binding.0 ^ 1), 2), // of another binding
+        |binding: BindingId| on(1, BindingId(binding.0 ^ 1), 3), // of another binding
         |binding| {
-            let mut call = on(1, binding, 2);
+            let mut call = on(1, binding, 3);
             call[6..8].copy_from_slice(&u16::MAX.to_le_bytes()); // of no procedure
             call
         },
     ] {
         let (mut server, binding) = with_lanes();
-        let packets = [on(0, binding, 2), left(binding), on(2, binding, 2)];
+        let packets = [on(0, binding, 3), left(binding), on(2, binding, 3)];
         let (calls, bytes) = take(&mut server, CALLER, &packets);
         assert_eq!((calls.len(), bytes), (1, HEADER_LEN));
-        assert_eq!((server.running(), server.counters().calls), (1, 4));
+        assert_eq!((server.running(), server.counters().calls), (1, 7));
         let (mut others, bytes) = take(&mut server, CALLER, &packets[1..]);
         assert_eq!((others.len(), bytes), (0, 0));
         others.extend(calls);
@@ -83,7 +83,7 @@ fn batch_path_stops_at_the_first_packet_it_cannot_decide() {
 #[test]
 fn batch_path_takes_nothing_from_another_host_or_during_shutdown() {
     let (mut server, binding) = with_lanes();
-    let packets = [on(0, binding, 2), on(1, binding, 2)];
+    let packets = [on(0, binding, 3), on(1, binding, 3)];
     assert_eq!(take(&mut server, Host(2), &packets).1, 0);
     assert_eq!(take(&mut server, CALLER, &[vec![0; HEADER_LEN]]).1, 0);
     server.shut_down();
@@ -93,12 +93,12 @@ fn batch_path_takes_nothing_from_another_host_or_during_shutdown() {
 #[test]
 fn a_parked_call_starts_when_its_batch_is_finished() {
     let (mut server, binding) = with_lanes();
-    let (calls, _) = take(&mut server, CALLER, &[on(0, binding, 2), on(1, binding, 2), on(2, binding, 2)]);
-    assert!(matches!(give(&mut server, &on(1, binding, 3)), Made::Nothing | Made::Reply(..)));
+    let (calls, _) = take(&mut server, CALLER, &[on(0, binding, 3), on(1, binding, 3), on(2, binding, 3)]);
+    assert!(matches!(give(&mut server, &on(1, binding, 4)), Made::Nothing | Made::Reply(..)));
     let mut waited = Vec::new();
     server.finish_all(at(4), calls.into_iter().map(|(call, _)| call), |next| waited.push(next));
     let [Next::Run(call, _)] = <[_; 1]>::try_from(waited).unwrap() else { panic!("it has waited") };
-    assert_eq!(call.identity().2, CallNumber(3));
+    assert_eq!(call.identity().2, CallNumber(4));
     assert_eq!(server.running(), 1);
     assert!(matches!(finish(&mut server, call), Next::Nothing));
 }
