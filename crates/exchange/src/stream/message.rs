@@ -50,12 +50,18 @@ impl Message<'_> {
         }
     }
 
-    /// A copy of the message with its header.
+    /// Copies the message with its header into `packet`, whose former contents are lost.
     #[inline]
-    pub fn to_packet(&self) -> Vec<u8> {
+    pub fn copy_to(&self, packet: &mut Vec<u8>) {
+        packet.clear();
+        packet.extend_from_slice(self.packet());
+    }
+
+    #[inline]
+    fn packet(&self) -> &[u8] {
         match &self.body {
-            Body::Input { reassembler, at } => reassembler.input[*at..reassembler.start].to_vec(),
-            Body::Packet { packet, .. } => packet.clone(),
+            Body::Input { reassembler, at } => &reassembler.input[*at..reassembler.start],
+            Body::Packet { packet, .. } => packet,
         }
     }
 

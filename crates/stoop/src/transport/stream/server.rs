@@ -36,7 +36,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop_exchange::shares::Owner;
-use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
@@ -244,12 +243,8 @@ impl Endpoint for StreamEndpoint {
     #[inline]
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
         self.answer(worker, &mut call);
-        let packet = mem::take(&mut call.packet);
-        match worker.packet.is_empty() && packet.len() == Reassembler::BUFFER_LEN {
-            true => worker.packet = packet,
-            false => self.give_back(&call.connection, packet),
-        }
         cancelled::ended(call.id());
+        self.give_back(worker, call);
         let next = worker.next.take();
         worker.in_a_row += 1;
         if next.is_none() {
@@ -258,12 +253,12 @@ impl Endpoint for StreamEndpoint {
         next
     }
 
-    fn refuse(&self, worker: &mut WorkerState, mut call: StreamCall, refused: Refused) -> Option<StreamCall> {
+    fn refuse(&self, worker: &mut WorkerState, call: StreamCall, refused: Refused) -> Option<StreamCall> {
         // Of calls that came together refusals leave together: the background thread sends at each of its looks what is held back.
         let hold = !worker.patient && self.pending.count() > 0;
         self.send_refusal_with(&call.connection, &call.header, refused, "", hold);
-        self.give_back(&call.connection, mem::take(&mut call.packet));
         cancelled::ended(call.id());
+        self.give_back(worker, call);
         self.service.end_calls(1);
         None
     }

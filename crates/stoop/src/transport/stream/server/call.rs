@@ -5,21 +5,29 @@ use crate::context::cancelled::CallId;
 use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::stream::server::connection::Connection;
-use crate::transport::stream::server::worker::WorkerState;
+use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
+use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{
-    FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, STREAM_FRAGMENT,
-    time_of_result,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode, Refused,
+    STREAM_FRAGMENT, time_of_result,
 };
 
-/// A call with the packet that brought it.
+/// A call, on its way from the thread that receives it to the one that runs it. It is two words: each function that it is handed
+/// on to copies it.
 pub(crate) struct StreamCall {
     pub(super) connection: Arc<Connection>,
+    pub(super) received: Box<ReceivedCall>,
+}
+
+/// What is known of a call, and the packet that brought it. Its memory serves one call after the other.
+pub(crate) struct ReceivedCall {
     pub(super) header: Header,
     pub(super) interface: u16,
     pub(super) procedure: u16,
@@ -41,11 +49,42 @@ const TOGETHER_MIN: usize = 16;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 
-impl StreamCall {
+impl ReceivedCall {
+    /// Memory for a call that comes in `packet`.
+    #[cold]
+    pub(super) fn blank(packet: Vec<u8>) -> Box<Self> {
+        Box::new(Self {
+            header: Header::bare(Kind::Call, BindingId::NONE, LaneId(0), CallNumber::ZERO),
+            interface: 0,
+            procedure: 0,
+            arrived_ns: 0,
+            deadline_ns: 0,
+            packet,
+            together: true,
+            deferred: false,
+        })
+    }
+
     /// What its cancel calls it.
     #[inline]
     pub(super) fn id(&self) -> CallId {
         CallId::new(self.header.binding, self.header.lane, self.header.number)
+    }
+}
+
+impl Deref for StreamCall {
+    type Target = ReceivedCall;
+
+    #[inline]
+    fn deref(&self) -> &ReceivedCall {
+        &self.received
+    }
+}
+
+impl DerefMut for StreamCall {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut ReceivedCall {
+        &mut self.received
     }
 }
 
@@ -161,8 +200,11 @@ impl StreamEndpoint {
             Arc::ptr_eq(&next.connection, &call.connection)
                 && self.service.exports.is_short(next.interface, next.procedure)
         });
-        // It begins as the present one ends.
-        worker.next = next.map(|next| StreamCall { deferred: false, ..next });
+        worker.next = next.map(|mut next| {
+            // It begins as the present one ends.
+            next.deferred = false;
+            next
+        });
     }
 
     #[inline]
@@ -269,9 +311,22 @@ impl StreamEndpoint {
         }
     }
 
-    /// Keeps the packet of an answered call for another.
+    /// Keeps the memory of an answered call for another.
+    #[inline]
+    pub(super) fn give_back(&self, worker: &mut WorkerState, call: StreamCall) {
+        let StreamCall { connection, received } = call;
+        if received.packet.len() == Reassembler::BUFFER_LEN && worker.unused_call.is_none() {
+            worker.unused_call = Some(received);
+        } else if received.packet.capacity() <= SHORT_MAX {
+            worker.keep_short(received);
+        } else {
+            self.give_packet_back(&connection, received);
+        }
+    }
+
     #[cold]
-    pub(super) fn give_back(&self, connection: &Connection, packet: Vec<u8>) {
+    fn give_packet_back(&self, connection: &Connection, mut received: Box<ReceivedCall>) {
+        let packet = mem::take(&mut received.packet);
         // One of another length was made for a call that waited.
         if packet.len() <= Reassembler::BUFFER_LEN {
             if packet.len() == Reassembler::BUFFER_LEN {

@@ -4,7 +4,7 @@ use crate::serving::binder::{Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::stream::server::StreamEndpoint;
-use crate::transport::stream::server::call::StreamCall;
+use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::{Connection, Incoming};
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::worker::WorkerState;
@@ -173,18 +173,13 @@ impl StreamEndpoint {
             }
             return Ok(Brought::Nothing);
         }
-        let packet = self.take_packet(worker, message);
-        Ok(Brought::Call(StreamCall {
-            connection: Arc::clone(connection),
-            header,
-            interface: bound.interface,
-            procedure: header.procedure,
-            arrived_ns: worker.clock_ns,
-            deadline_ns: worker.came_ns.saturating_add(nanos_of_left(header.time)),
-            packet,
-            together: bound.together,
-            deferred: !is_first,
-        }))
+        let mut received = self.take_message(worker, message);
+        (received.header, received.procedure) = (header, header.procedure);
+        (received.interface, received.together) = (bound.interface, bound.together);
+        received.arrived_ns = worker.clock_ns;
+        received.deadline_ns = worker.came_ns.saturating_add(nanos_of_left(header.time));
+        received.deferred = !is_first;
+        Ok(Brought::Call(StreamCall { connection: Arc::clone(connection), received }))
     }
 
     /// The caller no longer waits for a call. One that has begun is told, one that has not never will.
@@ -208,20 +203,30 @@ impl StreamEndpoint {
         Ok(Brought::Nothing)
     }
 
+    /// Takes the packet of a call into memory for the call.
     #[inline]
-    fn take_packet(&self, worker: &mut WorkerState, message: Message<'_>) -> Vec<u8> {
-        let is_long = message.header.message_len as usize > Reassembler::BUFFER_LEN - HEADER_LEN;
-        if worker.found.is_some() && !is_long {
+    fn take_message(&self, worker: &mut WorkerState, message: Message<'_>) -> Box<ReceivedCall> {
+        if message.header.message_len as usize > Reassembler::BUFFER_LEN - HEADER_LEN {
+            let mut call = ReceivedCall::blank(Vec::new());
+            message.take(&mut call.packet);
+            return call;
+        }
+        if worker.found.is_some() {
             // It waits, perhaps with many others: it takes no more room than it needs.
-            return message.to_packet();
+            let mut call = worker.unused_short.pop().unwrap_or_else(|| ReceivedCall::blank(Vec::new()));
+            message.copy_to(&mut call.packet);
+            return call;
         }
-        let mut packet = if is_long { Vec::new() } else { mem::take(&mut worker.packet) };
-        if packet.len() != Reassembler::BUFFER_LEN && !is_long {
-            packet = self.unused_buffer();
-            packet.resize(Reassembler::BUFFER_LEN, 0);
-        }
-        message.take(&mut packet);
-        packet
+        let mut call = worker.unused_call.take().unwrap_or_else(|| self.blank_call());
+        message.take(&mut call.packet);
+        call
+    }
+
+    #[cold]
+    fn blank_call(&self) -> Box<ReceivedCall> {
+        let mut packet = self.unused_buffer();
+        packet.resize(Reassembler::BUFFER_LEN, 0);
+        ReceivedCall::blank(packet)
     }
 
     #[cold]

@@ -1,7 +1,7 @@
 //! What a worker keeps from one call to the next.
 
 use crate::options::Waiting;
-use crate::transport::stream::server::call::StreamCall;
+use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::Connection;
 use std::collections::VecDeque;
 use std::mem;
@@ -15,8 +15,9 @@ use stoop_wire::MAX_DATAGRAM;
 
 /// A worker's buffers and way of waiting.
 pub(crate) struct WorkerState {
-    /// Where the next call goes.
-    pub(super) packet: Vec<u8>,
+    /// Memory for the next call that this worker runs, and for the next ones that wait.
+    pub(super) unused_call: Option<Box<ReceivedCall>>,
+    pub(super) unused_short: Vec<Box<ReceivedCall>>,
     pub(super) result: Vec<u8>,
     /// The connection whose results the result packet has held so far.
     pub(super) result_of: u64,
@@ -48,11 +49,16 @@ pub(crate) struct WorkerState {
     pub(super) came_ns: u64,
 }
 
+/// Calls that waited whose memory a worker keeps, and the most bytes of the packet of one.
+const SHORT_CALLS: usize = 64;
+pub(super) const SHORT_MAX: usize = 2 * 1024;
+
 impl WorkerState {
     pub(super) fn new(waiting: Waiting, waiting_max: u32, key: Key) -> Self {
         let placement = Placement { together: true, waiting_max };
         Self {
-            packet: vec![0; Reassembler::BUFFER_LEN],
+            unused_call: Some(ReceivedCall::blank(vec![0; Reassembler::BUFFER_LEN])),
+            unused_short: Vec::new(),
             result: vec![0; MAX_DATAGRAM],
             result_of: 0,
             events: None,
@@ -82,6 +88,14 @@ impl WorkerState {
         let former = mem::replace(&mut self.last_active, Arc::downgrade(connection)).upgrade();
         if let Some(mut incoming) = former.as_ref().and_then(|former| former.try_incoming()) {
             incoming.reassembler.give_input_back(&mut self.unused_input);
+        }
+    }
+
+    /// Keeps the memory of a call that has waited for another such call.
+    #[inline]
+    pub(super) fn keep_short(&mut self, call: Box<ReceivedCall>) {
+        if self.unused_short.len() < SHORT_CALLS {
+            self.unused_short.push(call);
         }
     }
 
