@@ -34,6 +34,31 @@ impl<L: ?Sized + 'static> Here<L> {
         let (listening, source) = (Arc::clone(&binding.server), Arc::clone(&binding.source));
         Self { server: Arc::clone(server), listening, source }
     }
+
+    /// Calls the server that has the name now: this one has been shut down. Each thread keeps the server that it has found in a
+    /// slot of its own, so that threads share no lock.
+    // Takes what it needs one by one: put together in memory, that would cost the other calls four instructions.
+    #[cold]
+    fn call_next<R>(
+        &self,
+        next: &Lanes<Self>,
+        timeout_ns: u64,
+        procedure: impl FnOnce(&L) -> R,
+    ) -> Result<R, CallError> {
+        let find =
+            || Source::find_next(&self.source).map(|binding| Self::of(&binding)).map_err(CallError::NotSent);
+        let Some(mut slot) = next.try_hold() else {
+            return find()?.call(timeout_ns, procedure);
+        };
+        let here = match slot.take() {
+            Some(here) if here.listening.is_open() => here,
+            lost => {
+                drop(lost);
+                find()?
+            }
+        };
+        slot.insert(here).call(timeout_ns, procedure)
+    }
 }
 
 impl<L: ?Sized> Here<L> {
@@ -93,26 +118,7 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
     pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         match self.here.listening.is_open() {
             true => self.here.call(self.timeout_ns, procedure),
-            false => self.call_next(procedure),
+            false => self.here.call_next(self.next, self.timeout_ns, procedure),
         }
-    }
-
-    /// Calls the server that has the name now: the first server of the client has been shut down. Each thread keeps
-    /// the server that it has found in a slot of its own, so that threads share no lock.
-    #[cold]
-    fn call_next<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        let source = &self.here.source;
-        let find = || Source::find_next(source).map(|binding| Here::of(&binding)).map_err(CallError::NotSent);
-        let Some(mut slot) = self.next.try_hold() else {
-            return find()?.call(self.timeout_ns, procedure);
-        };
-        let here = match slot.take() {
-            Some(here) if here.listening.is_open() => here,
-            lost => {
-                drop(lost);
-                find()?
-            }
-        };
-        slot.insert(here).call(self.timeout_ns, procedure)
     }
 }
