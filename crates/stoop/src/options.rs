@@ -87,7 +87,8 @@ pub struct BindOptions {
     pub(crate) timeout: Duration,
     pub(crate) waiting: Waiting,
     pub(crate) bind_timeout: Duration,
-    wait_for_server: Option<Duration>,
+    pub(crate) wait_for_server: Option<Duration>,
+    pub(crate) wait_for_restart: Option<Duration>,
     pub(crate) lazy: bool,
     pub(crate) max_message: usize,
     pub(crate) upgrade: bool,
@@ -105,6 +106,7 @@ impl Default for BindOptions {
             waiting: Waiting::Adaptive,
             bind_timeout: Duration::from_secs(5),
             wait_for_server: None,
+            wait_for_restart: None,
             lazy: false,
             max_message: crate::options::MAX_MESSAGE,
             upgrade: false,
@@ -195,6 +197,16 @@ impl BindOptions {
         self
     }
 
+    /// A call waits for the next server when the one that was bound is lost, or shuts down, as long as this timeout and the call's
+    /// deadline allow. Binding itself does not wait: the error of a wrong address, or of a server that does not run, comes at once.
+    /// Over UDP a call that meets a closed port may also end at once; it has not run.
+    ///
+    /// Off unless set. With [`wait_for_server`](Self::wait_for_server), which also waits in binding, this one counts after that.
+    pub fn wait_for_restart(mut self, timeout: Duration) -> Self {
+        self.wait_for_restart = Some(timeout);
+        self
+    }
+
     /// Binding returns at once, and the first call binds, within its deadline; the first use of `begin()` or `in_place()` does so too.
     /// If that fails, the call has not run: it ends with [`CallError::NotSent`](crate::CallError::NotSent) of
     /// [`SendError::Bind`](crate::error::SendError::Bind), and the next call tries again. Only a text that is not an address is an
@@ -208,6 +220,11 @@ impl BindOptions {
 
     pub(crate) fn waits_for_server(&self) -> bool {
         self.wait_for_server.is_some()
+    }
+
+    /// The options by which a binding that was made binds again.
+    pub(crate) fn once_bound(&self) -> Self {
+        Self { wait_for_server: self.wait_for_restart.or(self.wait_for_server), ..self.clone() }
     }
 
     /// How long all attempts to bind may take.

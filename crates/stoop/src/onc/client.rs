@@ -271,20 +271,23 @@ impl Shared {
     /// Finds the server, at most until that time.
     #[cold]
     fn find_again(&self, deadline_ns: u64) -> Result<Arc<Carrier>, BindError> {
-        let time_to_bind = self.options.wait_for_server.unwrap_or(self.options.bind_timeout);
+        let ClientOptions { wait_for_server, wait_for_restart, bind_timeout, .. } = self.options;
+        let is_bound = self.carrier().is_some();
+        let patience = wait_for_restart.filter(|_| is_bound).or(wait_for_server);
+        let time_to_bind = patience.unwrap_or(bind_timeout);
         let deadline_ns = clock::now_ns().saturating_add(nanos(time_to_bind)).min(deadline_ns);
-        let carrier = Arc::new(self.attempt_until(deadline_ns)?);
+        let carrier = Arc::new(self.attempt_until(deadline_ns, patience.is_some())?);
         *self.present() = Some(Arc::clone(&carrier));
         Ok(carrier)
     }
 
-    /// Binds; if the options say so, again and again until the server is there.
-    fn attempt_until(&self, deadline_ns: u64) -> Result<Carrier, BindError> {
+    /// Binds; if it is to wait, again and again until the server is there.
+    fn attempt_until(&self, deadline_ns: u64, waits: bool) -> Result<Carrier, BindError> {
         loop {
             let now_ns = clock::now_ns();
             let attempt_ns = now_ns.saturating_add(nanos(self.options.bind_timeout)).min(deadline_ns);
             match find(&self.address, &self.options, attempt_ns) {
-                Err(why) if self.options.wait_for_server.is_some() && why.may_pass() => {
+                Err(why) if waits && why.may_pass() => {
                     let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
                     if left.is_zero() {
                         return Err(why);

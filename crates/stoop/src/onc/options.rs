@@ -10,14 +10,15 @@ pub use stoop_onc::Retransmission;
 /// Options of a [`Client`](crate::onc::Client). Each has a default that suits most programs.
 ///
 /// A typed client, which `#[stoop::interface(program = N, version = N)]` makes, takes them by
-/// [`BindOptions::with`](crate::BindOptions::with). What `BindOptions` has itself counts there: time-outs, waiting, `lazy` and
-/// `wait_for_server`; and the smaller `max_message`.
+/// [`BindOptions::with`](crate::BindOptions::with). What `BindOptions` has itself counts there: time-outs, waiting, `lazy`,
+/// `wait_for_server` and `wait_for_restart`; and the smaller `max_message`.
 #[derive(Clone)]
 #[must_use]
 pub struct ClientOptions {
     pub(crate) timeout: Duration,
     pub(crate) bind_timeout: Duration,
     pub(crate) wait_for_server: Option<Duration>,
+    pub(crate) wait_for_restart: Option<Duration>,
     pub(crate) lazy: bool,
     pub(crate) retransmission: Retransmission,
     pub(crate) authentication: Arc<dyn Authentication>,
@@ -32,6 +33,7 @@ impl Default for ClientOptions {
             timeout: Duration::from_secs(25),
             bind_timeout: Duration::from_secs(5),
             wait_for_server: None,
+            wait_for_restart: None,
             lazy: false,
             retransmission: Retransmission::LIBTIRPC,
             authentication: Arc::new(Credential::none()),
@@ -80,6 +82,13 @@ impl ClientOptions {
     /// server accepts the connection. Off unless set. When a server is lost later, the next call waits so for another, within its deadline.
     pub fn wait_for_server(mut self, timeout: Duration) -> Self {
         self.wait_for_server = Some(timeout);
+        self
+    }
+
+    /// When a server is lost after binding, the next call waits for another, at most that long and within its deadline. Binding itself
+    /// does not wait. Off unless set; with [`wait_for_server`](Self::wait_for_server) this one counts after binding.
+    pub fn wait_for_restart(mut self, timeout: Duration) -> Self {
+        self.wait_for_restart = Some(timeout);
         self
     }
 

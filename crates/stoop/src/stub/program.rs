@@ -84,7 +84,9 @@ fn sun_options(options: &BindOptions) -> ClientOptions {
     let own = own.timeout(options.timeout).bind_timeout(options.bind_timeout).waiting(options.waiting);
     let own = own.max_message(message_max);
     let own = if options.lazy { own.lazy() } else { own };
-    if options.waits_for_server() { own.wait_for_server(options.time_to_bind()) } else { own }
+    let wait_for_server = options.wait_for_server.or(own.wait_for_server);
+    let wait_for_restart = options.wait_for_restart.or(own.wait_for_restart);
+    ClientOptions { wait_for_server, wait_for_restart, ..own }
 }
 
 impl<L: ?Sized> ProgramClient<L> {

@@ -325,7 +325,7 @@ impl<R: Remote> RemoteBinding<R> {
         }
         let account = options.account.as_ref();
         let recorder = account.map(|account| Recorder::new(interface, uri, account));
-        let (uri, options, care) = (uri.to_owned(), options.clone(), Care::new(recorder.is_some()));
+        let (uri, options, care) = (uri.to_owned(), options.once_bound(), Care::new(recorder.is_some()));
         let (retries, begun) = (Mutex::new(options.new_retry_budget()), AtomicU64::new(0));
         Ok(Self { interface, uri, options, own, name, care, recorder, sessions, lanes, retries, begun })
     }

@@ -107,3 +107,40 @@ fn threads_that_make_the_first_call_of_a_lazy_client_share_one_binding(transport
     });
     assert!(server.counters().bindings <= 1, "{:?}", server.counters());
 }
+
+/// Of a server that is in another process, or could be.
+mod lost {
+    use super::*;
+
+    claims! { udp tcp unix shm: [a_client_that_waits_for_a_restart_does_not_wait_in_binding] }
+
+    /// Over UDP a call to a closed port may end at once.
+    mod without_datagrams {
+        use super::*;
+
+        claims! { tcp unix shm: [a_client_that_waits_for_a_restart_calls_the_next_server] }
+    }
+
+    fn a_client_that_waits_for_a_restart_does_not_wait_in_binding(transport: &str) {
+        let error =
+            LabClient::bind_with(&free_address(transport), &patient().wait_for_restart(LONG)).unwrap_err();
+        assert!(matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }), "{error}");
+    }
+
+    fn a_client_that_waits_for_a_restart_calls_the_next_server(transport: &str) {
+        let uri = free_address(transport);
+        let (server, _) = serve_at(&uri, Server::new());
+        let client = LabClient::bind_with(&uri, &patient().wait_for_restart(LONG)).unwrap();
+        assert_eq!(client.next(1).unwrap(), 2);
+        drop(server);
+        let (begun, limit) = (Instant::now(), Duration::from_millis(40));
+        let error = client.with_timeout(limit).next(2).unwrap_err();
+        assert_eq!(error.ran(), Ran::No, "{error}");
+        assert!(begun.elapsed() >= limit, "{error}");
+        thread::scope(|scope| {
+            let next = scope.spawn(|| client.next(3));
+            let (_server, _) = serve_at(&uri, Server::new());
+            assert_eq!(next.join().unwrap().unwrap(), 4);
+        });
+    }
+}
