@@ -78,7 +78,7 @@ use syn::parse_macro_input;
 /// | `value: &T`, `&str`, `&[T]`, `&[T; N]`, or an `Option` of one | with the call | texts, and numbers in slices and arrays, where they lie in the call packet |
 /// | `value: &mut T`, `&mut [T]`, `&mut [T; N]` | both ways | a value to change |
 /// | `#[out] value: &mut T`, `&mut [T]`, `&mut [T; N]` | with the result | a default value to fill; numbers in slices and arrays where they lie in the result packet, to be filled completely: they begin with any contents |
-/// | `buffer: &InPlace<T>`, `&mut InPlace<T>` | not at all over shared memory, otherwise with the call or both ways | the buffer of its caller, or a copy; see `stoop::InPlace` |
+/// | `buffer: &InPlace<T>`, `&mut InPlace<T>`, `#[out] buffer: &mut InPlace<T>` | not at all over shared memory, otherwise with the call, both ways, or with the result | the buffer of its caller, or a copy; see `stoop::InPlace` |
 ///
 /// All types implement `stoop::Data`. When a call fails, arguments that travel with the result are valid but
 /// unspecified.

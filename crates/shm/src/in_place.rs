@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// A buffer of numbers that a procedure uses where its caller has filled it: over shared memory, nothing of it is copied.
 ///
-/// An argument `frame: &InPlace<f32>` is read by the procedure, `&mut InPlace<f32>` is read and written. The caller gets the buffer
+/// An argument `frame: &InPlace<f32>` is read by the procedure, `&mut InPlace<f32>` is read and written, and `#[out] frame: &mut
+/// InPlace<f32>` is only written: where buffers are copied, its contents come back and are not sent. The caller gets the buffer
 /// from its client (`client.in_place(len)`), fills it, and can pass it to any number of calls, one after the other or at once. Over
 /// `shm:` it lies in memory that both processes have mapped, and a call says where. Over every other transport the same interface
 /// works, and the contents travel as those of a slice do; so they do when a buffer is passed to another server than it was made

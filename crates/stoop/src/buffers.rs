@@ -1,5 +1,6 @@
 //! `InPlace` buffers as arguments: in shared memory a call names their position, over other transports it carries their contents.
 
+use crate::interface::Unserved;
 use std::sync::Arc;
 use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer};
 use stoop_shm::{Arena, InPlace, Number, Range};
@@ -37,16 +38,29 @@ impl<'a> SharedBuffers<'a> {
         is_changed: bool,
         writer: &mut Writer<'_>,
     ) {
-        match self.arena.and_then(|arena| buffer.place_in(arena)) {
-            Some((at, range)) => {
-                writer.value(&true);
-                writer.value(&at);
-                writer.count(buffer.len());
-                self.named.ranges.push(Arc::clone(range));
-                self.named.is_changed |= is_changed;
-            }
-            None => put_contents(buffer, writer),
+        if self.put_place(buffer, writer) {
+            self.named.is_changed |= is_changed;
+        } else {
+            put_contents(buffer, writer);
         }
+    }
+
+    /// Writes the position of a `buffer` that the procedure fills if it lies in the shared memory, and its length otherwise.
+    // Of no importance is what a lost server has written there: the procedure that runs again does not see it.
+    pub fn put_capacity<T: Number + Scalar>(&mut self, buffer: &InPlace<T>, writer: &mut Writer<'_>) {
+        if !self.put_place(buffer, writer) {
+            put_capacity(buffer.len(), writer);
+        }
+    }
+
+    /// Writes the position of `buffer` if it lies in the shared memory; returns whether it does.
+    fn put_place<T: Number + Scalar>(&mut self, buffer: &InPlace<T>, writer: &mut Writer<'_>) -> bool {
+        let Some((at, range)) = self.arena.and_then(|arena| buffer.place_in(arena)) else { return false };
+        writer.value(&true);
+        writer.value(&at);
+        writer.count(buffer.len());
+        self.named.ranges.push(Arc::clone(range));
+        true
     }
 }
 
@@ -63,6 +77,12 @@ pub fn put_contents<T: Number + Scalar>(buffer: &InPlace<T>, writer: &mut Writer
     writer.value(&false);
     writer.count(buffer.len());
     put_elements(buffer, writer);
+}
+
+/// Writes into a call the length of a buffer that the procedure fills, and whose elements return with the result.
+pub fn put_capacity(len: usize, writer: &mut Writer<'_>) {
+    writer.value(&false);
+    writer.count(len);
 }
 
 fn put_elements<T: Number + Scalar>(buffer: &InPlace<T>, writer: &mut Writer<'_>) {
@@ -139,6 +159,32 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
             let buffer = InPlace::from(call.slice::<T>()?.to_vec());
             return Ok(Self { len: buffer.len(), buffer, place: None });
         }
+        Self::take_place(call, memory)
+    }
+
+    /// Reads a buffer argument that the procedure fills. If its elements return with the result, makes room for them there.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take), or a result may not be that long.
+    pub fn take_empty(
+        call: &mut Reader<'_>,
+        memory: Memory<'a>,
+        result: &mut Writer<'_>,
+    ) -> Result<Self, Unserved> {
+        if call.value::<bool>().map_err(Unserved::BadArguments)? {
+            return Self::take_place(call, memory).map_err(Unserved::BadArguments);
+        }
+        let len = call.capacity().map_err(Unserved::BadArguments)?;
+        // The length is the caller's word: the limit of results also bounds the memory that it makes the server take.
+        let extent = result.extent().and::<T>(len);
+        if result.restarted().reserve(extent).is_none() {
+            result.with_room(extent, |_| ()).ok_or(Unserved::ResultTooLarge)?;
+        }
+        Ok(Self { buffer: InPlace::private(len), len, place: None })
+    }
+
+    /// Reads the position and the length of a buffer in shared memory.
+    fn take_place(call: &mut Reader<'_>, memory: Memory<'a>) -> Result<Self, DecodeError> {
         let at: u64 = call.value()?;
         let len = call.value::<u32>()? as usize;
         // Position and length come from a private copy of the call, which the peer cannot change.

@@ -4,7 +4,7 @@
 mod program;
 pub(crate) mod returned;
 
-pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_contents};
+pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
 pub use crate::interface::{Exported, Interface, Procedure, Unserved};
 #[cfg(feature = "onc")]

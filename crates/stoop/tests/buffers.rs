@@ -8,7 +8,9 @@ use cameras::{CameraClient, CameraServer, Lens, started};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{InPlaceError, SendError, UnknownCause};
-use stoop::{BindOptions, CallError, Error, FailureCode, InPlace, RunningServer, Server, ShmOptions};
+use stoop::{
+    BindOptions, CallError, Error, FailureCode, InPlace, RefusalCode, RunningServer, Server, ShmOptions,
+};
 
 /// A server on each transport, and a client of it.
 fn everywhere() -> impl Iterator<Item = (RunningServer, CameraClient)> {
@@ -25,7 +27,11 @@ fn client(server: &RunningServer) -> CameraClient {
 }
 
 fn over_shm(server: Server) -> (RunningServer, CameraClient) {
-    let server = started(server, &transports::address("shm"));
+    over("shm", server)
+}
+
+fn over(transport: &str, server: Server) -> (RunningServer, CameraClient) {
+    let server = started(server, &transports::address(transport));
     let client = client(&server);
     (server, client)
 }
@@ -51,6 +57,41 @@ fn a_buffer_is_read_and_changed_in_the_same_way_over_every_transport() {
             assert_eq!(frame.len(), len);
         }
     }
+}
+
+#[test]
+fn a_buffer_is_filled_in_the_same_way_over_every_transport() {
+    for (_server, client) in everywhere() {
+        let about = client.binding().describe();
+        for len in LENS {
+            let mut numbers = client.in_place::<u64>(len).unwrap();
+            client.count_up(7, &mut numbers).unwrap();
+            assert!(numbers.to_vec().into_iter().eq(7..7 + len as u64), "{about} {len}");
+            let begun = client.begin().count_up(9, len).wait().unwrap();
+            assert!(begun.into_iter().eq(9..9 + len as u64), "{about} {len}");
+            let mut own = InPlace::private(len);
+            client.count_up(3, &mut own).unwrap();
+            assert!(own.to_vec().into_iter().eq(3..3 + len as u64), "{about} {len}");
+        }
+        let failed = client.count_up(0, &mut client.in_place(3).unwrap());
+        assert!(matches!(failed, Err(Error::Application(_))), "{about}: {failed:?}");
+    }
+}
+
+#[test]
+fn the_contents_of_a_buffer_to_be_filled_do_not_travel_with_the_call() {
+    let (_server, client) = over("udp", Server::new().max_message(1000));
+    // What the procedure fills has the limit of results, and the call has a few bytes.
+    let mut short = InPlace::private(100);
+    client.count_up(1, &mut short).unwrap();
+    let mut long = InPlace::from(vec![5; 1_000_000]);
+    match client.count_up(1, &mut long) {
+        Err(Error::Call(CallError::Refused(refusal))) => {
+            assert_eq!(refusal.code, RefusalCode::ResultTooLarge, "{refusal:?}")
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(long.to_vec(), vec![5; 1_000_000]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use processes::{Process, name, patient};
 use shm_peer::{Dice, Peer};
 use std::sync::OnceLock;
 use std::thread;
+use std::time::Duration;
 use stoop::error::UnknownCause;
 use stoop::{CallError, InPlace, RefusalCode, Server, ShmOptions};
 use stoop_shm::layout::ARENA;
@@ -22,6 +23,12 @@ fn process() {
     processes::play(|role, uri| match role {
         "film" => {
             let server = cameras::started(Server::new().with(ShmOptions::new().in_place(FILM)), uri);
+            println!("ready");
+            server.wait();
+        }
+        "stay" => {
+            let lens = Lens { stays_after_filling: true, ..Lens::default() };
+            let server = Server::new().export(CameraServer::new(lens)).listen(uri).unwrap().start().unwrap();
             println!("ready");
             server.wait();
         }
@@ -134,6 +141,41 @@ fn a_call_that_may_have_changed_its_buffer_is_not_made_again() {
     });
 }
 
+#[test]
+fn an_idempotent_call_that_fills_its_buffer_is_made_again_at_the_next_server() {
+    let uri = name();
+    let mut first = Process::start("stay", &uri);
+    first.await_line("ready");
+    let waits = patient().wait_for_restart(Duration::from_secs(600));
+    let client = CameraClient::bind_with(&uri, &waits).unwrap();
+    let mut numbers = client.in_place::<u64>(1000).unwrap();
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| client.count_up(5, &mut numbers));
+        first.await_line("filled");
+        let _next = {
+            first.kill();
+            server(&uri)
+        };
+        calling.join().unwrap().unwrap();
+    });
+    assert!(numbers.to_vec().into_iter().eq(5..1005));
+}
+
+#[test]
+fn a_wrong_place_of_a_buffer_to_be_filled_is_refused() {
+    let uri = name();
+    let _server = server(&uri);
+    let peer = Peer::bind(&uri, interface()).unwrap();
+    let refused = (AnswerKind::Refusal, RefusalCode::BadArguments.code());
+    let len = FILM as u64;
+    let count_up = |at, count| [&1_u64.to_le_bytes()[..], &lies_at(at, count)].concat();
+    let lies = [(len, 1), (0, FILM as u32 / 8 + 1), (0, u32::MAX), (4, 1), (u64::MAX - 7, 1)];
+    for (number, (at, count)) in (1..).zip(lies) {
+        assert_eq!(forge(&peer, number, COUNT_UP, &count_up(at, count)), refused, "{at} {count}");
+    }
+    assert_eq!(forge(&peer, 6, COUNT_UP, &count_up(0, FILM as u32 / 8)), (AnswerKind::Result, 0));
+}
+
 fn interface() -> &'static stoop::stub::Interface {
     use stoop::stub::Exported;
     static EXPORT: OnceLock<CameraServer<Lens>> = OnceLock::new();
@@ -142,7 +184,8 @@ fn interface() -> &'static stoop::stub::Interface {
 
 /// Numbers of the procedures.
 const SUM: usize = 0;
-const PLACE: usize = 3;
+const COUNT_UP: usize = 2;
+const PLACE: usize = 4;
 
 /// Arguments that say that a buffer lies there.
 fn lies_at(at: u64, len: u32) -> Vec<u8> {

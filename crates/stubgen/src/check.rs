@@ -77,13 +77,6 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
             &argument.declared,
             "a buffer is always there; write `&InPlace<T>`, and pass one of no elements",
         ),
-        (Shape::Buffer(element), Mode::Out) => mistakes.add(
-            &argument.declared,
-            format!(
-                "a buffer is there before it is filled; write `&mut InPlace<{}>`, without `#[out]`",
-                written(element)
-            ),
-        ),
         (Shape::Buffer(element), _) if !may_be_number(element) => mistakes.add(
             element,
             "anything can be in a buffer at any time, so its elements are numbers of which any bytes are a value, and as large \
@@ -245,7 +238,7 @@ fn instead_of_reference(target: &Type, place: Place) -> String {
 }
 
 /// A type as source text.
-fn written(ty: &Type) -> String {
+pub(crate) fn written(ty: &Type) -> String {
     let tokens = quote::quote!(#ty).to_string();
     tokens.replace(" < ", "<").replace(" > ", ">").replace(" >", ">").replace(" ,", ",").replace(" :: ", "::")
 }

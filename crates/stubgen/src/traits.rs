@@ -277,7 +277,7 @@ fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
 }
 
 fn out_needs_mut(ty: &Type, target: &Type) -> Error {
-    let target = quote::quote!(#target).to_string();
+    let target = check::written(target);
     Error::new_spanned(
         ty,
         format!(

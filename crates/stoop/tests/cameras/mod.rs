@@ -17,6 +17,9 @@ pub(crate) trait Camera {
     /// Multiplies all elements, and tells how many there are.
     #[idempotent]
     fn scale(&self, frame: &mut InPlace<f32>, factor: f32) -> u32;
+    /// Fills all elements with numbers from `first` on.
+    #[idempotent]
+    fn count_up(&self, first: u64, #[out] numbers: &mut InPlace<u64>) -> Result<(), String>;
     /// Sums of elements, with an error for buffers of different lengths; what else there is comes back.
     fn add(
         &self,
@@ -50,7 +53,9 @@ pub(crate) trait Camera {
 #[derive(Default)]
 pub(crate) struct Lens {
     pub(crate) gate: Gate,
-    noted: std::sync::Mutex<Vec<i16>>,
+    /// Prints a line when a buffer has been filled, and does not return.
+    pub(crate) stays_after_filling: bool,
+    pub(crate) noted: std::sync::Mutex<Vec<i16>>,
 }
 
 impl Camera for Lens {
@@ -66,6 +71,18 @@ impl Camera for Lens {
             frame.set(index, frame.get(index) * factor);
         }
         frame.len() as u32
+    }
+    fn count_up(&self, first: u64, numbers: &mut InPlace<u64>) -> Result<(), String> {
+        for index in 0..numbers.len() {
+            numbers.set(index, first + index as u64);
+        }
+        if self.stays_after_filling {
+            println!("filled");
+            loop {
+                thread::park();
+            }
+        }
+        if first == 0 { Err("it begins at 1".into()) } else { Ok(()) }
     }
     fn add(
         &self,

@@ -22,7 +22,7 @@ pub(super) fn method(names: &Names) -> TokenStream {
         /// sends, or when one of their handles is waited for.
         ///
         /// What a procedure fills or changes comes back with its result, which is then a tuple: the value returned, if
-        /// there is one, and these arguments in their order. Instead of a slice to be filled, its length is passed.
+        /// there is one, and these arguments in their order. Instead of a slice or buffer to be filled, its length is passed.
         ///
         /// Begun calls have no order among each other, nor with one-way calls.
         #[allow(dead_code)]
@@ -128,6 +128,10 @@ fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &N
             let name = &argument.name;
             quote!(#writer.count(#name);)
         }
+        (Mode::Out, Shape::Buffer(_)) => {
+            let (stub, name) = (&names.stub, &argument.name);
+            quote!(#stub::put_capacity(#name, &mut #writer);)
+        }
         _ => send(argument, names),
     });
     quote! {
@@ -147,7 +151,7 @@ fn parameter(argument: &Argument) -> Option<TokenStream> {
     let Argument { name, declared, .. } = argument;
     match (argument.mode, &argument.shape) {
         (Mode::Value | Mode::In | Mode::OptionalIn, _) => Some(quote!(#name: #declared)),
-        (Mode::Out, Shape::Slice(_)) => Some(quote!(#name: usize)),
+        (Mode::Out, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(#name: usize)),
         (Mode::Out, _) => None,
         (Mode::InOut, Shape::Slice(element)) => {
             let ty = &element.ty;
@@ -164,11 +168,11 @@ fn parameter(argument: &Argument) -> Option<TokenStream> {
     }
 }
 
-/// The length of a slice that comes back; the length does not travel.
+/// The length of a slice or buffer that comes back; the length does not travel.
 fn len(argument: &Argument) -> Option<TokenStream> {
     let (name, len) = (&argument.name, len_name(argument));
     match (argument.mode, &argument.shape) {
-        (Mode::Out, Shape::Slice(_)) => Some(quote!(let #len: usize = #name;)),
+        (Mode::Out, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(let #len: usize = #name;)),
         (Mode::InOut, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(let #len = #name.len();)),
         _ => None,
     }

@@ -59,8 +59,13 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
         return send(argument, names);
     }
     let (name, writer, lending) = (&argument.name, local("arguments"), local("lending"));
-    let is_changed = argument.mode == Mode::InOut;
-    quote!(#lending.put(&*#name, #is_changed, #writer);)
+    match argument.mode {
+        Mode::Out => quote!(#lending.put_capacity(&*#name, #writer);),
+        mode => {
+            let is_changed = mode == Mode::InOut;
+            quote!(#lending.put(&*#name, #is_changed, #writer);)
+        }
+    }
 }
 
 /// The additional parameter of a server stub: the memory that holds the buffers.

@@ -151,8 +151,8 @@ fn method(
     }
 }
 
-/// The statement that gives an OUT argument the initial value that a remote procedure would see. Numbers in arrays and slices may
-/// have any value there, and keep theirs here.
+/// The statement that gives an OUT argument the initial value that a remote procedure would see. Numbers in arrays, slices and
+/// buffers may have any value there, and keep theirs here.
 fn blank(argument: &Argument) -> TokenStream {
     let name = &argument.name;
     match &argument.shape {
@@ -165,7 +165,8 @@ fn blank(argument: &Argument) -> TokenStream {
             let default = default(ty);
             quote!(*#name = #default();)
         }
-        Shape::Text | Shape::Buffer(_) => unreachable!("it has been refused"),
+        Shape::Buffer(_) => TokenStream::new(),
+        Shape::Text => unreachable!("it has been refused"),
     }
 }
 

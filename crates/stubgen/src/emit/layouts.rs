@@ -29,6 +29,7 @@ fn layout_in_call(argument: &Argument, names: &Names) -> Option<TokenStream> {
     let stub = &names.stub;
     match (argument.mode, &argument.shape) {
         (Mode::Out, Shape::Slice(_)) => Some(quote!(<u32 as #stub::Data>::LAYOUT)),
+        (Mode::Out, Shape::Buffer(_)) => Some(layout_of(&argument.shape, names)),
         (Mode::Out, _) => None,
         (Mode::OptionalIn, _) => Some(quote!(#stub::Layout::variable(1))),
         (_, shape) => Some(layout_of(shape, names)),

@@ -162,7 +162,11 @@ fn take(argument: &Argument, names: &Names) -> TokenStream {
             let read = read(shape, names);
             quote!(let #name = #read #or_refuse;)
         }
-        (Mode::Out, Shape::Text | Shape::Buffer(_)) => unreachable!("it has been refused"),
+        (Mode::Out, Shape::Buffer(ty)) => {
+            let (memory, result) = (local("memory"), local("result"));
+            quote!(let mut #name = #stub::Buffer::<#ty>::take_empty(&mut #call, #memory, #result)?;)
+        }
+        (Mode::Out, Shape::Text) => unreachable!("it has been refused"),
     }
 }
 
@@ -249,7 +253,7 @@ fn lend(argument: &Argument) -> TokenStream {
         (Mode::OptionalIn, _) => quote!(#name.as_ref()),
         (Mode::In, Shape::Buffer(_)) => quote!(#name.get()),
         (Mode::In, _) => quote!(&#name),
-        (Mode::InOut, Shape::Buffer(_)) => quote!(#name.get_mut()),
+        (Mode::InOut | Mode::Out, Shape::Buffer(_)) => quote!(#name.get_mut()),
         (Mode::InOut | Mode::Out, _) => quote!(&mut #name),
     }
 }
