@@ -10,6 +10,8 @@ pub mod tree;
 
 pub use error::FileError;
 
+use stoop::InPlace;
+
 /// Bytes of a piece; the last one of a file may be shorter.
 pub const PIECE: usize = 1 << 20;
 
@@ -40,6 +42,16 @@ pub trait Files {
     fn read(&self, path: &str, version: &Version, at: u64, #[out] piece: &mut [u8])
     -> Result<u32, FileError>;
 
+    /// As [`read`](Self::read), into a buffer of the caller: over shared memory nothing is copied between the processes.
+    #[idempotent]
+    fn read_in_place(
+        &self,
+        path: &str,
+        version: &Version,
+        at: u64,
+        #[out] piece: &mut InPlace<u8>,
+    ) -> Result<u32, FileError>;
+
     /// The checksums of the pieces of a file from number `first` on, at most [`CHECKSUMS_MAX`].
     #[idempotent]
     fn checksums(&self, path: &str, version: &Version, first: u64) -> Result<Vec<u32>, FileError>;
@@ -64,9 +76,19 @@ pub trait Files {
     #[idempotent]
     fn upload_checksums(&self, upload: &Upload, first: u64) -> Result<Vec<u32>, FileError>;
 
-    /// Writes a piece of an upload, after comparing its checksum.
+    /// Writes a piece of an upload, and compares its checksum.
     #[idempotent]
     fn write(&self, upload: &Upload, at: u64, checksum: u32, piece: &[u8]) -> Result<(), FileError>;
+
+    /// As [`write`](Self::write), from a buffer of the caller: over shared memory nothing is copied between the processes.
+    #[idempotent]
+    fn write_in_place(
+        &self,
+        upload: &Upload,
+        at: u64,
+        checksum: u32,
+        piece: &InPlace<u8>,
+    ) -> Result<(), FileError>;
 
     /// Gives an upload its name, in place of any file that has it. Of an upload that has its name already, says so by success.
     #[idempotent]

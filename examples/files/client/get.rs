@@ -1,12 +1,14 @@
 //! `get`: files of the server are copied to this machine.
 
 use crate::arguments::is_container;
+use crate::buffer::Buffer;
 use crate::failure::Failure;
 use crate::list::walk;
 use crate::local;
 use crate::plan::Plan;
 use crate::transfer::{Direction, Item, Opened};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::{fs, iter};
 use stoop_examples::files::part::{self, Part};
 use stoop_examples::files::{Attributes, Entry, FileError, FilesClient, Kind, NewFile, Version, piece, tree};
@@ -77,6 +79,8 @@ struct Long {
     version: Version,
     attributes: Attributes,
     part: Part,
+    /// Held by the thread that writes. The kernel lets one write to a file at a time, and others that want to would spin.
+    writing: Mutex<()>,
 }
 
 impl Get<'_> {
@@ -112,20 +116,29 @@ impl Direction for Get<'_> {
                 item.local.display()
             )));
         }
-        let file = Long { remote, version, attributes, part };
+        let file = Long { remote, version, attributes, part, writing: Mutex::new(()) };
         let missing = if is_new { (0..piece::count(version.size)).collect() } else { self.missing(&file)? };
         Ok(Opened { file, size: version.size, missing })
     }
 
-    fn piece(&self, long: &Long, index: u64, buffer: &mut [u8]) -> Result<(), Failure> {
-        let Long { remote, version, part, .. } = long;
+    fn files(&self) -> &FilesClient {
+        self.files
+    }
+
+    fn piece(&self, long: &Long, index: u64, buffer: &mut Buffer) -> Result<(), Failure> {
+        let Long { remote, version, part, writing, .. } = long;
         let at = piece::range(index, version.size).start;
-        let checksum = self.files.read(remote, version, at, buffer);
+        let checksum = match buffer {
+            Buffer::Private(bytes) => self.files.read(remote, version, at, bytes),
+            Buffer::Shared(bytes) => self.files.read_in_place(remote, version, at, bytes),
+        };
         let checksum = checksum.map_err(|error| Failure::of_call(remote, error))?;
-        if piece::checksum(buffer) != checksum {
-            return Err(Failure::of(remote, FileError::Corrupt));
-        }
-        part.write(at, buffer).map_err(|error| Failure::of(remote, error))
+        let _writing = writing.lock().expect("no thread panics with the lock");
+        let written = match buffer {
+            Buffer::Private(bytes) => part.write(at, bytes, checksum),
+            Buffer::Shared(bytes) => part.write_in_place(at, bytes, checksum),
+        };
+        written.map_err(|error| Failure::of(remote, error))
     }
 
     fn finish(&self, long: &Long) -> Result<(), Failure> {

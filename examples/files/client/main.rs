@@ -11,6 +11,7 @@
 //! the same command again.
 
 mod arguments;
+mod buffer;
 mod failure;
 mod get;
 mod list;
@@ -25,21 +26,17 @@ use arguments::{Arguments, Command, USAGE};
 use failure::Failure;
 use std::process::ExitCode;
 use std::time::Duration;
-use stoop::{BindError, BindOptions};
+use stoop::BindOptions;
 use stoop_examples::files::FilesClient;
 
 /// How long a server that was lost is waited for.
 const RESTART: Duration = Duration::from_secs(60);
 
-fn bind(uri: &str) -> Result<FilesClient, BindError> {
-    // A server that does not run is an error at once. One that is lost later is waited for.
-    let _runs = FilesClient::bind(uri)?;
-    FilesClient::bind_with(uri, &BindOptions::new().wait_for_server(RESTART).timeout(2 * RESTART))
-}
-
 /// Does what the command says; returns how many files could not be copied or removed.
 fn run(arguments: &Arguments) -> Result<usize, Failure> {
-    let files = bind(&arguments.uri).map_err(|why| Failure::Everything(why.to_string()))?;
+    let options = BindOptions::new().wait_for_restart(RESTART).timeout(2 * RESTART);
+    let files = FilesClient::bind_with(&arguments.uri, &options);
+    let files = files.map_err(|why| Failure::Everything(why.to_string()))?;
     let Arguments { paths, recursive, durable, .. } = arguments;
     match arguments.command {
         Command::List => list::run(&files, paths, *recursive),

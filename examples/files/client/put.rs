@@ -1,6 +1,7 @@
 //! `put`: files of this machine are copied to the server.
 
 use crate::arguments::is_container;
+use crate::buffer::Buffer;
 use crate::failure::Failure;
 use crate::list::entries;
 use crate::local;
@@ -158,12 +159,23 @@ impl Direction for Put<'_> {
         Ok(Opened { file, size, missing })
     }
 
-    fn piece(&self, long: &Long, index: u64, buffer: &mut [u8]) -> Result<(), Failure> {
+    fn files(&self) -> &FilesClient {
+        self.files
+    }
+
+    fn piece(&self, long: &Long, index: u64, buffer: &mut Buffer) -> Result<(), Failure> {
         let Long { file, entry, upload } = long;
         let at = piece::range(index, upload.size).start;
-        let read = piece::read(file, at, buffer).and_then(|()| local::check_unchanged(file, entry));
-        read.map_err(|error| Failure::of(&upload.path, error))?;
-        let written = self.files.write(upload, at, piece::checksum(buffer), buffer);
+        let read = match buffer {
+            Buffer::Private(bytes) => piece::read(file, at, bytes),
+            Buffer::Shared(bytes) => piece::read_in_place(file, at, bytes),
+        };
+        let read = read.and_then(|checksum| local::check_unchanged(file, entry).map(|()| checksum));
+        let checksum = read.map_err(|error| Failure::of(&upload.path, error))?;
+        let written = match buffer {
+            Buffer::Private(bytes) => self.files.write(upload, at, checksum, bytes),
+            Buffer::Shared(bytes) => self.files.write_in_place(upload, at, checksum, bytes),
+        };
         written.map_err(|error| Failure::of_call(&upload.path, error))
     }
 
@@ -202,8 +214,9 @@ fn read_whole(item: &Item) -> Result<NewFile, Failure> {
         return Err(failure(FileError::Changed));
     }
     let mut bytes = vec![0; entry.version.size as usize];
-    let read = piece::read(&file, 0, &mut bytes).and_then(|()| local::check_unchanged(&file, &entry));
-    read.map_err(failure)?;
-    let contents = Contents { attributes: entry.attributes, checksum: piece::checksum(&bytes), bytes };
+    let read = piece::read(&file, 0, &mut bytes);
+    let read = read.and_then(|checksum| local::check_unchanged(&file, &entry).map(|()| checksum));
+    let checksum = read.map_err(failure)?;
+    let contents = Contents { attributes: entry.attributes, checksum, bytes };
     Ok(NewFile { name: item.name.clone(), contents })
 }

@@ -1,5 +1,6 @@
 //! Copies files by several threads, each with one blocking call at a time: short files in batches, long ones in pieces.
 
+use crate::buffer::Buffer;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::{mem, thread};
 use stoop_examples::files::tree::join;
-use stoop_examples::files::{PIECE, WHOLE_MAX, piece};
+use stoop_examples::files::{FilesClient, PIECE, WHOLE_MAX, piece};
 
 /// Calls at the same time: while one piece is on the network, another is written.
 const THREADS: usize = 4;
@@ -56,8 +57,11 @@ pub(crate) trait Direction: Sync {
     /// Begins a long file, or resumes it.
     fn open(&self, item: &Item) -> Result<Opened<Self::File>, Failure>;
 
-    /// Copies one piece, through `buffer`.
-    fn piece(&self, file: &Self::File, index: u64, buffer: &mut [u8]) -> Result<(), Failure>;
+    /// The server.
+    fn files(&self) -> &FilesClient;
+
+    /// Copies one piece, through `buffer`, which has its length.
+    fn piece(&self, file: &Self::File, index: u64, buffer: &mut Buffer) -> Result<(), Failure>;
 
     /// Gives the file its name.
     fn finish(&self, file: &Self::File) -> Result<(), Failure>;
@@ -154,7 +158,7 @@ pub(crate) fn run<D: Direction>(
 
 impl<D: Direction> Transfer<'_, D> {
     fn work(&self) {
-        let mut buffer = vec![0; PIECE];
+        let mut buffer = Buffer::new();
         while let Some(job) = self.wait_for_job() {
             match job {
                 Job::Batch(items) => self.copy_batch(items),
@@ -218,12 +222,13 @@ impl<D: Direction> Transfer<'_, D> {
         }
     }
 
-    fn copy_piece(&self, long: &Long<D::File>, index: u64, buffer: &mut [u8]) {
+    fn copy_piece(&self, long: &Long<D::File>, index: u64, buffer: &mut Buffer) {
         let mut failure = long.failure.lock().expect("no thread panics with the lock");
         if failure.is_none() {
             drop(failure);
             let len = piece_len(index, long.opened.size);
-            let copied = self.direction.piece(&long.opened.file, index, &mut buffer[..len as usize]);
+            buffer.fit(len as usize, self.direction.files());
+            let copied = self.direction.piece(&long.opened.file, index, buffer);
             failure = long.failure.lock().expect("no thread panics with the lock");
             match copied {
                 Ok(()) => self.progress.add_moved(len),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::RwLock;
+use stoop::InPlace;
 use stoop_examples::files::part::{self, Part};
 use stoop_examples::files::tree::{Tree, describe, join};
 use stoop_examples::files::{
@@ -59,6 +60,23 @@ impl Service {
         })
     }
 
+    /// Writes a piece of `len` bytes by `write`.
+    fn write_with(
+        &self,
+        upload: &Upload,
+        at: u64,
+        len: usize,
+        write: impl FnOnce(Part) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        if at.checked_add(len as u64).is_none_or(|end| end > upload.size) || len > PIECE {
+            return Err(FileError::TooLong);
+        }
+        let _parts = self.parts.read().expect("no procedure panics with the lock");
+        write(self.part(upload)?)?;
+        self.log("write", &upload.path, at, len);
+        Ok(())
+    }
+
     fn read_one(&self, path: &str) -> Result<Contents, FileError> {
         let (file, entry) = self.tree.open_file(path)?;
         let Entry { version, attributes, .. } = entry;
@@ -66,10 +84,10 @@ impl Service {
             return Err(FileError::Changed);
         }
         let mut bytes = vec![0; version.size as usize];
-        piece::read(&file, 0, &mut bytes)?;
+        let checksum = piece::read(&file, 0, &mut bytes)?;
         check_unchanged(&file, &version)?;
         self.log("read", path, 0, bytes.len());
-        Ok(Contents { attributes, checksum: piece::checksum(&bytes), bytes })
+        Ok(Contents { attributes, checksum, bytes })
     }
 }
 
@@ -91,10 +109,24 @@ impl Files for Service {
     // `piece` lies in the result packet: the kernel copies the file's bytes there.
     fn read(&self, path: &str, version: &Version, at: u64, piece: &mut [u8]) -> Result<u32, FileError> {
         let file = self.open(path, version)?;
-        piece::read(&file, at, piece)?;
+        let checksum = piece::read(&file, at, piece)?;
         check_unchanged(&file, version)?;
         self.log("read", path, at, piece.len());
-        Ok(piece::checksum(piece))
+        Ok(checksum)
+    }
+
+    fn read_in_place(
+        &self,
+        path: &str,
+        version: &Version,
+        at: u64,
+        piece: &mut InPlace<u8>,
+    ) -> Result<u32, FileError> {
+        let file = self.open(path, version)?;
+        let checksum = piece::read_in_place(&file, at, piece)?;
+        check_unchanged(&file, version)?;
+        self.log("read", path, at, piece.len());
+        Ok(checksum)
     }
 
     fn checksums(&self, path: &str, version: &Version, first: u64) -> Result<Vec<u32>, FileError> {
@@ -136,16 +168,17 @@ impl Files for Service {
 
     // `piece` lies in the memory in which the call has arrived.
     fn write(&self, upload: &Upload, at: u64, checksum: u32, piece: &[u8]) -> Result<(), FileError> {
-        if at.checked_add(piece.len() as u64).is_none_or(|end| end > upload.size) || piece.len() > PIECE {
-            return Err(FileError::TooLong);
-        }
-        if piece::checksum(piece) != checksum {
-            return Err(FileError::Corrupt);
-        }
-        let _parts = self.parts.read().expect("no procedure panics with the lock");
-        self.part(upload)?.write(at, piece)?;
-        self.log("write", &upload.path, at, piece.len());
-        Ok(())
+        self.write_with(upload, at, piece.len(), |part| part.write(at, piece, checksum))
+    }
+
+    fn write_in_place(
+        &self,
+        upload: &Upload,
+        at: u64,
+        checksum: u32,
+        piece: &InPlace<u8>,
+    ) -> Result<(), FileError> {
+        self.write_with(upload, at, piece.len(), |part| part.write_in_place(at, piece, checksum))
     }
 
     fn finish_upload(&self, upload: &Upload, attributes: &Attributes) -> Result<(), FileError> {

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use stoop::InPlace;
 
 const PREFIX: &str = ".stoop-";
 const SUFFIX: &str = ".part";
@@ -91,12 +92,21 @@ impl Part {
         }
     }
 
-    /// Writes bytes at their place.
+    /// Writes the bytes of a piece at their place. If their checksum is not this one, the part has wrong bytes there until the piece is
+    /// written again, which the next comparison of checksums asks for.
     ///
     /// # Errors
-    /// Why they cannot be written.
-    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
-        piece::write(&self.file, at, bytes)
+    /// [`FileError::Corrupt`] after writing bytes of another checksum; otherwise why they cannot be written.
+    pub fn write(&self, at: u64, bytes: &[u8], checksum: u32) -> Result<(), FileError> {
+        check(piece::write(&self.file, at, bytes)?, checksum)
+    }
+
+    /// As [`write`](Self::write), from a buffer that another process may have mapped too.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_in_place(&self, at: u64, bytes: &InPlace<u8>, checksum: u32) -> Result<(), FileError> {
+        check(piece::write_in_place(&self.file, at, bytes)?, checksum)
     }
 
     /// The checksums of its pieces from number `first` on; see [`piece::checksums`].
@@ -144,6 +154,10 @@ impl Part {
     }
 }
 
+fn check(checksum: u32, expected: u32) -> Result<(), FileError> {
+    if checksum == expected { Ok(()) } else { Err(FileError::Corrupt) }
+}
+
 /// Short names, because the file's own name may be as long as names can be.
 fn temporary_name(name: &str, id: u64) -> String {
     let mut hasher = DefaultHasher::new();
@@ -175,15 +189,13 @@ impl<'a> Whole<'a> {
         if !is_name(name) {
             return Err(FileError::NoName);
         }
-        if piece::checksum(bytes) != *checksum {
-            return Err(FileError::Corrupt);
-        }
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{PREFIX}{:x}-{number:x}{SUFFIX}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let new = fs::openat(directory, &temporary, flags, Mode::from(0o600))?;
         let whole = Self { directory, temporary, name };
-        let written = piece::write(&new, 0, bytes).and_then(|()| set_attributes(&new, attributes));
+        let written = piece::write(&new, 0, bytes).and_then(|written| check(written, *checksum));
+        let written = written.and_then(|()| set_attributes(&new, attributes));
         whole.or_remove(written).map(|()| whole)
     }
 

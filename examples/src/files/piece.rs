@@ -4,6 +4,7 @@ use super::{CHECKSUMS_MAX, FileError, PIECE};
 use rustix::io::{Errno, pread, pwrite};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use stoop::InPlace;
 
 /// Pieces of a file of `size` bytes.
 pub fn count(size: u64) -> u64 {
@@ -16,16 +17,38 @@ pub fn range(index: u64, size: u64) -> Range<u64> {
     at(index)..at(index.saturating_add(1))
 }
 
-/// The CRC-32C of these bytes.
-pub fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-}
+/// Bytes that are copied at a time: few enough that their checksum (CRC-32C) is computed while they are in the processor's caches.
+const CHUNK: usize = 64 << 10;
 
-/// Fills `bytes` from a file.
+/// Fills `bytes` from a file, and returns their checksum.
 ///
 /// # Errors
 /// [`FileError::Changed`] if the file ends before; otherwise why it cannot be read.
-pub fn read(file: impl AsFd, mut at: u64, mut bytes: &mut [u8]) -> Result<(), FileError> {
+pub fn read(file: impl AsFd, at: u64, bytes: &mut [u8]) -> Result<u32, FileError> {
+    let mut checksum = 0;
+    for (number, chunk) in (0..).zip(bytes.chunks_mut(CHUNK)) {
+        fill(&file, at + number * CHUNK as u64, chunk)?;
+        checksum = crc32c::crc32c_append(checksum, chunk);
+    }
+    Ok(checksum)
+}
+
+/// As [`read`], into a buffer that another process may have mapped too.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in_place(file: impl AsFd, at: u64, piece: &mut InPlace<u8>) -> Result<u32, FileError> {
+    let (mut checksum, mut chunk) = (0, vec![0; CHUNK]);
+    for place in (0..piece.len()).step_by(CHUNK) {
+        let chunk = &mut chunk[..CHUNK.min(piece.len() - place)];
+        fill(&file, at + place as u64, chunk)?;
+        checksum = crc32c::crc32c_append(checksum, chunk);
+        piece.write(place, chunk);
+    }
+    Ok(checksum)
+}
+
+fn fill(file: impl AsFd, mut at: u64, mut bytes: &mut [u8]) -> Result<(), FileError> {
     while !bytes.is_empty() {
         let len = match pread(&file, &mut *bytes, at) {
             Ok(0) => return Err(FileError::Changed),
@@ -38,11 +61,36 @@ pub fn read(file: impl AsFd, mut at: u64, mut bytes: &mut [u8]) -> Result<(), Fi
     Ok(())
 }
 
-/// Writes all bytes to a file.
+/// Writes all bytes to a file, and returns their checksum.
 ///
 /// # Errors
 /// Why it cannot be written.
-pub fn write(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileError> {
+pub fn write(file: impl AsFd, at: u64, bytes: &[u8]) -> Result<u32, FileError> {
+    let mut checksum = 0;
+    for (number, chunk) in (0..).zip(bytes.chunks(CHUNK)) {
+        checksum = crc32c::crc32c_append(checksum, chunk);
+        put(&file, at + number * CHUNK as u64, chunk)?;
+    }
+    Ok(checksum)
+}
+
+/// As [`write`], from a buffer that another process may have mapped too. The checksum is the one of the bytes that are written,
+/// whatever that process does meanwhile.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_in_place(file: impl AsFd, at: u64, piece: &InPlace<u8>) -> Result<u32, FileError> {
+    let (mut checksum, mut chunk) = (0, vec![0; CHUNK]);
+    for place in (0..piece.len()).step_by(CHUNK) {
+        let chunk = &mut chunk[..CHUNK.min(piece.len() - place)];
+        piece.read(place, chunk);
+        checksum = crc32c::crc32c_append(checksum, chunk);
+        put(&file, at + place as u64, chunk)?;
+    }
+    Ok(checksum)
+}
+
+fn put(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileError> {
     while !bytes.is_empty() {
         let len = match pwrite(&file, bytes, at) {
             Ok(0) => return Err(FileError::NoSpace),
@@ -66,8 +114,7 @@ pub fn checksums(file: impl AsFd, size: u64, first: u64) -> Result<Vec<u32>, Fil
         .map(|index| {
             let range = range(index, size);
             let piece = &mut buffer[..(range.end - range.start) as usize];
-            read(&file, range.start, piece)?;
-            Ok(checksum(piece))
+            read(&file, range.start, piece)
         })
         .collect()
 }

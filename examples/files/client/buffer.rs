@@ -1,0 +1,36 @@
+//! Memory for the piece that a thread of a transfer copies.
+
+use stoop::InPlace;
+use stoop_examples::files::FilesClient;
+
+/// Memory of one piece.
+pub(crate) enum Buffer {
+    /// Only this process has it.
+    Private(Vec<u8>),
+    /// The server has mapped it too, so that a piece is not copied between the processes.
+    Shared(InPlace<u8>),
+}
+
+impl Buffer {
+    /// Empty memory.
+    pub(crate) fn new() -> Self {
+        Self::Private(vec![])
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Private(bytes) => bytes.len(),
+            Self::Shared(bytes) => bytes.len(),
+        }
+    }
+
+    /// Makes it as long as the next piece, whose file is of this server.
+    pub(crate) fn fit(&mut self, len: usize, files: &FilesClient) {
+        if self.len() != len {
+            *self = match files.in_place(len) {
+                Ok(shared) if shared.is_shared() => Self::Shared(shared),
+                _ => Self::Private(vec![0; len]),
+            };
+        }
+    }
+}
