@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The hardware address of an interface (IEEE 802-2014 §8: EUI-48).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +53,31 @@ pub struct Address {
     pub mac: Mac,
     /// The endpoint on this interface. 0 is no port.
     pub port: u16,
+}
+
+/// The address of an endpoint whose interface may get another hardware address.
+#[derive(Debug)]
+pub(crate) struct CurrentAddress(AtomicU64);
+
+impl CurrentAddress {
+    pub(crate) fn new(address: Address) -> Self {
+        Self(AtomicU64::new(number_of(address)))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Address {
+        let [a, b, c, d, e, f, low, high] = self.0.load(Ordering::Relaxed).to_le_bytes();
+        Address { mac: Mac([a, b, c, d, e, f]), port: u16::from_le_bytes([low, high]) }
+    }
+
+    pub(crate) fn set(&self, address: Address) {
+        self.0.store(number_of(address), Ordering::Relaxed);
+    }
+}
+
+fn number_of(Address { mac: Mac([a, b, c, d, e, f]), port }: Address) -> u64 {
+    let [low, high] = port.to_le_bytes();
+    u64::from_le_bytes([a, b, c, d, e, f, low, high])
 }
 
 impl fmt::Display for Address {

@@ -87,6 +87,16 @@ impl Endpoint {
         either!(self, inner => inner.address())
     }
 
+    /// Has a server's endpoint go on at the interface as it is now: with another hardware address, or removed and made again. Its
+    /// port stays. A caller's endpoint stays where it is: open another one.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::PortTaken`]; [`OpenError::Unsupported`]: an endpoint on AF_XDP does not survive its interface.
+    pub fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
+        either!(self, inner => inner.follow(interface))
+    }
+
     /// The beginning of all frames from this endpoint to another one.
     pub fn template(&self, to: Address, checksum: Checksum) -> Template {
         Template::new(self.address(), to, either!(self, inner => inner.ether_type()), checksum)

@@ -1,11 +1,13 @@
 //! Network interfaces: their address, size of frames and state.
 
 mod attributes;
+mod changes;
 mod route;
 
 use crate::address::Mac;
 use crate::error::OpenError;
 use attributes::Attributes;
+pub(crate) use changes::Changes;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -128,6 +130,15 @@ impl Interface {
             xdp: attributes.find(IFLA_XDP).and_then(XdpProgram::parse),
             namespace: own_namespace(),
         })
+    }
+
+    /// The same interface as it is now, or the one that has its name if it is gone: an interface may be removed and made again.
+    ///
+    /// # Errors
+    ///
+    /// As [`by_name`](Self::by_name).
+    pub fn now(&self) -> Result<Self, OpenError> {
+        by_index(self.index).or_else(|_| Self::by_name(&self.name))
     }
 
     /// Fails unless the interface can send.

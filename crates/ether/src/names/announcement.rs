@@ -1,10 +1,14 @@
-//! A server's name on an Ethernet, and the thread that answers the questions for it.
+//! The thread of a server's endpoint that answers questions for it, and has it follow its interface.
+//!
+//! The interface may get another hardware address, or be removed and made again. The endpoint then goes on there, under its name and
+//! its port; callers that have the address of before learn the new one by a question.
 
 use crate::address::Address;
+use crate::endpoint::Endpoint;
 use crate::error::{OpenError, failed};
 use crate::frame::EtherType;
-use crate::interface::Interface;
-use crate::names::message::{FRAME_MAX, Kind, Message};
+use crate::interface::{Changes, Interface};
+use crate::names::message::{FRAME_MAX, Kind, Message, Subject};
 use crate::names::{Name, ether_type_of_questions};
 use crate::packet_ring::{filter, socket};
 use crate::ports::NameReservation;
@@ -16,56 +20,84 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// A name that leads to a server's endpoint until this is dropped.
+/// A server's endpoint, as those ask for it that have a name or an earlier address.
+pub trait Announced: Send + 'static {
+    /// Where it is.
+    fn address(&self) -> Address;
+
+    /// Has it go on at the interface as it is now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::follow`].
+    fn follow(&self, interface: &Interface) -> Result<(), OpenError>;
+}
+
+impl Announced for Arc<Endpoint> {
+    fn address(&self) -> Address {
+        Endpoint::address(self)
+    }
+
+    fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
+        Endpoint::follow(self, interface)
+    }
+}
+
+/// An endpoint that another process has, or none: it stays where it is.
+impl Announced for Address {
+    fn address(&self) -> Address {
+        *self
+    }
+
+    fn follow(&self, _: &Interface) -> Result<(), OpenError> {
+        Ok(())
+    }
+}
+
+/// Questions for a server's endpoint are answered until this is dropped.
 #[derive(Debug)]
 pub struct Announcement {
-    answering: Arc<Answering>,
+    ending: Arc<Ending>,
     thread: Option<JoinHandle<()>>,
-    _reservation: NameReservation,
 }
 
 #[derive(Debug)]
-struct Answering {
-    socket: OwnedFd,
+struct Ending {
     sleeper: Sleeper,
-    has_ended: AtomicBool,
-    name: Name,
-    server: Address,
-    ether_type: EtherType,
+    has_come: AtomicBool,
 }
 
 impl Announcement {
-    /// From now on the name leads to the server's endpoint at `server`, whose packets have that EtherType.
+    /// From now on the name, if there is one, leads to the server's endpoint, whose packets have that EtherType; and so do the
+    /// addresses that it has had.
     ///
     /// # Errors
     ///
     /// [`OpenError::NameTaken`] if another endpoint at this interface has the name; [`OpenError::NotPermitted`], [`OpenError::System`].
-    pub fn new(
+    pub fn new<'a>(
         interface: &Interface,
         ether_type: EtherType,
-        name: &Name,
-        server: Address,
+        name: impl Into<Option<&'a Name>>,
+        server: impl Announced,
     ) -> Result<Self, OpenError> {
-        let reservation = NameReservation::new(interface, ether_type, name.as_str())?;
+        let name = name.into().cloned();
+        let reservation = Answering::<Address>::reserve(interface, ether_type, name.as_ref())?;
         let of_questions = ether_type_of_questions(ether_type);
         let socket = socket::open_plain(interface, of_questions, &filter::for_broadcast())
             .map_err(failed("a packet socket", Capability::OF_PACKET_RING))?;
-        let answering = Arc::new(Answering {
-            socket,
-            sleeper: Sleeper::new().map_err(failed("an event", &[]))?,
-            has_ended: AtomicBool::new(false),
-            name: name.clone(),
-            server,
-            ether_type,
-        });
-        let answers = Arc::clone(&answering);
-        let thread = thread::Builder::new().name("stoop-ether-name".into()).spawn(move || answers.answer());
+        let changes = Changes::new().map_err(failed("rtnetlink", &[]))?;
+        let sleeper = Sleeper::new().map_err(failed("an event", &[]))?;
+        let ending = Arc::new(Ending { sleeper, has_come: AtomicBool::new(false) });
+        let (interface, former) = (interface.clone(), Vec::new());
+        let answering =
+            Answering { socket, changes, interface, ether_type, name, reservation, server, former };
+        let until = Arc::clone(&ending);
+        let thread =
+            thread::Builder::new().name("stoop-ether-name".into()).spawn(move || answering.answer(&until));
         let thread = thread.map_err(|error| OpenError::System { operation: "a thread", error })?;
-        Ok(Self { answering, thread: Some(thread), _reservation: reservation })
+        Ok(Self { ending, thread: Some(thread) })
     }
-}
 
-impl Announcement {
     /// Whether an endpoint at this very interface, which is in this thread's network namespace, has the name.
     pub fn is_here(interface: &Interface, ether_type: EtherType, name: &Name) -> bool {
         NameReservation::is_taken(interface, ether_type, name.as_str())
@@ -74,8 +106,8 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        self.answering.has_ended.store(true, Ordering::Relaxed);
-        self.answering.sleeper.wake();
+        self.ending.has_come.store(true, Ordering::Relaxed);
+        self.ending.sleeper.wake();
         if let Some(thread) = self.thread.take() {
             // A panic there has been reported, and has ended nothing else.
             let _ = thread.join();
@@ -83,13 +115,46 @@ impl Drop for Announcement {
     }
 }
 
-impl Answering {
-    fn answer(&self) {
-        while !self.has_ended.load(Ordering::Relaxed) {
-            // The interface is down or gone: it may come back.
-            let _ = self.sleeper.sleep(self.socket.as_fd(), None, None);
+impl Ending {
+    fn has_come(&self) -> bool {
+        self.has_come.load(Ordering::Relaxed)
+    }
+}
+
+/// Addresses that a server has had and that lead to it. Callers of earlier ones have had time enough to ask.
+const FORMER_MAX: usize = 16;
+
+/// The state of the thread.
+struct Answering<S> {
+    socket: OwnedFd,
+    changes: Changes,
+    interface: Interface,
+    ether_type: EtherType,
+    name: Option<Name>,
+    reservation: Option<NameReservation>,
+    server: S,
+    /// The latest last.
+    former: Vec<Address>,
+}
+
+impl<S: Announced> Answering<S> {
+    fn reserve(
+        interface: &Interface,
+        ether_type: EtherType,
+        name: Option<&Name>,
+    ) -> Result<Option<NameReservation>, OpenError> {
+        name.map(|name| NameReservation::new(interface, ether_type, name.as_str())).transpose()
+    }
+
+    fn answer(mut self, ending: &Ending) {
+        while !ending.has_come() {
+            // An error is about an interface that is down or gone, which is a change, too.
+            let slept = ending.sleeper.sleep(self.socket.as_fd(), Some(self.changes.fd()), None);
+            if self.changes.take() || slept.is_err() {
+                self.follow();
+            }
             let mut frame = [0; FRAME_MAX + 1];
-            while !self.has_ended.load(Ordering::Relaxed)
+            while !ending.has_come()
                 && let Ok((_, len)) = rustix::net::recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT)
             {
                 self.handle(&frame[..len.min(frame.len())]);
@@ -97,17 +162,45 @@ impl Answering {
         }
     }
 
+    /// Follows the interface. If that fails, its next change shows whether it goes better then.
+    fn follow(&mut self) {
+        let Ok(interface) = self.interface.now() else { return };
+        let before = self.server.address();
+        let stays = (interface.index, interface.mac, interface.mtu)
+            == (self.interface.index, self.interface.mac, self.interface.mtu);
+        if stays || self.server.follow(&interface).is_err() {
+            return;
+        }
+        if interface.index != self.interface.index {
+            let of_questions = ether_type_of_questions(self.ether_type);
+            if socket::bind(self.socket.as_fd(), of_questions, interface.index).is_err() {
+                return;
+            }
+            // If another server has taken the name there, callers that ask for it are told of both.
+            self.reservation =
+                Self::reserve(&interface, self.ether_type, self.name.as_ref()).unwrap_or_default();
+        }
+        if before != self.server.address() {
+            self.former.retain(|former| *former != before);
+            self.former.push(before);
+            let surplus = self.former.len().saturating_sub(FORMER_MAX);
+            self.former.drain(..surplus);
+        }
+        self.interface = interface;
+    }
+
     fn handle(&self, frame: &[u8]) {
         let Some((message, asker)) = Message::parse(frame, ether_type_of_questions(self.ether_type)) else {
             return;
         };
-        let is_for_us = message.kind == Kind::Question
-            && message.ether_type == self.ether_type
-            && message.name == self.name;
-        if is_for_us {
+        let is_ours = match &message.subject {
+            Subject::Name(name) => self.name.as_ref() == Some(name),
+            Subject::At(address) => *address == self.server.address() || self.former.contains(address),
+        };
+        if is_ours && message.kind == Kind::Question && message.ether_type == self.ether_type {
+            let answer = message.answer(self.server.address(), asker.mac);
             // An answer that is not sent is a lost one: the caller asks again.
-            let _ =
-                rustix::net::send(&self.socket, &message.answer(self.server, asker.mac), SendFlags::DONTWAIT);
+            let _ = rustix::net::send(&self.socket, &answer, SendFlags::DONTWAIT);
         }
     }
 }

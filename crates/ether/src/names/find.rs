@@ -1,10 +1,10 @@
-//! Asks an Ethernet for the servers that have a name.
+//! Asks an Ethernet for the servers that have a name, or where a server has gone.
 
 use crate::address::Address;
 use crate::error::{OpenError, failed};
 use crate::frame::EtherType;
 use crate::interface::Interface;
-use crate::names::message::{FRAME_MAX, Kind, Message};
+use crate::names::message::{FRAME_MAX, Kind, Message, Subject};
 use crate::names::{Name, ether_type_of_questions};
 use crate::packet_ring::{filter, socket};
 use crate::ports::FIRST_OF_CALLERS;
@@ -33,7 +33,7 @@ pub fn find(
     limit: Duration,
 ) -> Result<Vec<Address>, OpenError> {
     interface.must_be_up()?;
-    let search = Search::new(interface, ether_type, name)?;
+    let search = Search::new(interface, ether_type, Subject::Name(name.clone()))?;
     let question = search.wanted.question(interface.mac);
     let mut end = Instant::now() + limit;
     let (mut again, mut pause) = (Instant::now(), FIRST_PAUSE);
@@ -54,6 +54,41 @@ pub fn find(
     Ok(servers)
 }
 
+/// A question where the server has gone that was at an address: its interface may have another hardware address now. The server
+/// answers from where it is.
+#[derive(Debug)]
+pub struct Inquiry {
+    search: Search,
+    question: Vec<u8>,
+}
+
+impl Inquiry {
+    /// Prepares the question by this interface for the server whose packets have that EtherType.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::NotPermitted`], [`OpenError::System`].
+    pub fn new(interface: &Interface, ether_type: EtherType, server: Address) -> Result<Self, OpenError> {
+        let search = Search::new(interface, ether_type, Subject::At(server))?;
+        let question = search.wanted.question(interface.mac);
+        Ok(Self { search, question })
+    }
+
+    /// Sends the question, again if it has been sent before. Does not wait.
+    pub fn ask(&self) {
+        // A question that is not sent is a lost one.
+        let _ = rustix::net::send(&self.search.socket, &self.question, SendFlags::DONTWAIT);
+    }
+
+    /// The server's address now, if it has answered. Does not wait.
+    pub fn answer(&self) -> Option<Address> {
+        let mut servers = Vec::new();
+        self.search.take_answers(&mut servers);
+        servers.first().copied()
+    }
+}
+
+#[derive(Debug)]
 struct Search {
     socket: OwnedFd,
     sleeper: Sleeper,
@@ -61,13 +96,13 @@ struct Search {
 }
 
 impl Search {
-    fn new(interface: &Interface, ether_type: EtherType, name: &Name) -> Result<Self, OpenError> {
+    fn new(interface: &Interface, ether_type: EtherType, subject: Subject) -> Result<Self, OpenError> {
         let socket =
             socket::open_plain(interface, ether_type_of_questions(ether_type), &filter::for_own_address())
                 .map_err(failed("a packet socket", Capability::OF_PACKET_RING))?;
         let sleeper = Sleeper::new().map_err(failed("an event", &[]))?;
         let nonce = u64::from_le_bytes(host::random_bytes());
-        let wanted = Message { nonce, ether_type, kind: Kind::Question, name: name.clone() };
+        let wanted = Message { nonce, ether_type, kind: Kind::Question, subject };
         Ok(Self { socket, sleeper, wanted })
     }
 
@@ -77,6 +112,12 @@ impl Search {
         self.sleeper
             .sleep(self.socket.as_fd(), None, Some(left.as_nanos() as u64))
             .map_err(|error| OpenError::System { operation: "waiting for an answer", error })?;
+        self.take_answers(servers);
+        Ok(())
+    }
+
+    /// Adds the servers whose answers have arrived.
+    fn take_answers(&self, servers: &mut Vec<Address>) {
         let mut frame = [0; FRAME_MAX + 1];
         while let Ok((_, len)) = rustix::net::recv(&self.socket, &mut frame[..], RecvFlags::DONTWAIT) {
             let server = self.server_of(&frame[..len.min(frame.len())]);
@@ -84,7 +125,6 @@ impl Search {
             // More than two say no more than two do.
             servers.truncate(2);
         }
-        Ok(())
     }
 
     /// The server that has sent this answer to our question.

@@ -11,17 +11,57 @@ pub(super) struct Message {
     /// Of the server's packets.
     pub(super) ether_type: EtherType,
     pub(super) kind: Kind,
-    pub(super) name: Name,
+    pub(super) subject: Subject,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Question = 1,
-    Answer = 2,
+    Question,
+    Answer,
+}
+
+/// The server that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The one that has this name.
+    Name(Name),
+    /// The one that was at this address.
+    At(Address),
+}
+
+/// What the message says of itself in its eleventh byte.
+fn code(kind: Kind, subject: &Subject) -> u8 {
+    match (kind, subject) {
+        (Kind::Question, Subject::Name(_)) => 1,
+        (Kind::Answer, Subject::Name(_)) => 2,
+        (Kind::Question, Subject::At(_)) => 3,
+        (Kind::Answer, Subject::At(_)) => 4,
+    }
+}
+
+impl Subject {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Name(name) => name.as_str().into(),
+            Self::At(Address { mac, port }) => [&mac.0[..], &port.to_le_bytes()].concat(),
+        }
+    }
+
+    fn parse(code: u8, bytes: &[u8]) -> Option<(Kind, Self)> {
+        let kind = if code % 2 == 1 { Kind::Question } else { Kind::Answer };
+        let subject = match (code, bytes) {
+            (1 | 2, name) => Self::Name(std::str::from_utf8(name).ok()?.parse().ok()?),
+            (3 | 4, &[a, b, c, d, e, f, low, high]) => {
+                Self::At(Address { mac: Mac([a, b, c, d, e, f]), port: u16::from_le_bytes([low, high]) })
+            }
+            _ => return None,
+        };
+        Some((kind, subject))
+    }
 }
 
 const BROADCAST: Mac = Mac([0xff; 6]);
-/// Bytes before the name.
+/// Bytes before the subject.
 const HEAD: usize = 11;
 /// Bytes of the longest frame.
 pub(super) const FRAME_MAX: usize = frame_len(HEAD + NAME_MAX);
@@ -41,8 +81,8 @@ impl Message {
         let packet = [
             &self.nonce.to_le_bytes()[..],
             &self.ether_type.number().to_le_bytes(),
-            &[self.kind as u8],
-            self.name.as_str().as_bytes(),
+            &[code(self.kind, &self.subject)],
+            &self.subject.to_bytes(),
         ]
         .concat();
         let (to, ether_type) = (Address { mac: to, port: 0 }, ether_type_of_questions(self.ether_type));
@@ -60,14 +100,10 @@ impl Message {
             return None;
         }
         let (nonce, rest) = frame.packets().split_first_chunk()?;
-        let (&[low, high, kind], name) = rest.split_first_chunk()?;
-        let message = Self {
-            nonce: u64::from_le_bytes(*nonce),
-            ether_type: EtherType::new(u16::from_le_bytes([low, high]))?,
-            kind: [Kind::Question, Kind::Answer].into_iter().find(|known| *known as u8 == kind)?,
-            name: std::str::from_utf8(name).ok()?.parse().ok()?,
-        };
-        Some((message, frame.from()))
+        let (&[low, high, code], subject) = rest.split_first_chunk()?;
+        let ether_type = EtherType::new(u16::from_le_bytes([low, high]))?;
+        let (kind, subject) = Subject::parse(code, subject)?;
+        Some((Self { nonce: u64::from_le_bytes(*nonce), ether_type, kind, subject }, frame.from()))
     }
 }
 
@@ -80,10 +116,16 @@ mod tests {
         let (asker, server) = (Mac([2, 0, 0, 0, 0, 1]), Address { mac: Mac([2, 0, 0, 0, 0, 2]), port: 7400 });
         let ether_type = EtherType::default();
         let of_questions = ether_type_of_questions(ether_type);
-        let name = "n".repeat(NAME_MAX).parse().unwrap();
-        let question = Message { nonce: 5, ether_type, kind: Kind::Question, name };
+        let subject = Subject::Name("n".repeat(NAME_MAX).parse().unwrap());
+        let question = Message { nonce: 5, ether_type, kind: Kind::Question, subject };
         let asked = question.question(asker);
         assert!(asked.len() == FRAME_MAX && asked[..6] == [0xff; 6]);
+        let of_address = Message { subject: Subject::At(server), ..question.clone() };
+        let frame = of_address.question(asker);
+        assert_eq!(Message::parse(&frame, of_questions).unwrap().0, of_address);
+        let frame = of_address.clone().answer(server, asker);
+        let answer = Message { kind: Kind::Answer, ..of_address };
+        assert_eq!(Message::parse(&frame, of_questions), Some((answer, server)));
         assert_eq!(
             Message::parse(&asked, of_questions),
             Some((question.clone(), Address { mac: asker, port: 0 }))
@@ -99,8 +141,8 @@ mod tests {
     fn damaged_messages_are_none() {
         let ether_type = EtherType::default();
         let of_questions = ether_type_of_questions(ether_type);
-        let question =
-            Message { nonce: 5, ether_type, kind: Kind::Question, name: "greeter".parse().unwrap() };
+        let subject = Subject::Name("greeter".parse().unwrap());
+        let question = Message { nonce: 5, ether_type, kind: Kind::Question, subject };
         let good = question.question(Mac([2; 6]));
         assert!(Message::parse(&good, of_questions).is_some());
         // All but the addresses, which a bridge may translate, and the padding.

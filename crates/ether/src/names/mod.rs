@@ -7,8 +7,11 @@
 //! |---|---|---|
 //! | 0–7 | nonce | drawn by the caller; the answer repeats it |
 //! | 8–9 | EtherType of the server's packets | little-endian |
-//! | 10 | 1: question, 2: answer | |
-//! | 11– | name | the answer repeats it |
+//! | 10 | 1: question for a name, 2: its answer; 3: question for an address, 4: its answer | |
+//! | 11– | name; or hardware address and port, little-endian | the answer repeats it |
+//!
+//! A question for an address is for the server that was there when its interface had that hardware address, and that is elsewhere now.
+//! A caller asks it that gets no answer to its packets.
 //!
 //! A question goes to the broadcast address and has no ports. An answer goes to the hardware address that has asked; its sender's
 //! address and port are those of the server. An answer is as long as its question, so nobody can have a server send more than he sends.
@@ -19,8 +22,8 @@ mod announcement;
 mod find;
 mod message;
 
-pub use announcement::Announcement;
-pub use find::find;
+pub use announcement::{Announced, Announcement};
+pub use find::{Inquiry, find};
 
 use crate::frame::EtherType;
 use crate::ports::FIRST_OF_CALLERS;

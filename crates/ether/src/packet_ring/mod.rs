@@ -13,7 +13,7 @@ mod group;
 mod ring;
 pub(crate) mod socket;
 
-use crate::address::Address;
+use crate::address::{Address, CurrentAddress};
 use crate::arrival::{Arrival, Arrivals};
 use crate::counters::Counters;
 use crate::error::{OpenError, failed};
@@ -31,8 +31,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
 use std::io::{self, IoSlice};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use stoop_net::packets::{MAX_SEGMENTS, Segments};
 
 /// A packet socket and its ring.
@@ -89,18 +89,26 @@ impl RingSocket {
 /// The owner of an endpoint's port.
 #[derive(Debug)]
 enum Port {
-    Server { _reservation: Reservation },
+    Server(Mutex<Place>),
     Caller { _membership: Membership },
+}
+
+/// Where a server's endpoint is.
+#[derive(Debug)]
+struct Place {
+    /// The interface's number.
+    index: u32,
+    _reservation: Reservation,
 }
 
 /// An endpoint on a packet ring.
 #[derive(Debug)]
 pub struct PacketRing {
     inner: Arc<RingSocket>,
-    _port: Port,
-    address: Address,
+    port: Port,
+    address: CurrentAddress,
     ether_type: EtherType,
-    mtu: usize,
+    mtu: AtomicUsize,
     sleeper: Sleeper,
     counters: Counters,
 }
@@ -119,7 +127,8 @@ impl PacketRing {
         };
         let port = reservation.first();
         let inner = RingSocket::open(interface, options, port, |_| Ok(()))?;
-        Self::new(interface, options, Arc::new(inner), port, Port::Server { _reservation: reservation })
+        let place = Place { index: interface.index, _reservation: reservation };
+        Self::new(interface, options, Arc::new(inner), port, Port::Server(Mutex::new(place)))
     }
 
     /// Opens a caller's endpoint: one of up to [`BLOCK`](crate::ports::BLOCK) of this process at the
@@ -145,10 +154,10 @@ impl PacketRing {
         let sleeper = Sleeper::new().map_err(failed("an event", &[]))?;
         Ok(Self {
             inner,
-            _port: owner,
-            address: Address { mac: interface.mac, port },
+            port: owner,
+            address: CurrentAddress::new(Address { mac: interface.mac, port }),
             ether_type: options.ether_type,
-            mtu: interface.mtu,
+            mtu: AtomicUsize::new(interface.mtu),
             sleeper,
             counters: Counters::default(),
         })
@@ -156,6 +165,24 @@ impl PacketRing {
 
     fn socket(&self) -> BorrowedFd<'_> {
         self.inner.socket.as_fd()
+    }
+
+    /// See [`Endpoint::follow`](crate::Endpoint::follow).
+    pub(crate) fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
+        let Port::Server(place) = &self.port else { return Ok(()) };
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = Address { mac: interface.mac, ..self.address() };
+        if interface.index != place.index {
+            // The socket was bound to the interface that is gone.
+            let reservation = Reservation::of_server(interface, self.ether_type, address.port)?;
+            socket::bind(self.socket(), self.ether_type, interface.index)
+                .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
+            *place = Place { index: interface.index, _reservation: reservation };
+        }
+        // The ring has no room for longer frames than there were at first.
+        self.mtu.fetch_min(interface.mtu, Ordering::Relaxed);
+        self.address.set(address);
+        Ok(())
     }
 }
 
@@ -263,7 +290,7 @@ impl PacketRing {
 impl PacketRing {
     /// The endpoint's address.
     pub fn address(&self) -> Address {
-        self.address
+        self.address.get()
     }
 
     pub(crate) fn ether_type(&self) -> EtherType {
@@ -271,7 +298,7 @@ impl PacketRing {
     }
 
     pub(crate) fn largest_packet(&self) -> usize {
-        (self.mtu - (OVERHEAD - ETHERNET_HEADER_LEN)).min(LARGEST_PACKET)
+        (self.mtu.load(Ordering::Relaxed) - (OVERHEAD - ETHERNET_HEADER_LEN)).min(LARGEST_PACKET)
     }
 
     pub(crate) fn frames(&self) -> usize {

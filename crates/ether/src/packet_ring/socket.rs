@@ -18,7 +18,7 @@ pub(super) fn open() -> Result<OwnedFd, Errno> {
 }
 
 /// Sends and receives frames of this type at the interface of this number.
-pub(super) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) -> Result<(), Errno> {
+pub(crate) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) -> Result<(), Errno> {
     // SAFETY: zeros are a value of this struct of numbers.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;

@@ -17,7 +17,7 @@ mod program;
 mod socket;
 mod system;
 
-use crate::address::Address;
+use crate::address::{Address, CurrentAddress};
 use crate::arrival::{Arrival, Arrivals};
 use crate::counters::Counters;
 use crate::error::{OpenError, failed};
@@ -83,14 +83,15 @@ impl XdpOptions {
 #[derive(Debug)]
 pub struct Xdp {
     // Dropped first, so that no frame is handed to a socket that is going.
-    _attachment: Attachment,
+    attachment: Attachment,
     socket: OwnedFd,
     umem: Arc<Umem>,
     arrivals: Exclusive<Arrivals<Receiving>>,
     /// If the interface has several receive queues.
     others: Option<OtherQueues>,
     _reservation: Reservation,
-    address: Address,
+    index: u32,
+    address: CurrentAddress,
     ether_type: EtherType,
     largest_packet: usize,
     frames: usize,
@@ -184,13 +185,14 @@ impl Xdp {
         attachment.register_socket(queue, socket.as_fd())?;
         attachment.register_port(address)?;
         Ok(Self {
-            _attachment: attachment,
+            attachment,
             socket,
             umem: Arc::clone(receiving.umem()),
             arrivals: Exclusive::new(Arrivals::new(receiving)),
             others,
             _reservation: reservation,
-            address,
+            index: interface.index,
+            address: CurrentAddress::new(address),
             ether_type: options.ether_type,
             largest_packet: (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM) - OVERHEAD,
             frames: frames as usize,
@@ -200,6 +202,20 @@ impl Xdp {
             sleeper: Sleeper::new().map_err(failed("an event", &[]))?,
             counters: Counters::default(),
         })
+    }
+}
+
+impl Xdp {
+    /// See [`Endpoint::follow`](crate::Endpoint::follow).
+    pub(crate) fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
+        if interface.index != self.index {
+            let operation = "to go on with AF_XDP at an interface that has been made again";
+            return Err(OpenError::Unsupported { operation, error: UNBOUND.into() });
+        }
+        let address = Address { mac: interface.mac, ..self.address() };
+        self.attachment.register_port(address)?;
+        self.address.set(address);
+        Ok(())
     }
 }
 
@@ -426,7 +442,7 @@ impl Xdp {
 impl Xdp {
     /// The endpoint's address.
     pub fn address(&self) -> Address {
-        self.address
+        self.address.get()
     }
 
     /// Where its program runs.
