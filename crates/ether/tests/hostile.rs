@@ -254,3 +254,23 @@ fn longer_frame_than_a_chunk_is_dropped_and_counted() {
     assert_eq!(next(&server), vec![2; server.largest_packet()]);
     assert_eq!(server.counters().overflowed, 1);
 }
+
+#[test]
+fn longer_frame_than_a_ring_has_room_for_is_dropped_and_counted() {
+    let test = "longer_frame_than_a_ring_has_room_for_is_dropped_and_counted";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let server = ethernet.b.listen(7400, Backend::PacketRing, &Options::of_many_lanes()).unwrap();
+    // The ring is for frames of the MTU that the interface had.
+    for side in [&ethernet.a, &ethernet.b] {
+        side.run(&format!("ip link set {} mtu 9000", side.name));
+    }
+    let interface = ethernet.a.interface();
+    let raw = ethernet.a.inside(|| Raw::open(interface.index));
+    for len in [1600, 4000, 8990] {
+        raw.send(&frame(interface.mac, server.address(), &vec![7; len]));
+        raw.send(&frame(interface.mac, server.address(), &[8; 100]));
+        assert_eq!(next(&server), [8; 100], "behind a packet of {len} bytes");
+    }
+    let counted = server.counters();
+    assert_eq!((counted.malformed, counted.overflowed), (3, 0), "{counted:?}");
+}
