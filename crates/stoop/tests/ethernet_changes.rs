@@ -1,5 +1,5 @@
-//! Calls go on while the Ethernet below them changes: its interface goes down and comes up, or gets another hardware address; and
-//! between ends whose longest packets differ.
+//! Calls go on while the Ethernet below them changes: an interface goes down and comes up, gets another hardware address, or is removed
+//! and made again; and between ends whose longest packets differ.
 
 mod ethernet;
 
@@ -41,7 +41,12 @@ fn pattern(len: usize) -> Vec<u8> {
 
 /// Runs `change` each time that one of ten calls with `len` bytes has ended, while the next is made.
 fn call_during(parameters: &str, len: usize, change: impl Fn(u8)) {
-    let server = serve(&ethernet::address(parameters));
+    call_at_during(&ethernet::address(parameters), len, change);
+}
+
+/// The same at a server that listens there.
+fn call_at_during(address: &str, len: usize, change: impl Fn(u8)) {
+    let server = serve(address);
     let client = bind(&server.uris()[0]);
     let (ended, has_ended) = mpsc::channel();
     thread::scope(|scope| {
@@ -91,6 +96,79 @@ fn calls_go_on_from_another_hardware_address() {
             ethernet::ip(&format!("link set {{}} address 02:00:00:00:01:{round:02x}"));
         });
     }
+}
+
+#[test]
+fn calls_go_on_to_another_hardware_address_of_their_server() {
+    for backend in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let by_name = format!("ether://{}/changes{backend}", ethernet::INTERFACE);
+        for (address, len) in [(ethernet::address(backend), 100), (by_name, 1 << 20)] {
+            call_at_during(&address, len, |round| {
+                ethernet::at_servers(|| {
+                    ethernet::ip(&format!("link set {{}} address 02:00:00:00:02:{round:02x}"));
+                });
+            });
+            ethernet::at_servers(|| ethernet::ip(&format!("link set {{}} address {}", ethernet::SERVER_MAC)));
+        }
+    }
+}
+
+#[test]
+fn address_that_a_server_has_had_leads_to_it() {
+    if !ethernet::enter() {
+        return;
+    }
+    let server = serve(&ethernet::address(""));
+    ethernet::at_servers(|| ethernet::ip("link set {} address 02:00:00:00:02:ff"));
+    let client = bind(&server.uris()[0]);
+    assert_eq!(client.echo(vec![1]).unwrap(), [1]);
+    // Other threads have endpoints of their own.
+    thread::scope(|scope| {
+        let call = || assert_eq!(client.echo(vec![2]).unwrap(), [2]);
+        scope.spawn(call);
+        scope.spawn(call);
+    });
+    assert_eq!(client.begin().echo(vec![3]).wait().unwrap(), [3]);
+}
+
+#[test]
+fn calls_go_on_at_an_interface_that_was_removed_and_made_again() {
+    if !ethernet::enter() {
+        return;
+    }
+    let by_name = format!("ether://{}/again", ethernet::INTERFACE);
+    for address in [ethernet::address(""), by_name] {
+        call_at_during(&address, 100, |_| ethernet::make_again(|| {}));
+    }
+}
+
+#[test]
+fn call_without_an_interface_is_not_sent_and_says_so() {
+    if !ethernet::enter() {
+        return;
+    }
+    let server = serve(&ethernet::address(""));
+    let client = bind(&server.uris()[0]);
+    assert_eq!(client.echo(vec![1]).unwrap(), [1]);
+    assert_eq!(client.begin().echo(vec![2]).wait().unwrap(), [2]);
+    ethernet::make_again(|| {
+        for call in [client.echo(vec![3]), client.begin().echo(vec![4]).wait()] {
+            assert!(matches!(call, Err(CallError::NotSent(_))), "{call:?}");
+        }
+        let bound = EchoClient::bind(&server.uris()[0]).map(drop).unwrap_err().to_string();
+        assert!(bound.contains("there is no network interface"), "{bound}");
+    });
+    assert_eq!(call(&client, &[5]), [5]);
+    let begun = || loop {
+        match client.begin().echo(vec![6]).wait() {
+            Err(CallError::NotSent(_)) => thread::yield_now(),
+            result => return result,
+        }
+    };
+    assert_eq!(begun().unwrap(), [6]);
 }
 
 #[test]

@@ -67,22 +67,39 @@ pub(crate) fn address(parameters: &str) -> String {
     format!("ether://{INTERFACE}/{SERVER_MAC}:{port}{parameters}")
 }
 
+#[allow(dead_code, reason = "few tests do without their interfaces")]
+/// Removes the interfaces of both ends, runs `meanwhile`, and makes them again.
+pub(crate) fn make_again(meanwhile: impl FnOnce()) {
+    ETHERNET.with(|ethernet| {
+        let Some(Some(ethernet)) = ethernet.get() else { return };
+        ip("link delete {}");
+        meanwhile();
+        ethernet.link().unwrap();
+    });
+}
+
 impl Ethernet {
     fn make() -> Result<Self, String> {
-        let [callers, servers] = [namespace()?, namespace()?];
-        enter_namespace(&callers)?;
-        let there = format!("/proc/{}/fd/{}", std::process::id(), servers.as_raw_fd());
+        let ethernet = Self { callers: namespace()?, servers: namespace()? };
+        enter_namespace(&ethernet.callers)?;
+        ethernet.link()?;
+        Ok(ethernet)
+    }
+
+    /// Makes the interfaces. The thread is at the callers' end.
+    fn link(&self) -> Result<(), String> {
+        let there = format!("/proc/{}/fd/{}", std::process::id(), self.servers.as_raw_fd());
         run(&format!(
             "link add {INTERFACE} type veth peer name {INTERFACE} address {SERVER_MAC} netns {there}"
         ))?;
-        for (end, address) in [(&servers, SERVER_ADDRESS), (&callers, CALLER_ADDRESS)] {
+        for (end, address) in [(&self.servers, SERVER_ADDRESS), (&self.callers, CALLER_ADDRESS)] {
             enter_namespace(end)?;
             run(&format!("address add {address}/24 dev {INTERFACE}"))?;
             // Other transports are used beside it.
             run("link set lo up")?;
             run(&format!("link set {INTERFACE} up"))?;
         }
-        Ok(Self { callers, servers })
+        Ok(())
     }
 }
 

@@ -3,10 +3,11 @@
 use crate::transport::ether::address::EtherAddress;
 use crate::transport::ether::lookup;
 use crate::transport::ether::room::EtherRoom;
+use crate::transport::ether::whereabouts::Whereabouts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, HandedOver, Segments, Sending, Share};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stoop_ether::address::Address;
 use stoop_ether::frame::{Checksum, Template};
 use stoop_ether::ports::BLOCK;
@@ -21,8 +22,11 @@ pub(crate) struct EtherCaller {
     _lane: Option<LaneEndpoint>,
     address: EtherAddress,
     share: Share,
-    /// Took this one's place when the server's name came to stand for another address, or when the interface got another hardware
-    /// address: an endpoint has one for life.
+    /// The caller's interface, by its number.
+    index: u32,
+    whereabouts: Mutex<Whereabouts>,
+    /// Took this one's place when the server came to have another address, or when the interface got another hardware address or was
+    /// made again: an endpoint has one of each for life.
     successor: OnceLock<Box<EtherCaller>>,
 }
 
@@ -54,6 +58,15 @@ impl Drop for LaneEndpoint {
 
 impl EtherCaller {
     pub(super) fn connect(server: &EtherAddress, share: Share) -> io::Result<Self> {
+        let lane = match share {
+            Share::OneLane => Some(LaneEndpoint::take()?),
+            Share::ManyLanes => None,
+        };
+        Ok(Self { _lane: lane, ..Self::open(server, share)? })
+    }
+
+    /// An endpoint that is not counted.
+    fn open(server: &EtherAddress, share: Share) -> io::Result<Self> {
         let interface = Interface::by_name(&server.interface)?;
         if server.mac == Some(interface.mac) {
             return Err(lookup::at_own_interface(server, interface.mac));
@@ -63,9 +76,9 @@ impl EtherCaller {
                        ether://INTERFACE/NAME for a server that listens under a name";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        let (lane, options) = match share {
-            Share::OneLane => (Some(LaneEndpoint::take()?), Options::of_one_lane()),
-            Share::ManyLanes => (None, Options::of_many_lanes()),
+        let options = match share {
+            Share::OneLane => Options::of_one_lane(),
+            Share::ManyLanes => Options::of_many_lanes(),
         };
         let options = Options { ether_type: server.ether_type, ..options };
         let connect = |backend| Endpoint::connect(&interface, backend, &options);
@@ -84,9 +97,11 @@ impl EtherCaller {
             template,
             server: to,
             checksum: server.checksum,
-            _lane: lane,
+            _lane: None,
             address: server.clone(),
             share,
+            index: interface.index,
+            whereabouts: Mutex::default(),
             successor: OnceLock::new(),
         })
     }
@@ -100,10 +115,61 @@ impl EtherCaller {
         }
     }
 
-    /// Whether the interface has another hardware address than the endpoint.
+    /// Whether the interface has another hardware address than the endpoint, or is another one of the same name.
     fn has_moved(&self) -> bool {
         let interface = Interface::by_name(&self.address.interface);
-        interface.is_ok_and(|interface| interface.mac != self.endpoint.address().mac)
+        interface.is_ok_and(|interface| {
+            (interface.mac, interface.index) != (self.endpoint.address().mac, self.index)
+        })
+    }
+
+    /// The same endpoint for a server at another address.
+    fn to(&self, server: &EtherAddress, at: Address) -> Self {
+        Self {
+            endpoint: Arc::clone(&self.endpoint),
+            template: self.endpoint.template(at, self.checksum),
+            server: at,
+            checksum: self.checksum,
+            _lane: None,
+            address: server.clone(),
+            share: self.share,
+            index: self.index,
+            whereabouts: Mutex::default(),
+            successor: OnceLock::new(),
+        }
+    }
+
+    fn replace(&self, successor: Self) {
+        // Another thread may have been faster.
+        let _ = self.successor.set(Box::new(successor));
+    }
+
+    /// Goes on at the caller's interface as it is now. Returns whether that is another endpoint than before.
+    fn follow_interface(&self) -> bool {
+        let has_moved = self.has_moved();
+        if has_moved && let Ok(successor) = Self::open(&self.address, self.share) {
+            self.replace(successor);
+        }
+        has_moved && self.successor.get().is_some()
+    }
+
+    /// Asks where the server has gone that does not answer, and goes on there when it has said so.
+    fn follow_server(&self) {
+        let mut whereabouts = self.whereabouts.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = whereabouts.look(&self.address, self.server);
+        if let Some(server) = found.filter(|server| *server != self.server) {
+            self.replace(self.to(&self.address.at(server), server));
+        }
+    }
+
+    /// Sends by the endpoint in use, and once more by another one if the kernel refuses because the interface was made again.
+    #[inline]
+    fn send_by<T>(&self, mut send: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
+        let current = self.current();
+        send(current).or_else(|error| match current.follow_interface() {
+            true => send(current.current()),
+            false => Err(error),
+        })
     }
 
     /// Has the endpoint lead to another server by the same interface.
@@ -113,20 +179,12 @@ impl EtherCaller {
             return Ok(());
         }
         let successor = match server.server() {
-            Some(to) if server.interface == current.address.interface && !current.has_moved() => Self {
-                endpoint: Arc::clone(&current.endpoint),
-                template: current.endpoint.template(to, current.checksum),
-                server: to,
-                checksum: current.checksum,
-                _lane: None,
-                address: server.clone(),
-                share: current.share,
-                successor: OnceLock::new(),
-            },
-            _ => Self::connect(server, current.share)?,
+            Some(to) if server.interface == current.address.interface && !current.has_moved() => {
+                current.to(server, to)
+            }
+            _ => Self::open(server, current.share)?,
         };
-        // Another thread may have been faster.
-        let _ = current.successor.set(Box::new(successor));
+        current.replace(successor);
         Ok(())
     }
 
@@ -172,24 +230,28 @@ impl CallerEndpoint for EtherCaller {
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
-        let Self { endpoint, template, .. } = self.current();
-        endpoint.send(template, packet).map(|()| Sending::Sent)
+        self.send_by(|current| current.endpoint.send(&current.template, packet)).map(|()| Sending::Sent)
     }
 
-    /// Answers to an address that the interface no longer has do not arrive.
+    /// Answers to an address that the interface no longer has do not arrive, nor do packets to one that the server no longer has.
     fn follow_route(&self) {
         let current = self.current();
-        if current.has_moved()
-            && let Ok(successor) = Self::connect(&current.address, current.share)
-        {
-            // Another thread may have been faster.
-            let _ = current.successor.set(Box::new(successor));
+        if !current.follow_interface() {
+            current.follow_server();
         }
     }
 
-    fn send_many(&self, packets: &[u8], segment: usize, failed: impl FnMut(usize, io::Error)) {
-        let Self { endpoint, template, .. } = self.current();
-        endpoint.send_many(template, packets, segment, failed);
+    fn send_many(&self, packets: &[u8], segment: usize, mut failed: impl FnMut(usize, io::Error)) {
+        let current = self.current();
+        let mut is_refused = false;
+        current.endpoint.send_many(&current.template, packets, segment, |position, error| {
+            is_refused = true;
+            failed(position, error);
+        });
+        if is_refused {
+            // Those packets have failed; later ones need not.
+            current.follow_interface();
+        }
     }
 
     fn lend(&self, room: &mut EtherRoom) {
@@ -201,15 +263,18 @@ impl CallerEndpoint for EtherCaller {
         if current.is_too_long(room.longest()) {
             return Ok(HandedOver::TooLong);
         }
-        handed_over(|failed| endpoint.send_room(template, room.frames(), failed))
+        let sent = handed_over(|failed| endpoint.send_room(template, room.frames(), failed));
+        sent.inspect_err(|_| {
+            current.follow_interface();
+        })
     }
 
     fn send_gathered(&self, pieces: &[IoSlice<'_>], segment: usize, _: bool) -> io::Result<HandedOver> {
-        let current @ Self { endpoint, template, .. } = self.current();
-        if current.is_too_long(segment.min(pieces.iter().map(|piece| piece.len()).sum())) {
-            return Ok(HandedOver::TooLong);
-        }
-        handed_over(|failed| endpoint.send_gathered(template, pieces, segment, failed))
+        let longest = segment.min(pieces.iter().map(|piece| piece.len()).sum());
+        self.send_by(|current @ Self { endpoint, template, .. }| match current.is_too_long(longest) {
+            true => Ok(HandedOver::TooLong),
+            false => handed_over(|failed| endpoint.send_gathered(template, pieces, segment, failed)),
+        })
     }
 
     #[inline]

@@ -9,6 +9,7 @@ mod caller;
 mod lookup;
 mod room;
 mod server;
+mod whereabouts;
 
 use crate::transport::ether::address::{EtherAddress, parse};
 use crate::transport::ether::caller::EtherCaller;

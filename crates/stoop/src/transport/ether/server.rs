@@ -6,6 +6,7 @@ use crate::transport::ether::lookup;
 use crate::transport::ether::room::EtherRoom;
 use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_ether::address::Address;
 use stoop_ether::frame::Checksum;
@@ -17,14 +18,14 @@ use stoop_net::Patience;
 
 /// An endpoint that answers any other one.
 pub(crate) struct EtherServer {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     interface: Interface,
     /// As callers write it whose interface has this name.
     address: EtherAddress,
     /// The name or the port was chosen by the user, so that a server that is started again has it, too.
     has_fixed_address: bool,
-    /// Answers questions for the name, if there is one.
-    _announcement: Option<Announcement>,
+    /// Answers questions for the name, if there is one, and for earlier addresses.
+    _announcement: Announcement,
     /// Tells callers at this very interface where else the server listens.
     posts: Vec<Posted>,
     /// Packets dropped because they were longer than any buffer.
@@ -82,9 +83,9 @@ impl EtherServer {
             Err(OpenError::XdpTaken(_)) => (listen(Backend::PacketRing), Backend::PacketRing),
             endpoint => (endpoint, address.backend),
         };
-        let endpoint = endpoint?;
-        let announce = |name| Announcement::new(&interface, address.ether_type, name, endpoint.address());
-        let announcement = address.name.as_ref().map(announce).transpose()?;
+        let endpoint = Arc::new(endpoint?);
+        let (name, announced) = (address.name.as_ref(), Arc::clone(&endpoint));
+        let announcement = Announcement::new(&interface, address.ether_type, name, announced)?;
         let has_fixed_address = address.port.is_some() || address.name.is_some();
         let name = address.name.clone();
         let address = EtherAddress { backend, name, ..address.at(endpoint.address()) };

@@ -72,13 +72,17 @@ pub(crate) fn bind<L: PacketLink>(
 /// The system cannot send, or no program listens at the server's port.
 fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option<BindStep>> {
     let mut packet = vec![0; MAX_DATAGRAM];
-    let mut refused = 0;
+    let (mut refused, mut has_asked) = (0, false);
     loop {
         let mut arrival = CallerArrival::Nothing;
-        if let Some(question) = binder.transmit(now())
-            && checksum::send(endpoint, &question)? == Sending::Refused
-        {
-            arrival = CallerArrival::Refused;
+        if let Some(question) = binder.transmit(now()) {
+            if has_asked {
+                endpoint.follow_route();
+            }
+            has_asked = true;
+            if checksum::send(endpoint, &question)? == Sending::Refused {
+                arrival = CallerArrival::Refused;
+            }
         }
         if arrival == CallerArrival::Nothing {
             let wait = binder.next_timeout().since(now());
