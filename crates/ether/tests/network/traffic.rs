@@ -1,10 +1,13 @@
 //! Other traffic on the Ethernet: pings, and a TCP connection that echoes.
 
 use super::{ADDRESSES, Ethernet};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -37,10 +40,8 @@ impl Traffic {
             Some(Duration::from_millis(500)),
         )
         .unwrap();
-        let pings = std::thread::spawn({
-            let stop = Arc::clone(&stop);
-            move || send_pings(&ping, &stop)
-        });
+        let (next_ping, next) = mpsc::sync_channel(1);
+        let pings = std::thread::spawn(move || send_pings(&ping, &next));
         let listener = ethernet.b.inside(|| TcpListener::bind((ADDRESSES[1], 7)).unwrap());
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
@@ -52,7 +53,7 @@ impl Traffic {
         receiver.recv().unwrap();
         let connection = std::thread::spawn({
             let (stop, bytes) = (Arc::clone(&stop), Arc::clone(&bytes));
-            move || talk(stream, &stop, &bytes)
+            move || talk(stream, &stop, &bytes, &next_ping)
         });
         Self { stop, pings, bytes, connection }
     }
@@ -70,39 +71,56 @@ impl Traffic {
     }
 }
 
-/// Sends an echo request each millisecond (RFC 792), and waits up to half a second for the answer.
-fn send_pings(socket: &rustix::fd::OwnedFd, stop: &AtomicBool) -> (u64, u64) {
-    let to: SocketAddr = format!("{}:0", ADDRESSES[1]).parse().unwrap();
-    let (mut sent, mut lost) = (0u64, 0);
-    while !stop.load(Ordering::Relaxed) {
-        sent += 1;
-        let number = (sent as u16).to_be_bytes();
-        // Type 8, code 0, checksum, identifier, sequence number.
-        let mut request = [8, 0, 0, 0, 0x57, 0x0b, number[0], number[1]];
+/// Sends an echo request (RFC 792) for each word from `next`, and at the end until one more is answered, behind which no earlier answer
+/// can come. Returns how many were sent before, and how many of these were not answered.
+fn send_pings(socket: &rustix::fd::OwnedFd, next: &Receiver<()>) -> (u64, u64) {
+    let mut pings = Pings { socket, sent: 0, unanswered: HashSet::new() };
+    while next.recv().is_ok() {
+        pings.send_one();
+    }
+    let (sent, lost) = (pings.sent, pings.unanswered.clone());
+    while !pings.send_one() {}
+    (sent, lost.intersection(&pings.unanswered).count() as u64)
+}
+
+struct Pings<'a> {
+    socket: &'a rustix::fd::OwnedFd,
+    sent: u64,
+    unanswered: HashSet<u64>,
+}
+
+impl Pings<'_> {
+    /// Sends one and returns whether its answer has come soon. A late one counts, too.
+    fn send_one(&mut self) -> bool {
+        let to: SocketAddr = format!("{}:0", ADDRESSES[1]).parse().unwrap();
+        self.sent += 1;
+        self.unanswered.insert(self.sent);
+        // Type 8, code 0, checksum, identifier, sequence number; and data, which the answer repeats.
+        let mut request = [[8, 0, 0, 0, 0x57, 0x0b, 0, 0], self.sent.to_be_bytes()].concat();
         let sum: u32 = request.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
         request[2..4].copy_from_slice(&sum.to_be_bytes());
-        rustix::net::sendto(socket, &request, SendFlags::empty(), &to).unwrap();
-        if !is_answered(socket, number) {
-            lost += 1;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    (sent, lost)
-}
-
-fn is_answered(socket: &rustix::fd::OwnedFd, number: [u8; 2]) -> bool {
-    let mut answer = [0; 256];
-    loop {
-        // An IPv4 header of 20 bytes, then the answer.
-        match rustix::net::recv(socket, &mut answer[..], RecvFlags::empty()) {
-            Ok((_, 28..))
-                if answer[20] == 0 && answer[24..26] == [0x57, 0x0b] && answer[26..28] == number =>
-            {
+        rustix::net::sendto(self.socket, &request, SendFlags::empty(), &to).unwrap();
+        while let Some(answered) = self.next_answer() {
+            self.unanswered.remove(&answered);
+            if answered == self.sent {
                 return true;
             }
-            Ok(_) => {}
-            Err(_) => return false,
+        }
+        false
+    }
+
+    fn next_answer(&self) -> Option<u64> {
+        let mut answer = [0; 256];
+        loop {
+            // An IPv4 header of 20 bytes, then the answer.
+            match rustix::net::recv(self.socket, &mut answer[..], RecvFlags::empty()) {
+                Ok((_, 36..)) if answer[20] == 0 && answer[24..26] == [0x57, 0x0b] => {
+                    return Some(u64::from_be_bytes(answer[28..36].try_into().unwrap()));
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
         }
     }
 }
@@ -114,8 +132,9 @@ fn echo(mut stream: TcpStream) {
     }
 }
 
-/// Sends bytes that change from one message to the next, and compares them with what comes back.
-fn talk(mut stream: TcpStream, stop: &AtomicBool, bytes: &AtomicU64) {
+/// Sends bytes that change from one message to the next, and compares them with what comes back. Has a ping sent with each message,
+/// unless the last one is still on its way.
+fn talk(mut stream: TcpStream, stop: &AtomicBool, bytes: &AtomicU64, ping: &SyncSender<()>) {
     let mut seed = 1u8;
     while !stop.load(Ordering::Relaxed) {
         let sent: Vec<u8> = (0..3000).map(|at| seed.wrapping_mul(31).wrapping_add(at as u8)).collect();
@@ -125,5 +144,6 @@ fn talk(mut stream: TcpStream, stop: &AtomicBool, bytes: &AtomicU64) {
         assert_eq!(sent, back, "TCP has lost or changed bytes");
         bytes.fetch_add(sent.len() as u64, Ordering::Relaxed);
         seed = seed.wrapping_add(1);
+        let _ = ping.try_send(());
     }
 }
