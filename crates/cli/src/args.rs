@@ -1,11 +1,13 @@
 //! The command line: the words for a cell, and which of them were given.
 
 mod attack;
+mod ethernet;
 mod tables;
 mod units;
 
 pub(crate) use attack::Attack;
 use clap::{Parser, Subcommand, ValueEnum};
+pub(crate) use ethernet::Part;
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -130,6 +132,10 @@ pub(crate) struct BenchArgs {
     /// --transport only
     #[arg(long, value_delimiter = ',', value_name = "N", num_args = 0..=1, default_missing_value = "1000,10000")]
     pub(crate) bindings: Vec<u32>,
+    /// Measure what calls in Ethernet frames are to reach, all of it or these parts, and print whether they do; about a minute a
+    /// part; chosen with --calls and --json only
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PART", num_args = 0..)]
+    pub(crate) ethernet: Option<Vec<Part>>,
     /// Send frames of ether without a CRC-32C
     #[arg(long)]
     pub(crate) no_checksum: bool,

@@ -7,7 +7,7 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{bindings, cell, greedy, json, machine, overload, table};
+use crate::{bindings, cell, ethernet, greedy, json, machine, overload, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,6 +22,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     }
     if !args.bindings.is_empty() {
         return bindings::run(args);
+    }
+    if let Some(parts) = &args.ethernet {
+        return ethernet::run(args, parts);
     }
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
@@ -202,7 +205,8 @@ fn alike(one: &Cell, other: &Cell) -> bool {
     of(one) == of(other)
 }
 
-fn describe(cell: &Cell) -> String {
+/// The cell in words.
+pub(crate) fn describe(cell: &Cell) -> String {
     let (transport, procedure, waiting) =
         (name_of(cell.transport), name_of(cell.procedure), name_of(cell.waiting));
     let clients = if cell.clients > 1 { format!(" of {} clients", cell.clients) } else { String::new() };

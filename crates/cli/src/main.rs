@@ -11,6 +11,7 @@ mod callers;
 mod cell;
 mod child;
 mod effort;
+mod ethernet;
 mod floor;
 mod generate;
 mod greedy;

@@ -48,7 +48,8 @@ impl Session {
     /// Whether `cell` can be measured in this session.
     pub(crate) fn fits(&self, cell: &Cell) -> bool {
         let of = |cell: &Cell| {
-            (cell.transport, cell.waiting, cell.processors, cell.link_rate, cell.clients, cell.busy)
+            let of_both = (cell.transport, cell.waiting, cell.processors, cell.no_checksum);
+            (of_both, cell.link_rate, cell.clients, cell.busy)
         };
         of(&self.serves) == of(cell)
     }

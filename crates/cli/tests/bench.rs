@@ -151,6 +151,25 @@ fn frames_on_each_mechanism_stand_beside_bare_frames_or_are_left_out_on_loopback
 }
 
 #[test]
+fn each_bar_of_the_ethernet_is_one_object_a_line() {
+    let output = stoop("bench --ethernet --calls 50 --json").output().expect("the command was built");
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    if why.contains("private Ethernet") || why.contains("two processors") || why.contains("CAP_") {
+        println!("SKIPPED: bench --ethernet: {why}");
+        return;
+    }
+    assert!(output.status.success(), "{why}");
+    let bars = rows(&output);
+    let of = |part: &str| bars.iter().filter(|bar| bar["part"] == part).count();
+    let parts = ["null", "max-result", "bulk", "bulk-unchecked", "in-flight", "callers", "lanes"];
+    assert_eq!(parts.map(of), [9, 3, 12, 12, 3, 3, 1]);
+    for bar in &bars {
+        assert!(bar["figure"].as_f64() > Some(0.0), "{bar}");
+        assert_eq!(bar["met"].is_boolean(), bar["wanted"] != "nothing", "{bar}");
+    }
+}
+
+#[test]
 fn network_penalty_stands_beside_the_figures_of_the_paper() {
     let output = stoop("penalty --calls 200").output().expect("the command was built");
     let why = String::from_utf8_lossy(&output.stderr).into_owned();
