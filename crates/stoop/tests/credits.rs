@@ -60,7 +60,8 @@ fn small() -> Option<(RunningServer, CounterClient)> {
         return None;
     }
     without_privilege(|| {
-        let server = Server::new().export(CounterServer::new(Counted::default()));
+        // The calls that wait for a worker are not to be refused either.
+        let server = Server::new().queue(CALLS as usize).export(CounterServer::new(Counted::default()));
         let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
         let options = BindOptions::new().timeout(DEADLINE);
         let client = CounterClient::bind_with(&server.uris()[0], &options).unwrap();

@@ -6,7 +6,7 @@ mod transports;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use stoop::account::{AccountOptions, Part};
+use stoop::account::{AccountOptions, Part, SlowCall};
 use stoop::{BindOptions, Server};
 
 #[stoop::interface]
@@ -62,8 +62,10 @@ fn a_result_that_waited_for_its_thread_is_told_from_one_that_came_late() {
             client.distract(true).unwrap();
             client.binding().account().slow.pop().expect("its thread was away")
         });
-        let told = tries.find(|slow| slow.wake_up.is_some()).expect("the kernel notes arrivals");
-        assert_eq!((told.procedure, told.slow), ("distract", Part::WakeUp), "{transport}: {told}");
+        // On a busy machine the server may have had no processor while the caller was away: then its procedure was slow, too.
+        let is_told = |slow: &SlowCall| slow.wake_up.is_some() && slow.slow == Part::WakeUp;
+        let told = tries.find(is_told).expect("the kernel notes arrivals");
+        assert_eq!(told.procedure, "distract", "{transport}: {told}");
         assert!(told.wake_up.unwrap() >= AWAY / 2, "{transport}: {told}");
     }
 }

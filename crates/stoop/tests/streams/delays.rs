@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A deadline that no machine is too busy for.
+const FOREVER: Duration = Duration::from_secs(3600);
+
 #[test]
 fn calls_that_arrive_in_one_read_do_not_wait_for_each_other() {
     let (server, gate) = serve_at("tcp://127.0.0.1:0", Server::new());
@@ -67,7 +70,8 @@ fn a_reader_that_never_reads_is_dropped() {
         }
     }
     eventually(|| server.counters().bindings == 1);
-    assert_eq!(client.next(1).unwrap(), 2);
+    // On a busy machine the server expects that its other work takes long.
+    assert_eq!(client.with_timeout(FOREVER).next(1).unwrap(), 2);
 }
 
 #[test]
@@ -99,11 +103,11 @@ fn a_server_that_takes_nothing_more_lets_calls_end_at_their_deadlines() {
 
 #[test]
 fn many_calls_in_one_write_are_all_answered() {
-    let (server, _) = serve_at("tcp://127.0.0.1:0", Server::new());
+    let (server, _) = serve_at("tcp://127.0.0.1:0", Server::new().queue(2000));
     let mut raw = Raw::bound(&server);
     for round in 1..20_u32 {
         let calls = (0..1000_u16).flat_map(|lane| {
-            let call = Header { lane: LaneId(lane), ..raw.call(NEXT, round, 4) };
+            let call = Header { lane: LaneId(lane), time: u32::MAX, ..raw.call(NEXT, round, 4) };
             [&call.to_bytes()[..], &u32::from(lane).to_le_bytes()].concat()
         });
         let calls: Vec<u8> = calls.collect();
@@ -148,31 +152,22 @@ fn server_that_reads_nothing() -> String {
     })
 }
 
-/// How long a call takes that has 50 ms and gets no answer.
-fn time_of_short_call(call: impl FnOnce(&LabClient) -> CallError, client: &LabClient) -> Duration {
-    let begun = Instant::now();
-    let error = call(&client.with_timeout(Duration::from_millis(50)));
-    assert!(error.is_timeout(), "{error}");
-    begun.elapsed()
-}
-
 #[test]
 fn no_thread_is_kept_by_the_long_call_of_another() {
     let client = LabClient::bind(&server_that_reads_nothing()).unwrap();
-    let long = client.with_timeout(Duration::from_secs(2)).begin().sum(&[0; 32 << 20]);
-    let begun = Instant::now();
+    let short = client.with_timeout(Duration::from_millis(50));
+    let long = client.with_timeout(FOREVER).begin().sum(&[0; 32 << 20]);
     let long = long.wait_timeout(Duration::from_millis(20)).unwrap_err();
-    assert!(!long.is_ready());
-    let waited = begun.elapsed();
-    assert!(waited < Duration::from_millis(200), "{waited:?}");
-    for waited in [
-        time_of_short_call(|client| client.next(1).unwrap_err(), &client),
-        time_of_short_call(|client| client.begin().next(1).wait().unwrap_err(), &client),
-        time_of_short_call(|client| client.begin().sum(&[0; 1 << 20]).wait().unwrap_err(), &client),
+    for error in [
+        short.next(1).unwrap_err(),
+        short.begin().next(1).wait().unwrap_err(),
+        short.begin().sum(&[0; 1 << 20]).wait().unwrap_err(),
     ] {
-        assert!(waited < Duration::from_millis(250), "{waited:?}");
+        assert!(error.is_timeout(), "{error}");
+        assert!(!long.is_ready());
     }
-    let error = long.wait().unwrap_err();
+    let client = LabClient::bind(&server_that_reads_nothing()).unwrap();
+    let error = client.with_timeout(Duration::from_secs(1)).begin().sum(&[0; 32 << 20]).wait().unwrap_err();
     assert!(error.is_timeout() && error.ran() == Ran::No, "{error}");
 }
 
