@@ -2,10 +2,12 @@
 
 use rustix::thread::UnshareFlags;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, PacketOptions, Ran, RunningServer, Server};
 
@@ -144,7 +146,13 @@ fn after_a_call_without_an_answer_the_next_one_follows_the_name() {
     let client = bind("udp", &port(&first));
     let (second, address) = (server("udp", 8, &port(&first)), format!("127.0.7.7:{}", port(&first)));
     first.shut_down();
-    let _silent = UdpSocket::bind(address).unwrap();
+    // A server gives its socket up some time after it has been told to shut down.
+    let _silent = loop {
+        match UdpSocket::bind(&address) {
+            Err(why) if why.kind() == ErrorKind::AddrInUse => thread::yield_now(),
+            bound => break bound.unwrap(),
+        }
+    };
     assert_eq!(client.with_timeout(SHORT).number().unwrap_err().ran(), Ran::Perhaps);
     names.lead_to(&[8]);
     assert_eq!(client.with_timeout(SHORT).number().map_err(|error| error.ran()).unwrap_or(8), 8);
