@@ -1,4 +1,4 @@
-//! What can go wrong with a call or a binding. Each error first answers: did the procedure run?
+//! Errors of calls and bindings. Each error first answers: did the procedure run?
 //!
 //! | operation | its error | the reasons in it |
 //! |---|---|---|

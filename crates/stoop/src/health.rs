@@ -17,7 +17,7 @@ pub enum Health {
     ShuttingDown,
 }
 
-/// What a server tells of itself.
+/// The health that a server reports.
 #[derive(Clone, Debug, PartialEq, Eq, stoop::Data)]
 pub struct About {
     /// A number drawn at the start of the server.
@@ -59,7 +59,7 @@ pub trait StoopHealth {
     /// interface.
     #[idempotent]
     fn check(&self, interface: &str) -> Option<Health>;
-    /// What the server tells of itself.
+    /// The health that the server reports.
     #[idempotent]
     fn about(&self) -> About;
 }

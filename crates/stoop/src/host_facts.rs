@@ -1,4 +1,4 @@
-//! What is known of a host, as it travels in bind messages and as this machine uses it.
+//! Conversion of a host's facts between bind messages and the form that this machine uses.
 
 use stoop_net::host;
 use stoop_wire::bind::HostFacts;

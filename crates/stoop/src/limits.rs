@@ -3,7 +3,7 @@
 /// Limits of a server, for [`Server::limits`](crate::Server::limits). They hold at each of its addresses. Those that are not set have
 /// defaults, which differ by transport.
 ///
-/// What they limit is shared among the hosts of the callers (at `udp:`, `tcp:` and `ether:` addresses) or their users (at `unix:` and
+/// The resources that they limit are shared among the hosts of the callers (at `udp:`, `tcp:` and `ether:` addresses) or their users (at `unix:` and
 /// `shm:` addresses): none has more than three quarters of it, even if it is alone, so that another always finds room. `docs/limits.md` has
 /// the rule and all limits.
 ///

@@ -153,7 +153,7 @@ impl<'a> IncomingCall<'a> {
         VersionId { program: self.call.procedure.program, version: self.call.procedure.version }
     }
 
-    /// Who calls, as the caller says. Nothing proves it.
+    /// The caller's name for itself. Nothing proves it.
     pub fn identity(&self) -> &Identity<'a> {
         self.identity
     }

@@ -4,7 +4,7 @@ use crate::error::UriError;
 
 /// A scheme of addresses, and how they are written.
 pub(crate) struct Scheme {
-    /// What stands before the colon.
+    /// The text before the colon.
     pub(crate) name: &'static str,
     /// How addresses are written, with `HOST`, `PORT`, `NAME` and `PATH` for what the user chooses. None if the scheme is not for users.
     pub(crate) forms: &'static [&'static str],
@@ -72,7 +72,7 @@ impl<'a> Uri<'a> {
     }
 }
 
-/// What to do if the scheme is known with a cargo feature that this program was built without.
+/// The advice to a user whose program was built without the cargo feature of the scheme.
 fn without_feature(scheme: &str) -> Option<String> {
     let feature = match scheme {
         "ether" if !cfg!(feature = "ether") => "ether",

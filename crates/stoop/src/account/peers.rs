@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// What a server has recorded of one caller.
+/// A server's figures of one caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
 pub struct CallingPeer {
     /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.

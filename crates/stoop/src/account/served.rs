@@ -97,7 +97,7 @@ impl Ledger {
         Vec::new()
     }
 
-    /// What was recorded so far.
+    /// The figures recorded so far.
     pub(crate) fn account(&self) -> ServerAccount {
         let interfaces = self.interfaces.iter().zip(&self.times);
         let procedures = interfaces.flat_map(|(interface, times)| {
@@ -195,7 +195,7 @@ pub struct ServerAccount {
     pub peers: Vec<CallingPeer>,
 }
 
-/// What a server has recorded of one procedure.
+/// A server's figures of one procedure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
 pub struct ServedProcedure {
     /// Its interface.

@@ -72,7 +72,7 @@ impl std::fmt::Display for SlowCall {
     }
 }
 
-/// What is known of a call when it has ended.
+/// The facts about a call that has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) whole_ns: u64,

@@ -19,7 +19,7 @@ pub struct ProcedureSteps {
 /// A step of sampled calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
 pub struct Step {
-    /// What happens in it.
+    /// The work that is done in it.
     pub name: String,
     /// How long it took. What the stamps took is taken out.
     pub time: Histogram,

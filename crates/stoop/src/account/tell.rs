@@ -32,7 +32,7 @@ const PEERS_MAX: usize = 256;
 /// Counters, each with its name.
 type NamedCounters = Vec<(&'static str, u64)>;
 
-/// What a server tells.
+/// The account that a server reports.
 #[derive(Clone, Default)]
 pub(crate) struct Teller(Arc<Told>);
 

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Begun calls that a background thread drives.
 pub(crate) trait Driven: Send + Sync + Sized + 'static {
-    /// What the thread remembers from one turn to the next.
+    /// State that the thread keeps from one turn to the next.
     type Memory: Default;
 
     /// After the last call has ended, the thread looks so many times, at such intervals, before it is idle: a call that is begun

@@ -111,7 +111,7 @@ pub(crate) trait BegunCalls {
     /// The table that has the last calls, though its server may have ended.
     fn latest(&self) -> Arc<Self::Table>;
 
-    /// What the begun calls have counted so far.
+    /// The counters of the begun calls.
     fn counters(&self) -> CallCounters;
 }
 

@@ -193,7 +193,7 @@ impl<T> CallTable<T> {
         self.polled > 0
     }
 
-    /// What is known of a call that has not ended.
+    /// The state of a call that has not ended.
     pub(crate) fn get_mut(&mut self, call: u32) -> Option<&mut T> {
         match self.all.get_mut(call as usize).map(|slot| &mut slot.state) {
             Some(State::Open(known)) => Some(known),

@@ -44,7 +44,7 @@ impl Selection {
     }
 }
 
-/// What was found of selected detached calls that have not ended.
+/// The selected detached calls that have not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reclaimed {
     /// This one has a handle now. It may be an ordered one-way call of that thread.

@@ -1,4 +1,4 @@
-//! What every table of outstanding calls does with detached calls.
+//! Detached calls in a table of outstanding calls: the operations that all tables share.
 
 use crate::calling::begun::OutstandingCalls;
 use crate::calling::detached::{CallingThread, Reclaimed, Selection};
@@ -11,7 +11,7 @@ use stoop_net::clock;
 /// Between two looks at a call that cannot leave, or for which another thread waits.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What every table does with detached calls.
+/// The operations of every table on detached calls.
 pub(crate) trait Detaching: OutstandingCalls {
     /// Waits until a submitted call has left, at the latest until its deadline, and detaches it. It may be an ordered one-way call of
     /// that thread.

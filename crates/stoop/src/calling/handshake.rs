@@ -15,7 +15,7 @@ use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
 use stoop_wire::HEADER_LEN;
 use stoop_wire::bind::BindStatus;
 
-/// What a binding is made of.
+/// The parts of a binding.
 pub(crate) struct Plan<'a> {
     pub(crate) interface: &'static Interface,
     pub(crate) uri: &'a str,

@@ -24,7 +24,7 @@ const ROWS: usize = 16;
 
 /// A lane that counts.
 pub(crate) trait Counted {
-    /// What it has counted so far, in all its sessions.
+    /// Its counters, over all its sessions.
     fn counters(&self) -> CallCounters;
 }
 
@@ -40,7 +40,7 @@ struct ThreadSlot<T> {
     counters: Arc<LaneCounters>,
 }
 
-/// What a thread holds during its call.
+/// The lane that a thread holds during its call, and its place.
 struct Held<T> {
     lane: Option<T>,
     timeout_ns: u64,

@@ -36,7 +36,7 @@ pub(crate) struct RoleGuard<'a, R> {
     receiver: Option<MutexGuard<'a, R>>,
 }
 
-/// What a follower does until it is notified.
+/// The next step of a follower until it is notified.
 pub(crate) enum Pause {
     /// Looks again at once.
     Spin,

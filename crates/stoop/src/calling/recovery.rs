@@ -63,7 +63,7 @@ pub(crate) trait Attempts {
     fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration>;
 }
 
-/// What is known of a call from its beginning.
+/// The facts about a call that are known from its beginning.
 pub(crate) struct CallTerms {
     pub(crate) begun_ns: u64,
     pub(crate) deadline_ns: u64,
@@ -96,7 +96,7 @@ impl EarlierAttempts {
         self.lost.allow_another(idempotent)
     }
 
-    /// What follows from this error of the latest attempt: if it is a refusal, the call may be sent again.
+    /// Decides what to do after this error of the latest attempt: if it is a refusal, the call may be sent again.
     pub(crate) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
         match error {
             CallError::Refused(why) => AfterRefusal::of(why.code, &self.lost, idempotent),

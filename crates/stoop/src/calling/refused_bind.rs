@@ -5,7 +5,7 @@ use crate::interface::Interface;
 use stoop_exchange::binder::BindStep;
 use stoop_wire::bind::BindStatus;
 
-/// What a server that shares memory says of why it has as many bindings as it takes.
+/// The reason, from a server that shares memory, for its limit of bindings.
 pub(crate) const NO_DESCRIPTORS: &str = "descriptors";
 /// The same, if it may make no file as long as the memory of a binding.
 pub(crate) const NO_FILE_LENGTH: &str = "file length";

@@ -1,4 +1,4 @@
-//! What the handles of begun calls do with a call table behind a lock.
+//! A call table behind a lock: the operations of the handles of begun calls.
 
 use crate::calling::begun::Outcome;
 use crate::calling::call_table::CallTable;
@@ -10,7 +10,7 @@ use stoop_marshal::Reader;
 
 /// A state with a call table in it.
 pub(crate) trait HasCalls {
-    /// What the transport knows of a call.
+    /// The transport's state of a call.
     type Call;
 
     fn calls(&mut self) -> &mut CallTable<Self::Call>;
@@ -24,7 +24,7 @@ impl<T> HasCalls for CallTable<T> {
     }
 }
 
-/// What [`register`] has found.
+/// The result of [`register`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Registered {
     /// The call has ended.

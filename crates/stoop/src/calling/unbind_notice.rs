@@ -17,7 +17,7 @@ pub(crate) fn announce(stream: &Stream, binding: BindingId) {
     let _ = stream.try_send(&[std::io::IoSlice::new(&notice)]);
 }
 
-/// What a caller hears of its server.
+/// The messages that a caller receives from its server.
 pub(crate) enum News {
     /// It shuts down: it refuses calls from now on.
     Closing,
@@ -40,7 +40,7 @@ pub(crate) fn hear(stream: &Stream) -> News {
     }
 }
 
-/// What the other end has said, if it has said anything.
+/// The message of the other end, if it has sent one.
 pub(crate) fn receive(stream: &Stream) -> Option<UnbindReason> {
     let mut packet = [0; HEADER_LEN];
     match stream.recv(&mut packet, Patience::DontWait) {

@@ -185,7 +185,7 @@ impl Binding {
         self.known()?.tables.get().map(AnyBegunCalls::latest)
     }
 
-    /// What this binding's calls have seen so far, those that have ended; it does not wait for the others. A `local:`
+    /// The counters of this binding's calls that have ended; it does not wait for the others. A `local:`
     /// binding counts nothing: it would cost more than the call.
     pub fn counters(&self) -> CallCounters {
         let Some(bound) = self.known() else { return CallCounters::default() };

@@ -14,7 +14,7 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// What a client looks for, and where.
+/// The interface that a client looks for, and the address.
 pub(crate) struct Source {
     pub(crate) interface: &'static Interface,
     pub(crate) uri: String,

@@ -1,4 +1,4 @@
-//! What a handle asks of a begun call that is in no table of a transport.
+//! A begun call that is in no table of a transport: the operations that its handle uses.
 
 use std::task::Waker;
 use stoop_exchange::Instant;

@@ -84,7 +84,7 @@ pub enum BindError {
     Protocol {
         /// The address as it was given.
         server: String,
-        /// What is wrong with its answer.
+        /// The fault in its answer.
         why: String,
     },
     /// Over Sun RPC: the program is not registered with the rpcbind of that host, for this transport.
@@ -263,7 +263,7 @@ fn is_abstract(server: &str) -> bool {
         || server.strip_prefix("shm:").is_some_and(|name| !name.contains('/'))
 }
 
-/// What to look for when no server answers there.
+/// The advice to a user whose address no server answers.
 fn why_silent(server: &str) -> &'static str {
     match server.split_once(':').map(|(scheme, _)| scheme) {
         Some("udp") => "is a Stoop server running there, and does a firewall let its UDP packets through?",

@@ -247,20 +247,20 @@ impl fmt::Display for SendError {
 pub struct Refusal {
     /// The reason.
     pub code: RefusalCode,
-    /// What the server adds to it; often empty.
+    /// The server's further text; often empty.
     pub detail: String,
     /// Time after which the server may take the call, as it estimates; `None` if it does not say. A server that is overloaded does.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// What a server has refused, with the text that it added.
+    /// A refusal by a server, with the text that it added.
     pub(crate) fn new(refused: impl Into<Refused>, detail: impl Into<String>) -> Self {
         let Refused { code, retry_after } = refused.into();
         Self { code, detail: detail.into(), retry_after: retry_after.duration() }
     }
 
-    /// What the server has refused.
+    /// A refusal by the server, without further text.
     pub(crate) fn refused(&self) -> Refused {
         let nanos = |after: Duration| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         let retry_after =
@@ -301,7 +301,7 @@ impl fmt::Display for Refusal {
 pub struct Failure {
     /// The reason.
     pub code: FailureCode,
-    /// What the server adds to it: of a panic, its message.
+    /// The server's further text: for a panic, its message.
     pub detail: String,
 }
 

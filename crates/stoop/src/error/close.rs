@@ -1,9 +1,9 @@
-//! What became of calls without handles.
+//! Outcomes of calls without handles.
 
 use crate::error::{CallError, debug_as_display};
 use std::fmt;
 
-/// What became of the one-way and detached calls of a client that were waited for (`close` of a client,
+/// Outcomes of the one-way and detached calls of a client that were waited for (`close` of a client,
 /// [`Binding::flush`](crate::Binding::flush)), when not all of them have returned.
 ///
 /// `{:?}` shows the same sentence as `{}`.

@@ -17,7 +17,7 @@ pub struct SunError {
     pub transmissions: u32,
 }
 
-/// What a server of Sun RPC replied, or what is wrong with its reply.
+/// The error that a server of Sun RPC replied, or the fault in its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SunFault {

@@ -4,7 +4,7 @@ use crate::error::UriError;
 use crate::program::VersionId;
 use std::fmt;
 
-/// What carries the messages.
+/// The transport that carries the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Datagrams: calls are sent again when replies are lost, and messages are at most as long as a datagram.

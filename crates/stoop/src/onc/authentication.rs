@@ -1,4 +1,4 @@
-//! What a caller shows with each call, and asks of each reply: an open set of flavors.
+//! Authentication: the credential of each call and the check of each reply, for an open set of flavors.
 
 use std::fmt;
 use std::fs;

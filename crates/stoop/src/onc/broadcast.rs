@@ -112,7 +112,7 @@ fn collect<R: DecodeOwned>(
     }
 }
 
-/// What a datagram says, if it is a reply with a result.
+/// The result in a datagram, if that is a reply with one.
 fn reply<R: DecodeOwned>(datagram: &[u8], xid: Xid, from: SocketAddr) -> Option<BroadcastReply<R>> {
     let (reply, mut results) = Reply::parse(datagram).ok().filter(|(reply, _)| reply.xid == xid)?;
     let ReplyBody::Accepted { status: Accepted::Success, .. } = reply.body else { return None };

@@ -107,7 +107,7 @@ impl ClientOptions {
         self
     }
 
-    /// Who calls. [`Credential::none`] unless set.
+    /// The caller's credential. [`Credential::none`] unless set.
     pub fn authentication(mut self, authentication: impl Authentication + 'static) -> Self {
         self.authentication = Arc::new(authentication);
         self

@@ -14,7 +14,7 @@ pub fn rusers(host: &str) -> Result<u32, CallError> {
     call(host, 100_002, 2, 1, &())
 }
 
-/// What a host has done, by its `rpc.rstatd` (`statstime`, rstat.x version 3).
+/// Statistics of a host, by its `rpc.rstatd` (`statstime`, rstat.x version 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostStatistics {
     /// Ticks of processors: user, nice, system, idle.
@@ -33,7 +33,7 @@ pub struct HostStatistics {
     pub load: [i32; 3],
     /// When the host was started, in seconds since 1970.
     pub started: u32,
-    /// What its clock shows, likewise.
+    /// The time of its clock, likewise.
     pub now: u32,
 }
 
@@ -53,7 +53,7 @@ impl Decode<'_> for HostStatistics {
     }
 }
 
-/// What a host has done: by its `rpc.rstatd`.
+/// Statistics of a host: by its `rpc.rstatd`.
 ///
 /// # Errors
 /// As [`call`](crate::onc::call).

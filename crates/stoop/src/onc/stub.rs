@@ -1,4 +1,4 @@
-//! What emitted stubs name, and what a program written by hand is written against.
+//! The items that emitted stubs name, and those that a program written by hand uses.
 //!
 //! - *Caller*: a stub holds a [`Client`](crate::onc::Client). Each method calls
 //!   [`Client::call_with`](crate::onc::Client::call_with) with the number of the procedure. Arguments of several types are written one

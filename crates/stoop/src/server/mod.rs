@@ -326,7 +326,7 @@ impl Server {
         false
     }
 
-    /// What all addresses have in common.
+    /// The parts that all addresses share.
     fn setup(&mut self) -> Result<Setup, ListenError> {
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;

@@ -1,4 +1,4 @@
-//! What a server has for Sun RPC only: programs that are no interfaces, and its entries at rpcbind.
+//! The parts of a server that only Sun RPC uses: programs that are no interfaces, and its entries at rpcbind.
 
 use crate::error::ListenError;
 use crate::interface::Exported;

@@ -65,7 +65,7 @@ const SHORT_NANOS: u32 = 10_000;
 /// In place of the time of a procedure: each of its calls is counted.
 const COUNTED: u32 = u32::MAX;
 
-/// What each call takes at least: to receive it, and to answer it.
+/// The least time that each call takes: to receive it, and to answer it.
 const SHORTEST_NS: u64 = 1_000;
 
 /// The end of a call.
@@ -170,7 +170,7 @@ impl Exports {
         }
     }
 
-    /// What the queue has to know of a call.
+    /// The terms of a call for the queue.
     #[cold]
     pub(crate) fn terms(
         &self,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use stoop_exchange::shares::{OwnerId, Owners, Pool};
 
-/// What the memory is for.
+/// The use of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Arguments of calls that are arriving, waiting or running.
@@ -97,7 +97,7 @@ impl MessageMemory {
     }
 }
 
-/// What a binding holds of the memory for long messages. It gives all of it back when it is dropped.
+/// A binding's part of the memory for long messages. It gives all of it back when it is dropped.
 pub(crate) struct MemoryShare {
     memory: Arc<MessageMemory>,
     owner: OwnerId,

@@ -14,7 +14,7 @@ use stoop_net::waiting::Waiting;
 /// Settings that the addresses of a server have in common.
 pub(crate) struct Setup {
     pub(crate) exports: Arc<Exports>,
-    /// What the addresses of Sun RPC serve: those of the exports that are programs, too, and programs that are no exports.
+    /// The programs that the addresses of Sun RPC serve: those of the exports that are programs, too, and programs that are no exports.
     #[cfg(feature = "onc")]
     pub(crate) programs: Arc<Programs>,
     pub(crate) waiting: Waiting,

@@ -1,8 +1,8 @@
-//! What the worker pool has to know of a call to give it a worker, to let it wait, or to refuse it.
+//! The terms of a call: the facts by which the worker pool gives it a worker, lets it wait, or refuses it.
 
 use stoop_exchange::shares::Owner;
 
-/// What matters of a call while it waits.
+/// The facts that matter while a call waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTerms {
     /// The host or user that calls.

@@ -60,7 +60,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Whether the call's procedure is known to take so long that another worker should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
 
-    /// What the queue has to know of the call.
+    /// The terms of the call for the queue.
     fn terms(&self, call: &Self::Call) -> CallTerms;
 
     /// A word by which [`owner_of`](Self::owner_of) finds the call's owner while it runs.

@@ -102,19 +102,19 @@ pub(crate) struct Place<'a> {
     pub(crate) scheme: &'static Scheme,
     /// The whole address.
     pub(crate) uri: &'a str,
-    /// What follows the scheme.
+    /// The text behind the scheme.
     pub(crate) address: &'a str,
     /// The options of transports.
     pub(crate) own: &'a OwnOptions,
 }
 
-/// What a client binds to.
+/// The server to which a client binds.
 pub(crate) struct Target<'a> {
     pub(crate) interface: &'static Interface,
     /// The whole address, for error texts.
     pub(crate) uri: &'a str,
     pub(crate) scheme: &'static Scheme,
-    /// What follows the scheme.
+    /// The text behind the scheme.
     pub(crate) address: &'a str,
     /// Whether an object that a server of this process exports has the client's type.
     pub(crate) is_ours: IsOurs,
@@ -147,7 +147,7 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// In words: what protects the data instead of the checksums that the user asked for.
     fn describe_checksums(&self) -> &'static str;
 
-    /// What the calls of all lanes have counted so far.
+    /// The counters of the calls of all lanes.
     fn counters(&self) -> CallCounters;
 
     /// The account of the calls of all lanes; empty if the binding keeps none.

@@ -45,9 +45,9 @@ pub(crate) trait Remote: Sized + 'static {
     type Address: Clone + Display + Send + Sync;
     /// The options of this transport.
     type Options: TransportOptions;
-    /// What a server has granted at one time.
+    /// The session that a server has granted at one time.
     type Session: Generation + Send + Sync;
-    /// What a thread needs to make calls.
+    /// The lane with which a thread makes calls.
     type Lane: RemoteLane<Self> + Send;
 
     /// The addresses of sockets for which the target's address stands, at least one; by `deadline`, unless the system's resolver is asked,
@@ -122,7 +122,7 @@ pub(crate) trait Remote: Sized + 'static {
 /// A session, and a lane if binding has made one.
 pub(crate) type Connected<R> = (Arc<<R as Remote>::Session>, Option<<R as Remote>::Lane>);
 
-/// What a session is made of.
+/// The parts of a session.
 pub(crate) struct Plan<'a, R: Remote> {
     pub(crate) interface: &'static Interface,
     /// The whole address, for error texts.

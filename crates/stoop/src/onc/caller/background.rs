@@ -24,7 +24,7 @@ pub(super) struct Background {
 const ARRIVED: u64 = 0;
 const WOKEN: u64 = 1;
 
-/// What the background thread does after a look.
+/// The background thread's next step after a look.
 enum Look {
     Again,
     Sleep,

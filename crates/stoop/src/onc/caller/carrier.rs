@@ -1,4 +1,4 @@
-//! What carries a client's calls to one place: datagrams for blocking calls over UDP, and a shared connection for all others.
+//! The carrier of a client's calls to one address: datagrams for blocking calls over UDP, and a shared connection for all others.
 
 use crate::calling::deadline::CallTimes;
 use crate::error::{BindError, CallError, SendError};

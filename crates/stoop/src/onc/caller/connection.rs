@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     pub(super) background: OnceLock<Background>,
 }
 
-/// What the thread with the receive role has.
+/// State of the thread with the receive role.
 pub(super) struct Receiver {
     pub(super) incoming: Incoming,
     waiter: Waiter,

@@ -38,7 +38,7 @@ pub(crate) struct DatagramCaller {
     unmatched: AtomicU64,
 }
 
-/// What one call at a time needs.
+/// The socket and buffers that one call at a time uses.
 struct Lane {
     socket: CallerSocket,
     /// The process that made it, see [`fork::generation`].

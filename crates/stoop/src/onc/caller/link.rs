@@ -1,4 +1,4 @@
-//! What carries the messages of a connection: datagrams, or a byte stream with record marks.
+//! The link that carries the messages of a connection: datagrams, or a byte stream with record marks.
 
 use crate::onc::options::ClientOptions;
 use std::io::{self, IoSlice};
@@ -26,7 +26,7 @@ pub(crate) enum Link {
     Stream(Stream),
 }
 
-/// What has been received of a link and not been passed on.
+/// Bytes that were received from a link and not yet passed on.
 pub(crate) struct Incoming {
     records: Records,
     buffer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a reply says of its call.
+//! The outcome of a call, read from its reply.
 
 use crate::error::{CallError, SunError, SunFault};
 use crate::onc::authentication::Authentication;

@@ -10,7 +10,7 @@ use stoop_onc::auth::Identity;
 use stoop_onc::message::{self, Accepted, BadCall, Call, Denied, Reply};
 use stoop_xdr::Reader;
 
-/// What to do after a call.
+/// The step after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Send the reply, which ends there in the buffer.

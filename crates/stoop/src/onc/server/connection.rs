@@ -41,7 +41,7 @@ const UNREAD_MAX: usize = 1 << 20;
 /// A wait takes about its limit, and never so many times as long: that needs one system call in place of two.
 const ABOUT: u64 = 8;
 
-/// What a look at a connection found.
+/// The state in which a look found a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Bytes, with or without a whole record.

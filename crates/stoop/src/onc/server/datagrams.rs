@@ -48,7 +48,7 @@ pub(crate) struct DatagramCall {
     key: Option<CallKey<SocketAddr>>,
 }
 
-/// What a worker keeps from one call to the next.
+/// State that a worker keeps from one call to the next.
 pub(crate) struct WorkerState {
     /// Where the next datagram goes.
     datagram: Vec<u8>,

@@ -48,7 +48,7 @@ pub(crate) struct StreamCall {
     message: Vec<u8>,
 }
 
-/// What a worker keeps from one call to the next.
+/// State that a worker keeps from one call to the next.
 pub(crate) struct WorkerState {
     buffer: Vec<u8>,
     /// For the next call's message.

@@ -211,7 +211,7 @@ impl<E: Endpoint> WorkerPool<E> {
         // Pairs with that in `Role::leave`, and with what endpoints store before they wake it.
         let sees_all = fence::heavy();
         let has_to_look = self.endpoint.look_after(true);
-        // What calls of late have left may have to be looked at.
+        // Recent calls may have left work that the thread has to look at.
         self.endpoint.look_at_memory(clock::now_ns());
         let nothing_to_do = sees_all
             && self.role.word() & STATE == HELD

@@ -23,7 +23,7 @@ pub(super) struct Computing {
 /// A procedure computes if its score is at least this.
 const COMPUTES: u8 = 64;
 const MOST: u8 = 128;
-/// What a call that slept takes off. If one call in thirty sleeps, the procedure waits.
+/// The amount by which a call that slept lowers the count. If one call in thirty sleeps, the procedure waits.
 const SLEPT: u8 = 32;
 /// Beside those that keep all processors busy: one that begins while another is being answered.
 const READY: usize = 1;

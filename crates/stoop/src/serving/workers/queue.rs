@@ -8,7 +8,7 @@
 //! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the time that its procedure takes, are more
 //! than what is left until its deadline: so the queue is bounded by the time that it stands for, as CoDel bounds a router's (RFC 8289 §3), and
 //! not by its length alone. Twice, because both times are estimates; a call that runs in vain costs more than one that is refused.
-//! What was estimated too low is found when the call leaves the queue: then it is refused if what is left is less than its procedure takes.
+//! An estimate that was too low shows when the call leaves the queue: it is then refused if the time left is shorter than its procedure takes.
 //!
 //! **Length.** The queue has a greatest length, too. When it is full, a call of an owner with less than its fair share takes the place of the
 //! newest call of the owner with the most (longest queue drop: Suter et al., *Design Considerations for Supporting TCP with Per-flow
@@ -95,7 +95,7 @@ pub(super) enum Next<C> {
     Refuse(C, u64),
 }
 
-/// What became of a call that came while it could not run.
+/// The outcome for a call that came while it could not run.
 pub(super) enum Admitted<C> {
     Waits,
     /// It waits, and this one is refused for it. Its caller may come again after so many nanoseconds.

@@ -204,7 +204,7 @@ impl LocalCall {
     }
 }
 
-/// What a look at several calls has found.
+/// The result of a look at several calls.
 enum Look {
     /// The call at that index has ended.
     Ended(usize),

@@ -25,7 +25,7 @@ pub(crate) struct Source {
 /// A binding to a server of this process.
 pub(crate) struct LocalBinding {
     pub(crate) source: Arc<Source>,
-    /// What the server exports for calls through the trait: of the client's type.
+    /// The server's export for calls through the trait, of the client's type.
     pub(crate) object: Box<dyn Any + Send + Sync>,
     pub(crate) server: Arc<LocalServer>,
 }

@@ -193,7 +193,7 @@ impl<R: Remote> HeldLane<'_, R> {
         }
     }
 
-    /// What is known of a call that began then, and has ended with a result.
+    /// The record of a call that began then and has ended with a result.
     #[inline]
     fn facts(&mut self, begun_ns: u64, before: CallCounters) -> Facts {
         let after = self.made().counters();

@@ -81,7 +81,7 @@ struct BegunCall {
     id: u64,
     procedure: u16,
     begun: Instant,
-    /// What became of it on connections before the present one.
+    /// Its outcomes on earlier connections.
     earlier: EarlierAttempts,
     /// How often it was refused because a server is overloaded, and because one shuts down.
     refusals: (u32, u32),
@@ -436,7 +436,7 @@ impl State {
         if len > STREAM_FRAGMENT { &mut self.long } else { &mut self.queue }
     }
 
-    /// What is known of a call; `None` if it has ended.
+    /// The state of a call; `None` if it has ended.
     fn known(&mut self, call: CallId) -> Option<&mut BegunCall> {
         self.calls.get_mut(call.place).filter(|known| known.id == call.id)
     }
@@ -476,13 +476,13 @@ impl BegunCall {
         Instant::from_nanos(clock::now_ns()).since(self.begun)
     }
 
-    /// What its caller is told when it was refused, and cannot be sent again.
+    /// The error for its caller when it was refused and cannot be sent again.
     fn refusal(&mut self) -> CallError {
         let refused = self.refused.take().expect("it was refused");
         self.explain(*refused)
     }
 
-    /// What its caller is told when its last attempt ends with this error.
+    /// The error for its caller when its last attempt ends with this error.
     fn explain(&self, error: CallError) -> CallError {
         self.earlier.or_not_run(error, self.waited())
     }

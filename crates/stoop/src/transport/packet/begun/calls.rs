@@ -347,7 +347,7 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// What all lanes have counted.
+    /// The counters of all lanes.
     pub(crate) fn counters(&self) -> CallCounters {
         let mut sum = self.past;
         self.slots.iter().for_each(|slot| sum.add_lane(slot.lane.counters()));

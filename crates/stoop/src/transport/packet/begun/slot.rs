@@ -35,7 +35,7 @@ pub(crate) struct Slot {
     pub(crate) is_large: bool,
     /// Parts of its result have arrived.
     pub(crate) is_receiving: bool,
-    /// What became of the call on earlier sessions, and the number of those.
+    /// The call's outcomes on earlier sessions, and their number.
     pub(crate) earlier: EarlierAttempts,
     pub(crate) sessions_lost: u32,
     /// How often the server has refused it because it is overloaded.

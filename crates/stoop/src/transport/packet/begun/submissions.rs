@@ -81,7 +81,7 @@ impl<L: PacketLink> Calls<L> {
             }
             slot.procedure = submitted.procedure;
             let number = session.bound.procedures[usize::from(submitted.procedure)];
-            // What is left until the deadline counts from now, and not from when the first of them was begun.
+            // The time left until the deadline counts from now, and not from when the first of them was begun.
             slot.compact.start(clock, deadline, number, packet);
             slot.stage = Stage::Sent;
             // The same for all of them.

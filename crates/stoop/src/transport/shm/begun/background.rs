@@ -1,4 +1,4 @@
-//! What the background thread does for begun calls over shared memory.
+//! The background thread's work for begun calls over shared memory.
 //!
 //! A call that is published, answered and taken by the thread of its handle needs nothing of it. While there are only such calls, the
 //! thread sleeps until the server announces a long result, which keeps other results from coming until it is taken. While
@@ -81,7 +81,7 @@ impl ManagedCalls {
         self.tables().iter().any(|table| !table.session.is_lost() && table.is_in_use())
     }
 
-    /// What the thread waits for; `None` if for nothing.
+    /// The event for which the thread waits, if it waits for one.
     fn awaited_event(&self, has_queued: bool) -> Option<Event> {
         let has_lanes_in_use = self.has_lanes_in_use();
         let state = self.state();

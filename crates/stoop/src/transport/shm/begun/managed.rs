@@ -22,7 +22,7 @@ pub(super) struct ManagedCall {
     pub(super) id: u64,
     pub(super) procedure: u16,
     begun_ns: u64,
-    /// What became of it on sessions before the present one.
+    /// Its outcomes on earlier sessions.
     earlier: EarlierAttempts,
     /// How often it was refused because a server is overloaded, and because one shuts down.
     pub(super) refusals: (u32, u32),
@@ -39,7 +39,7 @@ struct Sent {
     result: Vec<u8>,
 }
 
-/// What has become of a call at a look.
+/// The state in which a look found a call.
 pub(super) enum Step {
     /// It has not ended.
     Open,
@@ -143,7 +143,7 @@ impl ManagedCall {
         }
     }
 
-    /// What follows from a refusal.
+    /// Decides what to do after a refusal.
     pub(super) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
         self.earlier.after(error, idempotent)
     }

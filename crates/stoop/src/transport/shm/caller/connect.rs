@@ -37,7 +37,7 @@ pub(crate) fn connect(
     Ok(Session::new(generation, bound, placement, shared, plan.options.max_message))
 }
 
-/// What the server has handed over.
+/// The descriptors and terms that the server has handed over.
 struct Attached {
     segment: Segment,
     arena: Option<Arc<Arena>>,

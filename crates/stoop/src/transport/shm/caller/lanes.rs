@@ -33,12 +33,12 @@ pub(super) struct Lanes {
     owed: Vec<Owed>,
 }
 
-/// What an abandoned call holds until the server has answered it.
+/// The memory that an abandoned call holds until the server has answered it.
 struct Owed {
     lane: Lane,
     /// The channel of its arguments.
     channel: Option<(u8, Filling)>,
-    /// What the server may still use in the arena: it is given back with this.
+    /// The range of the arena that the server may still use: it is given back with this.
     _ranges: Vec<Arc<Range>>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct Session {
     pub(crate) longest_result: usize,
 }
 
-/// What is shared with the server, and how.
+/// The memory that is shared with the server, and how.
 pub(crate) struct Shared {
     pub(crate) stream: Stream,
     pub(crate) segment: Segment,
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// What the caller of a call that may have run is told about the loss.
+    /// The error for the caller of a call that may have run before the loss.
     pub(crate) fn cause_of_loss(&self) -> UnknownCause {
         let loss = self.state.load(Ordering::Acquire);
         let why = match (loss / LOSSES) as u32 {

@@ -32,7 +32,7 @@ pub(super) struct Handshake {
     intake: Reassembler,
 }
 
-/// What a binding needs of the system, and its place among the bindings.
+/// The system resources of a binding, and its place among the bindings.
 struct Made {
     share: BindingShare,
     segment: Segment,

@@ -84,7 +84,7 @@ pub(super) enum NoMemory {
     Share,
 }
 
-/// What was cancelled.
+/// The message that was cancelled.
 pub(super) enum Cancelled {
     /// A result that was leaving: its call has been answered.
     Answered,
@@ -125,7 +125,7 @@ impl Incoming {
                 }
                 if let Err(why) = arriving.make_room(memory) {
                     memory.give_back(Content::Arguments, arriving.counted);
-                    // What has arrived is freed before the refusal is written, which takes memory.
+                    // The part that has arrived is freed before the refusal is written, which takes memory.
                     return Ok(slot
                         .take()
                         .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying, why)));

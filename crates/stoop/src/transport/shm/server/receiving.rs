@@ -37,7 +37,7 @@ const EVENTS: usize = 64;
 /// travel.
 const LOOKS_AT_LAST: u32 = 256;
 
-/// What a look at a binding found.
+/// The state in which a look found a binding.
 enum Look {
     Call(Request, Vec<u8>),
     Nothing,

@@ -45,7 +45,7 @@ impl ShmEndpoint {
             }
             None => return Ok(None),
         };
-        // What copying its arguments took is not the procedure's time.
+        // The time that the copying of its arguments took is not the procedure's.
         worker.read_clock();
         self.moved(binding, 1);
         let is_admitted = self.admit(worker, binding, &request);

@@ -1,4 +1,4 @@
-//! What a worker keeps from one call to the next.
+//! The state that a worker keeps from one call to the next.
 
 use crate::options::Waiting;
 use crate::transport::shm::server::binding::Binding;

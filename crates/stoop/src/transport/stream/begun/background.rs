@@ -1,4 +1,4 @@
-//! What the background thread does for begun calls over a byte stream.
+//! The background thread's work for begun calls over a byte stream.
 //!
 //! While calls are outstanding it looks once a millisecond: it receives if no other thread has since, ends calls at their deadlines,
 //! submits calls for which lanes have become free, sends long calls, and has the client bound again. While wakers wait, it receives
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(1);
 const LISTEN_NS: u64 = 5_000_000;
 const LISTEN_MAX_NS: u64 = 10_000_000;
 
-/// What the thread saw in its last turn.
+/// The state that the thread saw in its last turn.
 #[derive(Default)]
 pub(crate) struct Seen {
     looked_ns: u64,

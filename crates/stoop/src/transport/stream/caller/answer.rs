@@ -1,4 +1,4 @@
-//! What a server answers to a call, and what that means to the caller.
+//! A server's answers to a call, and their meaning for the caller.
 
 use crate::calling::call_table::{Outcome, Payload};
 use crate::calling::short_result::Short;

@@ -36,7 +36,7 @@ enum State {
     Abandoned,
 }
 
-/// What became of an answer that was received for another thread.
+/// The outcome for an answer that was received for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Delivered,

@@ -277,7 +277,7 @@ impl Rest {
     }
 }
 
-/// What is left of the time, as the header has it.
+/// The time left, in the form of the header.
 fn time_left(deadline_ns: u64) -> u32 {
     left_of_nanos(deadline_ns.saturating_sub(clock::now_ns()))
 }

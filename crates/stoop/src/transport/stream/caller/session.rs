@@ -40,7 +40,7 @@ pub(crate) struct Session {
     ignored: AtomicU64,
 }
 
-/// What the thread with the receive role receives into.
+/// The memory into which the thread with the receive role receives.
 pub(crate) struct Receiver {
     reassembler: Reassembler,
     /// Begun calls that are answered by what has just arrived.

@@ -1,4 +1,4 @@
-//! What arrives on a connection: calls, and the questions by which a caller binds.
+//! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
 use crate::serving::binder::{Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
@@ -19,7 +19,7 @@ use stoop_net::stream::StreamArrival;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode, nanos_of_left};
 
-/// What a message was.
+/// The kind of a message.
 enum Brought {
     Call(StreamCall),
     /// Something that has been answered.

@@ -7,7 +7,7 @@ use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::stream::Stream;
 use stoop_wire::HEADER_LEN;
 
-/// What is to be sent on one connection, in the order in which the reader gets it: first those that were held back to
+/// The messages to be sent on one connection, in the order in which the reader gets it: first those that were held back to
 /// leave together, then fragment by fragment, each message in turn. Only the first message may have been interrupted
 /// within a fragment.
 #[derive(Default)]
