@@ -76,7 +76,7 @@ pub struct Bound {
     pub credit: u32,
 }
 
-/// What an arriving packet means for the binding.
+/// The effect of an arriving packet on the binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindStep {
     /// The binding is not made yet. There may be a packet to send at once.

@@ -93,7 +93,7 @@ struct Outstanding {
     next: Instant,
 }
 
-/// What a lane has counted, for example how often a call took the fast path (F14).
+/// The counters of a lane, for example of the calls that took the fast path (F14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -479,7 +479,7 @@ impl Lane {
         self.path
     }
 
-    /// What this lane has counted so far.
+    /// This lane's counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

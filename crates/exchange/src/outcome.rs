@@ -73,7 +73,7 @@ pub struct Grant<'a> {
     pub closed: Option<Instant>,
 }
 
-/// What a caller knows about a call whose binding was lost, after it has bound again.
+/// The caller's knowledge about a call whose binding was lost, after it has bound again.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// As [`Sent::transmissions`].
@@ -97,7 +97,7 @@ pub struct Evidence {
     pub packet_life: Duration,
 }
 
-/// What to do with a call whose binding was lost.
+/// The step for a call whose binding was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It did not run, and will not run on the lost binding: send it again on the new one.
@@ -143,7 +143,7 @@ impl LostAttempts {
     }
 }
 
-/// What to do with a call that the server has refused.
+/// The step for a call that the server has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterRefusal {
     /// Report the refusal to the caller.

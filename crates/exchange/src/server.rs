@@ -57,7 +57,7 @@ use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
 
-/// What an arriving packet leads to.
+/// The effect of an arriving packet.
 #[derive(Debug)]
 pub enum Arrival<P> {
     /// Run this procedure; the arriving packet's payload has its arguments.
@@ -72,7 +72,7 @@ pub enum Arrival<P> {
     Nothing,
 }
 
-/// What the return of a procedure leads to.
+/// The effect of a procedure's return.
 #[derive(Debug)]
 pub enum Next<P> {
     /// Nothing.
@@ -235,7 +235,7 @@ impl<P: Peer> Server<P> {
         self.bindings.get_mut(binding).map(|binding| binding.host)
     }
 
-    /// What this server has counted so far.
+    /// This server's counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

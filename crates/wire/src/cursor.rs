@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// What is left to read.
+/// The bytes left to read.
 pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -65,7 +65,7 @@ impl Header {
         Self { time: code.code(), procedure: retry_after.millis(), ..refusal }
     }
 
-    /// What a server says on a byte stream or over shared memory before it refuses calls because it shuts down: the refusal of call 0
+    /// The notice of a server on a byte stream or over shared memory before it refuses calls because it shuts down: the refusal of call 0
     /// of lane 0, which no caller makes.
     #[must_use]
     pub fn closing_notice(binding: BindingId) -> Self {

@@ -32,7 +32,7 @@ pub struct Incoming {
     told_up_to: u32,
 }
 
-/// What the arrival of a fragment meant.
+/// The meaning of an arriving fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It brought new bytes. Some of its bytes may have been here before: they are the same in every transmission.
@@ -137,7 +137,7 @@ impl Incoming {
         self.quarter = (window / 4).max(1);
         let (latest, arrived) = self.latest;
         let delay = if latest == 0 { 0 } else { u32::try_from(now.nanos_since(arrived)).unwrap_or(u32::MAX) };
-        // What was sent and is not here yet lies before this limit: at most a window of it.
+        // The bytes under way lie before this limit: at most a window of them.
         let limit = self.received.saturating_add(window).min(self.message_len);
         let mut receipt = Receipt::new(latest, delay, limit, self.here.up_to());
         self.ranges_to_tell().iter().for_each(|&(start, end)| _ = receipt.push(start, end));

@@ -1,11 +1,11 @@
-//! What a lane tells its driver: what a packet meant, and what is due.
+//! Events for the driver of a lane: the meaning of a packet, and the work that is due.
 
 use super::Part;
 use crate::outcome::Unbound;
 use core::time::Duration;
 use stoop_wire::{FailureCode, HEADER_LEN, Refused};
 
-/// What an arriving packet means for the outstanding call.
+/// The meaning of an arriving packet for the outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The call has ended. Its result is behind the packet's header.
@@ -34,7 +34,7 @@ pub enum Heard {
     Ignored,
 }
 
-/// What is due after a timeout.
+/// The work that is due after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.

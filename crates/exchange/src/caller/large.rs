@@ -93,7 +93,7 @@ impl Lane {
         run
     }
 
-    /// What the headers of a run's packets have in common.
+    /// The fields that the headers of a run's packets share.
     pub fn framing(&self, now: Instant) -> Framing {
         let call = self.outstanding.as_ref();
         let left = call.map_or(0, |call| call.deadline.nanos_since(now));

@@ -2,7 +2,7 @@
 
 use stoop_wire::Kind;
 
-/// What the caller knows about its outstanding call.
+/// The state of the caller's outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallState {
     /// Sent; nothing has been heard.
@@ -15,7 +15,7 @@ pub enum CallState {
     Cancelled,
 }
 
-/// What the arrival of a packet for the outstanding call leads to.
+/// The step after the arrival of a packet for the outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The call has ended.

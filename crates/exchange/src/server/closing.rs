@@ -1,4 +1,4 @@
-//! What a server that shuts down tells its callers before they call again.
+//! Notices of a server that shuts down: they refuse its callers' next calls.
 
 use super::{Peer, Server};
 use alloc::vec::Vec;

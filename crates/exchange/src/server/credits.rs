@@ -105,7 +105,7 @@ impl Credits {
         let hosts = (0..self.wide.len()).filter(is_first).count() as u32;
         let of_host = self.wide.iter().filter(|wide| wide.host == *host).count() as u32;
         let part = if hosts == 1 { self.pool - self.pool / 4 } else { self.pool / hosts };
-        // What the host's other bindings hold still, they may use.
+        // The host's other bindings may use the credits that they still hold.
         let others = self.wide.iter().enumerate().filter(|(at, wide)| *at != place && wide.host == *host);
         let held: u32 = others.map(|(_, wide)| wide.more).sum();
         (part / of_host).min(part.saturating_sub(held))

@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// What a server has counted.
+/// The counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {

@@ -3,7 +3,7 @@
 use super::limits::Limits;
 use crate::shares::{Owner, OwnerId, Owners, Pool};
 
-/// What an owner holds of each pool.
+/// An owner's part of each pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holding {
     pub(super) bindings: usize,

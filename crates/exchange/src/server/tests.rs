@@ -83,7 +83,7 @@ fn packet(kind: Kind, binding: BindingId, number: u32) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-/// What the server answers to a packet: its reply's kind and reason, or an assignment.
+/// The server's answer to a packet: its reply's kind and reason, or an assignment.
 enum Made {
     Run(Assignment<Host>),
     Reply(Kind, u32),

@@ -1,4 +1,4 @@
-//! What the receiver of a byte stream accepts: its bounds, its memory, and the violations that end the stream.
+//! The terms of a receiver of a byte stream: its bounds, its memory, and the violations that end the stream.
 
 use core::fmt;
 use stoop_wire::{HEADER_LEN, HeaderError, Kind, LaneId, Versions};

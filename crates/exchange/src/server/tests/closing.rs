@@ -1,4 +1,4 @@
-//! What a server that shuts down tells its callers, and what a lane makes of it.
+//! Notices of a server that shuts down, and their effect on a lane.
 
 use super::*;
 use crate::RoundTrip;
