@@ -15,7 +15,7 @@ use std::time::Instant;
 use stoop_net::udp::{CallerArrival, CallerSocket, MAX_SEGMENTS_LEN, Segments, SegmentsSending};
 
 const HEADER: usize = 32;
-/// What the receiver's buffer holds for certain: longer messages wait for a word after each such part.
+/// Bytes that the receiver's buffer holds for certain: longer messages wait for a word after each such part.
 const PART: usize = 512 << 10;
 
 /// Where in the message a packet's payload belongs.
@@ -110,7 +110,7 @@ impl Receiver {
             slices.push(IoSliceMut::new(header));
             slices.push(IoSliceMut::new(payload));
         }
-        // What is longer than expected goes here.
+        // The part beyond the expected length goes here.
         slices.push(IoSliceMut::new(&mut self.buffer));
         let Ok(CallerArrival::Datagram(segments)) = self.socket.recv_scattered(&mut slices) else {
             return 0;

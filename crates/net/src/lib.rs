@@ -45,7 +45,7 @@ pub mod waiting;
 
 pub use prefetch::prefetch;
 
-/// What to do when nothing has arrived yet.
+/// The way to wait when nothing has arrived yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Return at once.

@@ -20,7 +20,7 @@ use crate::sync::Ordering;
 const INLINE: usize = 40;
 const INLINE_AT: usize = 24;
 
-/// What the server says to a call.
+/// The server's answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Which kind of answer.

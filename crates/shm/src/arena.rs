@@ -65,7 +65,7 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// What the size of an arena is a multiple of; a multiple of the size of pages, where those are of at most 64 KiB.
+    /// Unit of an arena's size; a multiple of the size of pages, where those are of at most 64 KiB.
     pub const PAGE: usize = 64 * 1024;
 
     /// Maps the arena at the end of a segment's file, which has `len` bytes more than [`layout::ARENA`] and is sealed against

@@ -29,7 +29,7 @@ impl<'a> Count<'a> {
         Self { segment, at }
     }
 
-    /// What it is. What was written before it was [moved on](Self::set) to this can be read from now on.
+    /// Its value. All writes before it was [moved on](Self::set) to this value can be read from now on.
     #[inline]
     pub(crate) fn get(self) -> u32 {
         self.segment.half(self.at).load(Ordering::Acquire) >> 1

@@ -52,7 +52,7 @@ pub struct InPlace<T: Number> {
     elements: PhantomData<T>,
 }
 
-/// What keeps the memory of a buffer.
+/// The owner of a buffer's memory.
 enum Home {
     /// The buffer alone: a slice in a box.
     Private,
@@ -191,7 +191,7 @@ impl<T: Number> InPlace<T> {
     }
 }
 
-/// What stubs need to know.
+/// The functions that stubs use.
 #[doc(hidden)]
 impl<T: Number> InPlace<T> {
     /// The elements, if they are in memory of this process alone.

@@ -1,4 +1,4 @@
-//! What lies where in a segment. Both sides are built with the same numbers, and compare [`VERSION`] when they bind.
+//! The layout of a segment. Both sides are built with the same numbers, and compare [`VERSION`] when they bind.
 //!
 //! | bytes from | what | written by |
 //! |------------|------|------------|
@@ -19,7 +19,7 @@ pub const VERSION: u32 = 7;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
-/// What two threads write stands so far apart, for some processors fetch two lines at once.
+/// Distance between words that two threads write: some processors fetch two lines at once.
 const APART: usize = 2 * LINE;
 
 /// Lanes of a segment: calls that one process can have outstanding at its server.

@@ -17,7 +17,7 @@ use crate::futex::WOKEN_MAX;
 use crate::layout::LISTENING;
 use crate::sync::{Ordering, fence, fence_after_exchange};
 
-/// What a thread sleeps for.
+/// The event for which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An answer to any call, or a long message that moves on.

@@ -29,7 +29,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// What a caller's process and its server share.
+/// The memory that a caller's process and its server share.
 struct World {
     segment: Segment,
     requests: Requests,

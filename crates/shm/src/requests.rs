@@ -33,7 +33,7 @@ const LOOKS_AHEAD_MAX: u64 = 256;
 /// How far behind a request is that of which the line is fetched, by a server that [looks ahead](Requests::look_ahead).
 const FETCHED_AHEAD: u64 = 3;
 
-/// What a caller wants of the server.
+/// A caller's request to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// A call, or the cancel of one.
@@ -56,7 +56,7 @@ pub struct Request {
     pub base: u32,
 }
 
-/// What is to be done.
+/// The operation that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
     /// The procedure is to be run.
@@ -69,7 +69,7 @@ pub enum RequestKind {
     Cancel,
 }
 
-/// What a look at the ring brought.
+/// The result of a look at the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// The next request has not been published.
@@ -260,7 +260,7 @@ impl Requests {
     }
 }
 
-/// What a line says when the request with that ticket is in it. What it said before was of another round.
+/// The value of a line that holds the request with that ticket. Any other value belongs to another round.
 #[inline]
 fn tag(ticket: u64) -> u32 {
     ticket.wrapping_add(1) as u32

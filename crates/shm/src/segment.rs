@@ -152,7 +152,7 @@ impl Segment {
         self.word(at).load(Ordering::Relaxed)
     }
 
-    /// What is at byte `at` is about to be written: the processor may fetch its line meanwhile.
+    /// The caller is about to write at byte `at`: the processor may fetch that line meanwhile.
     ///
     /// # Panics
     /// When it is not inside the segment: as [`word`](Self::word).
@@ -162,7 +162,7 @@ impl Segment {
         bytes::will_write(self.start.as_ptr().wrapping_add(at));
     }
 
-    /// What is at byte `at` is about to be read: the processor may fetch its line meanwhile.
+    /// The caller is about to read at byte `at`: the processor may fetch that line meanwhile.
     ///
     /// # Panics
     /// When it is not inside the segment: as [`word`](Self::word).

@@ -6,7 +6,7 @@ use std::arch::is_aarch64_feature_detected;
 /// `None`: this processor lacks the instructions.
 #[inline]
 pub(super) fn append(state: u32, bytes: &[u8]) -> Option<u32> {
-    // What Rust calls `aes` is both AES and PMULL; `neon` is part of every such target.
+    // Rust's feature `aes` is both AES and PMULL; `neon` is part of every such target.
     let has_all = is_aarch64_feature_detected!("crc")
         && is_aarch64_feature_detected!("aes")
         && is_aarch64_feature_detected!("pmull");

@@ -86,7 +86,7 @@ pub(super) struct Received<T> {
     pub(super) len: usize,
     /// None when the socket was shut down.
     pub(super) sender: Option<SocketAddrAny>,
-    /// What the control messages say.
+    /// Reads the control messages.
     pub(super) told: T,
 }
 

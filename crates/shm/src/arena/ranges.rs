@@ -8,9 +8,9 @@ pub(super) struct Ranges {
     free: BTreeMap<usize, usize>,
 }
 
-/// What small ranges are multiples of: then no two ranges share a line.
+/// Unit of small ranges: no two ranges share a line.
 const GRAIN: usize = 64;
-/// What the others are multiples of.
+/// Unit of the other ranges.
 const PAGE: usize = 4096;
 
 impl Ranges {
