@@ -12,7 +12,7 @@ use stoop_xdr::{Decode, DecodeError, Encode, Layout, Reader, Writer, Xdr};
 /// Bytes of the longest body of a credential or verifier (RFC 5531 §8.2).
 pub const BODY_MAX: usize = 400;
 
-/// What kind of credential or verifier a body is (RFC 5531 §8.2). Servers may know flavors that this crate does not.
+/// The kind of a credential or verifier (RFC 5531 §8.2). Servers may know flavors that this crate does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flavor(pub u32);
 

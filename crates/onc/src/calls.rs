@@ -44,7 +44,7 @@ pub struct Completed<T> {
     pub elapsed: Duration,
 }
 
-/// What to do with a call now.
+/// The next step of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Timeout<'a, T> {
     /// Send it again, with the same xid.
@@ -134,7 +134,7 @@ impl<T> Calls<T> {
         self.timeouts.first().map(|(timeout, _)| *timeout)
     }
 
-    /// What to do now; `None` until the [next timeout](Self::next_timeout). To be called until then.
+    /// The next step; `None` until the [next timeout](Self::next_timeout). To be called until then.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<Timeout<'_, T>> {
         let (timeout, xid) = self.timeouts.first().copied().filter(|(timeout, _)| *timeout <= now)?;
         let call = self.outstanding.get(&xid).expect("a timeout belongs to an outstanding call");

@@ -86,7 +86,7 @@ pub struct Records {
     state: State,
 }
 
-/// What the stream goes on with.
+/// The next part of the stream.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// A mark, of which some bytes have arrived.

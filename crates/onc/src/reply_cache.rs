@@ -18,14 +18,14 @@ use core::time::Duration;
 use siphasher::sip::SipHasher13;
 use stoop_exchange::shares::{Owner, OwnerId, Owners, Pool};
 
-/// What the cache knows a call by.
+/// The key of a call in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallKey<P> {
     /// The sender: its address and port; for a stream, the connection.
     pub peer: P,
     /// The xid of the call.
     pub xid: Xid,
-    /// What is called.
+    /// The procedure that is called.
     pub procedure: ProcedureId,
 }
 
@@ -47,7 +47,7 @@ impl Default for ReplyCacheLimits {
     }
 }
 
-/// What to do with a call that has arrived.
+/// The step for a call that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission<'a> {
     /// It is new. Run the procedure, then call [`ReplyCache::complete`] or [`ReplyCache::abandon`].
@@ -78,7 +78,7 @@ pub struct ReplyCache<P> {
     forgotten_early: u64,
 }
 
-/// What is remembered of the calls of one owner.
+/// The remembered calls of one owner.
 #[derive(Debug, Default)]
 struct Held {
     entries: usize,
@@ -128,7 +128,7 @@ impl<P: Ord + Clone> ReplyCache<P> {
         }
     }
 
-    /// What to do with a call of this owner that has arrived. `contents` are the bytes that a retransmission repeats: the
+    /// The step for a call of this owner that has arrived. `contents` are the bytes that a retransmission repeats: the
     /// whole message, or, if its credential changes with each transmission, the arguments.
     pub fn admit(&mut self, now: Instant, key: &CallKey<P>, owner: Owner, contents: &[u8]) -> Admission<'_> {
         self.expire(now);
@@ -152,7 +152,7 @@ impl<P: Ord + Clone> ReplyCache<P> {
         Admission::Run
     }
 
-    /// What to do with a call that has ended.
+    /// The step for a call that has ended.
     fn repeat(&self, key: &CallKey<P>) -> Admission<'_> {
         match self.calls.get(key).map(|call| &call.state) {
             Some(State::Ended { reply: Reply::Kept(bytes), .. }) => Admission::Replay(bytes),

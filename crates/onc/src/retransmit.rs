@@ -16,10 +16,10 @@ pub enum Retransmission {
 }
 
 impl Retransmission {
-    /// What libtirpc's `clnt_create` does over UDP: 15 s, with 25 s for the whole call.
+    /// The intervals of libtirpc's `clnt_create` over UDP: 15 s, with 25 s for the whole call.
     pub const LIBTIRPC: Self = Self::Every(Duration::from_secs(15));
 
-    /// What libtirpc's `rpc_call` and `clntudp_create` usually do: 5 s, with 25 s for the whole call.
+    /// The usual intervals of libtirpc's `rpc_call` and `clntudp_create`: 5 s, with 25 s for the whole call.
     pub const LIBTIRPC_RPC_CALL: Self = Self::Every(Duration::from_secs(5));
 
     /// How long to wait after the `transmissions`th sending, the first being 1; `None` for ever.

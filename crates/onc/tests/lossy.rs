@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// What happens to one of the datagrams under way: it arrives, arrives and stays, or is lost.
+    /// Decides the fate of one of the datagrams under way: it arrives, arrives and stays, or is lost.
     fn step(&mut self, kind: u8, at: usize) {
         let is_call = kind.is_multiple_of(2);
         let queue = if is_call { &mut self.to_server } else { &mut self.to_caller };
@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// What is under way arrives, and calls end.
+    /// The datagrams under way arrive, and calls end.
     fn settle(&mut self) {
         while !self.calls.is_empty() {
             while !self.to_server.is_empty() || !self.to_caller.is_empty() {

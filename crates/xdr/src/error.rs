@@ -78,11 +78,11 @@ impl core::error::Error for EncodeError {}
 pub struct DecodeError {
     /// Offset in the message of the value that is wrong.
     pub position: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What is wrong with bytes that should be a value.
+/// The fault in bytes that should be a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

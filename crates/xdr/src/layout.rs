@@ -1,4 +1,4 @@
-//! What is known of a type's bytes before any value is seen.
+//! The layout of a type: facts about its bytes that hold for every value.
 
 /// The length of a type's XDR form: a constant, or at least a minimum. Always a multiple of 4 (RFC 4506 §3).
 ///

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 ///
 /// Nothing is allocated for a length that the bytes after it could not hold; see [`limits`](crate::limits).
 pub struct Reader<'a> {
-    /// What has not been read.
+    /// The bytes not yet read.
     rest: &'a [u8],
     /// Offset of the end of `rest` in the message.
     end: usize,

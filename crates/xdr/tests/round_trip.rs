@@ -1,4 +1,4 @@
-//! What is written is read again, and costs the bytes that it is said to cost.
+//! Values that are written are read again, and take the bytes that their types announce.
 
 mod common;
 

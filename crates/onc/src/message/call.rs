@@ -29,11 +29,11 @@ impl fmt::Display for ProcedureId {
 pub struct Call<'a> {
     /// Matches the reply to the call.
     pub xid: Xid,
-    /// What is called.
+    /// The procedure that is called.
     pub procedure: ProcedureId,
-    /// Who calls.
+    /// The caller's credential.
     pub credential: Auth<'a>,
-    /// What proves the credential.
+    /// The verifier of the credential.
     pub verifier: Auth<'a>,
 }
 

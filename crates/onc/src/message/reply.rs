@@ -23,11 +23,11 @@ structure! {
 pub struct Reply<'a> {
     /// The call that it answers.
     pub xid: Xid,
-    /// What became of the call.
+    /// The outcome of the call.
     pub body: ReplyBody<'a>,
 }
 
-/// What became of a call (RFC 5531 §9).
+/// The outcome of a call (RFC 5531 §9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
     /// The server accepted the caller.
@@ -41,7 +41,7 @@ pub enum ReplyBody<'a> {
     Denied(Denied),
 }
 
-/// What became of an accepted call (`accept_stat`, RFC 5531 §9).
+/// The outcome of an accepted call (`accept_stat`, RFC 5531 §9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// The procedure ran. The results follow.
@@ -134,7 +134,7 @@ pub struct BadReply {
     /// The call that it seems to answer, if it is long enough to say. That call is over: the server will not send a
     /// better reply.
     pub xid: Option<Xid>,
-    /// What is wrong.
+    /// The fault.
     pub error: DecodeError,
 }
 

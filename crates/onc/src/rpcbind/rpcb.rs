@@ -16,7 +16,7 @@ structure! {
         netid: &'a str,
         /// The [universal address](super::universal) at which it listens.
         address: &'a str,
-        /// Who registered it. rpcbind ignores it in calls, and asks the system for the user of the peer.
+        /// The user that registered it. rpcbind ignores it in calls, and asks the system for the user of the peer.
         owner: &'a str,
     }
 }
@@ -55,7 +55,7 @@ structure! {
         address: &'a str,
         /// The transport: `udp`, `tcp`, …
         netid: &'a str,
-        /// What the transport is: 1 for datagrams, 2 for a byte stream, 3 for one that ends orderly.
+        /// The kind of transport: 1 for datagrams, 2 for a byte stream, 3 for one that ends orderly.
         semantics: u32,
         /// The family of protocols: `inet`, `inet6`, `loopback`.
         protocol_family: &'a str,

@@ -1,4 +1,4 @@
-//! What rpcbind has counted (RFC 1833 §2.1, `RPCBPROC_GETSTAT`).
+//! The counters of rpcbind (RFC 1833 §2.1, `RPCBPROC_GETSTAT`).
 
 use crate::structure::structure;
 use stoop_xdr::Chain;
@@ -42,7 +42,7 @@ structure! {
 }
 
 structure! {
-    /// What rpcbind has counted for one version (`rpcb_stat`, RFC 1833 §2.1).
+    /// The counters of rpcbind for one version (`rpcb_stat`, RFC 1833 §2.1).
     #[derive(Clone, Debug, PartialEq, Eq)]
     Statistics<'a> {
         /// Calls of each procedure, by its number.

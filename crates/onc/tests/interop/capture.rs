@@ -25,7 +25,7 @@ fn tshark_finds_nothing_malformed_in_calls_and_replies() {
         {
             assert!(!capture.frames(&format!("{program} && {seen}")).is_empty(), "{seen}");
         }
-        // What tshark says of all replies: success, and the refusals that the callers asked for.
+        // The outcomes that tshark finds in all replies: success, and the refusals that the callers asked for.
         for state in [0, 2, 3, 4] {
             let replies = capture.frames(&format!("rpc.state_accept == {state}"));
             assert!(!replies.is_empty(), "accepted with state {state}");

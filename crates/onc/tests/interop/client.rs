@@ -59,7 +59,7 @@ impl Answer {
         value
     }
 
-    /// What became of a call that was accepted.
+    /// The outcome of a call that was accepted.
     pub(crate) fn accepted(&self) -> Accepted {
         match Reply::parse(&self.0).expect("it is a reply").0.body {
             ReplyBody::Accepted { status, .. } => status,

@@ -17,7 +17,7 @@ use stoop_onc::rpcbind::{self, Rpcb, Version, procedure};
 use stoop_onc::{message, record};
 use stoop_xdr::{Encode, Opaque, Reader, to_vec};
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared {
     /// How often `COUNT` ran.
     count: u32,
