@@ -84,7 +84,7 @@ fn integer(expression: &Expr) -> Option<u32> {
     }
 }
 
-/// What has been printed so far, and what may have to be.
+/// The text printed so far, and the types that may have to follow.
 #[derive(Default)]
 struct Printer {
     constants: HashMap<String, u32>,

@@ -86,7 +86,7 @@ pub enum Mode {
     Out,
 }
 
-/// What an argument consists of.
+/// The form of an argument.
 pub enum Shape {
     /// A `str`.
     Text,
@@ -108,7 +108,7 @@ pub struct Element {
     pub is_scalar: bool,
 }
 
-/// What a procedure returns.
+/// The result of a procedure.
 pub enum Returns {
     /// Nothing.
     Nothing,

@@ -19,11 +19,11 @@ pub struct UserType {
     pub name: Ident,
     /// Its type parameters.
     pub generics: Generics,
-    /// What it consists of.
+    /// Its parts.
     pub body: Body,
 }
 
-/// What a type consists of.
+/// The parts of a type.
 pub enum Body {
     /// Fields one after the other, RFC 4506 §4.14.
     Structure(Vec<Part>),

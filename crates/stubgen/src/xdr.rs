@@ -8,7 +8,7 @@ use syn::{Attribute, Error, Expr, GenericArgument, PathArguments, Type, TypePath
 use crate::mistakes::Mistakes;
 use crate::model::{Shape, plain};
 
-/// What `#[xdr(…)]` says about an argument, a result or a field.
+/// The options of `#[xdr(…)]` at an argument, a result or a field.
 #[derive(Clone, Default)]
 pub struct Marks {
     /// `max = N`: the longest string, opaque data or array.

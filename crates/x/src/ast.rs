@@ -11,7 +11,7 @@ pub(crate) struct Name {
     pub(crate) span: Span,
 }
 
-/// What the file says about something: its comments, line by line, and its declaration.
+/// The documentation of an item: its comments in the file, line by line, and its declaration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) comment: Vec<String>,

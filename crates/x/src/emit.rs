@@ -48,7 +48,7 @@ pub(crate) fn emit(
     (text::text(name, heading, &items, runtime), emitter.names.types())
 }
 
-/// What is known while a model is emitted.
+/// The context in which a model is emitted.
 struct Emitter<'m> {
     definitions: HashMap<&'m str, &'m Definition>,
     names: Names,

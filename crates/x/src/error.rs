@@ -1,4 +1,4 @@
-//! What is wrong with an interface file, and where.
+//! Errors in an interface file, with their place.
 
 use crate::source::{Sources, Span, line_of};
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct Error {
     pub column: usize,
     /// The text of the line.
     pub text: String,
-    /// What is wrong, and what was expected.
+    /// The fault, and the text that was expected.
     pub message: String,
     /// How many characters of the line are marked.
     width: usize,

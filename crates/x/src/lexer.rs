@@ -6,7 +6,7 @@
 use crate::error::Mistake;
 use crate::source::{Comment, Span};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A keyword or a name.
@@ -43,7 +43,7 @@ impl Token {
     }
 }
 
-/// What comes next in a file.
+/// The next piece of a file.
 #[derive(Debug)]
 pub(crate) enum Lexed {
     Token(Token),
@@ -64,7 +64,7 @@ pub(crate) struct Lexer<'a> {
     /// Whether only white space and comments precede on the line.
     is_line_start: bool,
     pub(crate) comments: Vec<Comment>,
-    /// What follows `#define` in C text.
+    /// The text behind `#define` in C text.
     pub(crate) c_defines: Vec<Span>,
 }
 

@@ -35,12 +35,12 @@ use preprocessor::Preprocessor;
 use source::Span;
 use std::collections::HashMap;
 
-/// What the compiler made of a file.
+/// The compiler's output for a file.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The Rust text.
     pub rust: String,
-    /// What the file defines.
+    /// The definitions of the file.
     pub model: Model,
     /// The Rust names of types, by their names in the file.
     pub type_names: HashMap<String, String>,
@@ -110,7 +110,7 @@ fn read(
     Ok((model, comments::heading(preprocessor.sources.file(file))))
 }
 
-/// What C's headers define.
+/// The names that C's headers define.
 fn known_definitions(preprocessor: &mut Preprocessor<'_>) -> Result<Vec<ast::Definition>, Mistake> {
     preprocessor.tokens.clear();
     let file = preprocessor.read("rpc.h", resolve::HEADERS)?;

@@ -31,7 +31,7 @@ pub enum Scalar {
     Quadruple,
 }
 
-/// What the file says about something.
+/// The documentation of an item, from the file.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     /// The lines of its comments, without their marks.
@@ -52,13 +52,13 @@ pub struct Model {
 pub struct Definition {
     /// The name as the file spells it.
     pub name: String,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What a definition defines.
+/// The kind of a definition.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// A constant that is a number.
@@ -82,7 +82,7 @@ pub enum Kind {
 pub struct Enumerator {
     /// The name as the file spells it.
     pub name: String,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
     /// The number on the wire.
     pub value: i32,
@@ -102,7 +102,7 @@ pub struct Structure {
 pub struct Field {
     /// The name as the file spells it.
     pub name: String,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
     /// Its type.
     pub ty: Type,
@@ -135,9 +135,9 @@ pub enum Selector {
 pub struct Arm {
     /// The discriminants that select it; none for the default.
     pub labels: Vec<Label>,
-    /// What follows the discriminant; `None` for void.
+    /// The arm behind the discriminant; `None` for void.
     pub field: Option<Field>,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
 }
 
@@ -164,7 +164,7 @@ pub struct Program {
 pub struct Version {
     /// The name as the file spells it.
     pub name: String,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
     /// Its number.
     pub number: u32,
@@ -177,7 +177,7 @@ pub struct Version {
 pub struct Procedure {
     /// The name as the file spells it.
     pub name: String,
-    /// What the file says about it.
+    /// Its documentation.
     pub notes: Notes,
     /// Its number.
     pub number: u32,

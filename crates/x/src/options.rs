@@ -1,4 +1,4 @@
-//! What a caller of the compiler can choose.
+//! The options of the compiler.
 
 use crate::resolve::Externals;
 
@@ -41,7 +41,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What rpcgen does for a header: `RPC_HDR` is defined, nothing else is.
+    /// The symbols of rpcgen for a header: `RPC_HDR` is defined, nothing else is.
     pub fn new() -> Self {
         Self::default()
     }

@@ -140,7 +140,7 @@ impl<'a> Preprocessor<'a> {
     }
 }
 
-/// What a macro in C text is called, if it is a number.
+/// The name of a macro in C text, if that is a number.
 fn c_constant(text: &str, span: Span) -> Option<(String, Expression)> {
     let line = Lexer::of_directive(text, span).tokens().ok()?;
     let (name, value) = line.split_first()?;

@@ -15,7 +15,7 @@ use constants::Constants;
 pub(crate) use known::HEADERS;
 use std::collections::{HashMap, HashSet};
 
-/// What the options say that the file does not define.
+/// The definitions that the options add to the file's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Externals {
     pub(crate) constants: HashMap<String, Value>,

@@ -1,4 +1,4 @@
-//! What the compiler emits for the files in `golden/` is as under version control.
+//! The compiler's output for the files in `golden/` is the one under version control.
 //!
 //! With `UPDATE=1` in the environment, the files are written; the test `golden` then compiles and uses them.
 

@@ -1,4 +1,4 @@
-//! What the compiler says about mistakes: `errors.txt` has each with its place and text.
+//! The compiler's messages about mistakes: `errors.txt` has each with its place and text.
 //!
 //! With `UPDATE=1` in the environment, the file is written.
 

@@ -68,7 +68,7 @@ impl Emitter<'_> {
         matches!(ty, Type::FixedOpaque(_) | Type::Array(..))
     }
 
-    /// What the Rust type does not say.
+    /// The facts that the Rust type does not show.
     fn marks(&self, ty: &Type) -> TokenStream {
         let (bound, element) = match ty {
             Type::Opaque(bound) | Type::String(bound) => (bound.as_ref(), None),

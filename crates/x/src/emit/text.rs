@@ -3,7 +3,7 @@
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::HashSet;
 
-/// What emitted code takes from the runtime, if it uses it.
+/// The items of the runtime that emitted code imports if it uses them.
 const IMPORTS: [&str; 9] =
     ["Chain", "Decode", "DecodeError", "Encode", "Layout", "Reader", "UNBOUNDED", "Writer", "Xdr"];
 

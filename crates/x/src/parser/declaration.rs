@@ -8,7 +8,7 @@ use crate::lexer::Kind;
 use crate::model::Scalar;
 use crate::source::Span;
 
-/// What stands before the name of a declaration.
+/// The part before the name of a declaration.
 enum Specifier {
     /// `opaque`, which needs a length.
     Opaque,
@@ -17,7 +17,7 @@ enum Specifier {
     Type(Type),
 }
 
-/// What the language lets be left out of a declaration.
+/// The parts of a declaration that the language lets a file leave out.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// A field, an arm or a typedef: nothing.
@@ -63,7 +63,7 @@ impl Parser<'_> {
         Ok(Some(Field { name, notes: self.notes(first, self.at, self.at), ty }))
     }
 
-    /// What a procedure returns; `None` for `void`.
+    /// The result type of a procedure; `None` for `void`.
     pub(super) fn result(&mut self) -> Result<Option<Type>, Mistake> {
         if self.take("void") {
             return Ok(None);
@@ -108,7 +108,7 @@ impl Parser<'_> {
         Ok(Specifier::Type(Type::Scalar(scalar)))
     }
 
-    /// What follows `unsigned`, which can stand alone.
+    /// Parses the part behind `unsigned`, which can stand alone.
     fn unsigned(&mut self) -> Scalar {
         let word = self.peek().text.clone();
         match word.as_str() {
@@ -144,7 +144,7 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// What follows the name: `[N]`, `<N>`, `<>` or nothing.
+    /// Parses the part behind the name: `[N]`, `<N>`, `<>` or nothing.
     fn length(&mut self, specifier: Specifier, star: Option<Span>, place: Place) -> Result<Type, Mistake> {
         let (is_fixed, is_variable) = (self.peek_is("["), self.peek_is("<"));
         if let Some(star) = star.filter(|_| is_fixed || is_variable) {

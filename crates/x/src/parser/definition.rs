@@ -87,7 +87,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What follows the name of an enum, a struct or a union.
+    /// Parses the part behind the name of an enum, a struct or a union.
     pub(super) fn body(&mut self, first: usize, keyword: &str, name: Name) -> Result<(), Mistake> {
         let declared = self.at;
         // Types inside it are parsed before it is defined, but their place is after.

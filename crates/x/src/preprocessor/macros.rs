@@ -88,7 +88,7 @@ impl Macros {
         Ok(())
     }
 
-    /// What replaces a token if it is a use of a macro, and the tokens after the use.
+    /// The tokens that replace a use of a macro, and the tokens after the use; for a token that is such a use.
     fn body<'t>(
         &self,
         token: &Token,

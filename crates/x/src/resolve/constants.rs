@@ -68,7 +68,7 @@ impl<'a> Constants<'a> {
 
     fn add(&mut self, name: &'a str, span: Span, source: Source<'a>) -> Result<(), Mistake> {
         match self.sources.insert(name, source) {
-            // What the file says counts more than the options, and than what is known of TRUE and FALSE.
+            // A definition of the file counts more than the options and the known values of TRUE and FALSE.
             None | Some(Source::Known(_)) => Ok(()),
             Some(_) => Err(Mistake::new(span, format!("the constant `{name}` is defined twice"))),
         }

@@ -68,7 +68,7 @@ fn mark_nodes(model: &mut Model) {
     }
 }
 
-/// What typedefs stand for.
+/// The types for which typedefs stand.
 fn targets(model: &Model) -> HashMap<String, Type> {
     let typedefs = model.definitions.iter().filter_map(|definition| match &definition.kind {
         Kind::Typedef(ty) => Some((definition.name.clone(), ty.clone())),

@@ -2,7 +2,7 @@
 
 use crate::model::Scalar;
 
-/// What `<rpc/rpc.h>` declares and interface files use, as if a file had been included.
+/// The declarations of `<rpc/rpc.h>` that interface files use, as if a file had been included.
 pub(crate) const HEADERS: &str = "
 /* An object of any kind: a ticket, a public key. */
 typedef opaque netobj<1024>;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 const DEPTH_MAX: usize = 256;
 
 impl<'a> Resolver<'a> {
-    /// What a typedef stands for; `None` if it gives a C name the meaning that it has anyway.
+    /// The type for which a typedef stands; `None` if it gives a C name the meaning that it has anyway.
     pub(super) fn typedef(&mut self, name: &Name, ty: &ast::Type) -> Result<Option<Type>, Mistake> {
         let ty = self.ty(ty)?;
         let is_known = matches!(ty, Type::Scalar(scalar) if known::scalar(&name.text) == Some(scalar));

@@ -36,7 +36,7 @@ fn types(compiled: &Compiled) -> Vec<String> {
     definitions.map(|definition| definition.name.clone()).collect()
 }
 
-/// What is wrong with our answer, if anything is.
+/// The fault in our answer, if there is one.
 fn difference(input: &[u8], is_changed: bool, ours: &Answer, theirs: &Answer) -> Option<String> {
     let why = match (ours.verdict, theirs.verdict) {
         (1, 1) if ours == theirs && (is_changed || ours.encoding == input) => return None,
@@ -97,7 +97,7 @@ fn emitted_code_and_rpcgen_agree_on_all_types() {
     }
 }
 
-/// What both are given.
+/// The input of both.
 struct Input {
     /// The position of its type.
     ty: usize,

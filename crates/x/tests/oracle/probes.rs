@@ -1,4 +1,4 @@
-//! What rpcgen accepts, the compiler accepts.
+//! The compiler accepts each file that rpcgen accepts.
 
 use crate::programs::{Folder, missing};
 use std::process::Command;

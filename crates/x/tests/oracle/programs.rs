@@ -18,7 +18,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over is in the folder for temporary files.
+        // Any files left over are in the folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn with_rpcgen(folder: &Path, entry: &Entry, types: &[String]) -> Opt
     fs::write(folder.join("types.h"), table).expect("a file can be written");
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/driver.c");
     let mut cc = Command::new("cc");
-    // What C text defines, which rpcgen does not get.
+    // The definitions of C text, which rpcgen does not get.
     cc.args(["-w", "-O1", "-I/usr/include/tirpc", "-I.", "-DLM_MAXSTRLEN=1024", "-DMAXNAMELEN=1025"]);
     cc.args(["-DTYPES_H=\"types.h\"", "-o", "program"]).arg(driver);
     if !entry.is_in_libtirpc {
@@ -131,7 +131,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?} failed:\n{text}");
 }
 
-/// What a program did with a value.
+/// A program's treatment of a value.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) verdict: u32,
