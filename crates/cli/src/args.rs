@@ -77,7 +77,7 @@ pub(crate) enum Command {
     BenchNetwork,
 }
 
-/// What `bench` is to measure.
+/// The measurements that `bench` makes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Transports [default: all]
@@ -201,7 +201,7 @@ pub(crate) struct AccountArgs {
     pub(crate) json: bool,
 }
 
-/// What the server process is told.
+/// The arguments of the server process.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     #[arg(long, value_enum)]
@@ -232,7 +232,7 @@ pub(crate) struct AttackArgs {
     pub(crate) user: Option<u32>,
 }
 
-/// What the other end of the bare exchange is told.
+/// The arguments of the other end of the bare exchange.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EchoArgs {
     #[command(flatten)]
@@ -253,7 +253,7 @@ pub(crate) struct EchoArgs {
     pub(crate) window: u32,
 }
 
-/// What `penalty` is to measure.
+/// The measurements that `penalty` makes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PenaltyArgs {
     /// The kernel's mechanism: ether (a packet ring), ether-xdp or ether-xdp-generic
@@ -264,7 +264,7 @@ pub(crate) struct PenaltyArgs {
     pub(crate) calls: u64,
 }
 
-/// What the other end of bare frames is told.
+/// The arguments of the other end of bare frames.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PenaltyEchoArgs {
     #[arg(long, value_enum)]
@@ -277,7 +277,7 @@ pub(crate) struct PenaltyEchoArgs {
     pub(crate) frames: usize,
 }
 
-/// What the busy process is told.
+/// The arguments of the busy process.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct BusyArgs {
     #[arg(long)]

@@ -124,7 +124,7 @@ impl<'a> Run<'a> {
             Ok(None) => None,
             Err(why) => {
                 self.failed += 1;
-                // What is left of it may be in any state: the next cell begins anew.
+                // The session may be in any state after a failure: the next cell begins a new one.
                 self.session = None;
                 self.progress.suspend(|| eprintln!("stoop bench: {}: {why}", describe(cell)));
                 None

@@ -187,7 +187,7 @@ pub(crate) struct Callers {
     report: Sender<Done>,
 }
 
-/// What a caller thread is to do.
+/// The task of a caller thread.
 enum Order {
     Call(Box<dyn Calls>, Window),
     Do(Box<dyn FnOnce() + Send>),

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) struct Child {
     process: std::process::Child,
     pid: Pid,
-    /// What it is, for messages.
+    /// Its name in messages.
     role: &'static str,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -149,7 +149,7 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// What a child tells of an error: nothing when its parent has gone, because no process would read it.
+/// A child's message about an error: nothing when its parent has gone, because no process would read it.
 pub(crate) fn unless_orphaned(ended: io::Result<()>) -> Result<(), String> {
     match ended {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.to_string()),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use stoop_x::{Options, Strings};
 
-/// What `gen` is to read.
+/// The files that `gen` reads.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Source {
     /// An interface file of Sun RPC (`.x`), as rpcgen compiles it

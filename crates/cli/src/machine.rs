@@ -1,4 +1,4 @@
-//! What the figures were measured on, and what this process may have of it.
+//! The machine of the figures, and the processors that this process may use.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;

@@ -150,7 +150,7 @@ impl Network {
     }
 }
 
-/// What the hidden command `bench-network` does: says whether the private Ethernet can be made here.
+/// The hidden command `bench-network`: prints whether the private Ethernet can be made here.
 pub(crate) fn try_here() -> Result<(), String> {
     Spaces::make().map(drop)
 }

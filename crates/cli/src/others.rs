@@ -1,4 +1,4 @@
-//! What other programs, and the host under a virtual machine, took of the processors that are measured on.
+//! The time that other programs, and the host under a virtual machine, took of the processors that are measured on.
 //!
 //! A line that was measured beside another user's compiler is not wrong, but says less than its quartiles pretend.
 
@@ -33,7 +33,7 @@ impl Snapshot {
         Snapshot { at: Instant::now(), processors, ours }
     }
 
-    /// What others took since `before`, in processor seconds per second: no less than nothing.
+    /// The time that others took since `before`, in processor seconds per second: never less than 0.
     pub(crate) fn others_since(self, before: Snapshot) -> f64 {
         let all = self.processors.saturating_sub(before.processors);
         let others = all.saturating_sub(self.ours.saturating_sub(before.ours));
@@ -41,7 +41,7 @@ impl Snapshot {
     }
 }
 
-/// What programs and the host used of a processor. Interrupts are left out: most of them carry our own packets.
+/// The time that programs and the host used of a processor. Interrupts are left out: most of them carry our own packets.
 fn busy_ticks(statistics: &str, cpu: usize) -> u64 {
     const USER: usize = 0;
     const NICE: usize = 1;

@@ -80,7 +80,7 @@ fn mark(data: &mut [u8]) {
     }
 }
 
-/// What a procedure with a result leaves at both ends of its buffer, to show that it was there.
+/// The mark that a procedure with a result leaves at both ends of its buffer, to show that it has run.
 const MARKS: (u8, u8) = (0x57, 0x0b);
 
 /// Exports the Test interface at `uri`, as long as what this returns is held, on threads that inherit this one's processor.
@@ -129,7 +129,7 @@ impl Binding {
         Box::new(Ours { client: self.client.clone(), procedure: cell.procedure, data, buffer, batch })
     }
 
-    /// What this binding's calls have counted so far.
+    /// The counters of this binding's calls.
     pub(crate) fn counts(&self) -> Counts {
         let counters = self.client.binding().counters();
         Counts { calls: counters.calls, fast: counters.fast }

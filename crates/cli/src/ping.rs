@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use stoop::health::{About, Health, StoopHealthClient};
 use stoop::{BindError, BindOptions, CallError};
 
-/// What `ping` is to call.
+/// The server that `ping` calls, and how.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PingArgs {
     /// Address of the server, as udp://HOST:PORT, or its name

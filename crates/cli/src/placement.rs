@@ -22,7 +22,7 @@ pub(crate) struct Sides {
 }
 
 impl Placement {
-    /// What the affinity of this thread allows. Ask before pinning anything.
+    /// The processors that the affinity of this thread allows. Ask before pinning anything.
     pub(crate) fn of_this_process() -> io::Result<Self> {
         let allowed = sched_getaffinity(None)?;
         let mut allowed = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));

@@ -49,7 +49,7 @@ impl Cell {
         no_checksum: false,
     };
 
-    /// What of it the reader looks at first: the time of one call, or how much goes through.
+    /// The figure at which the reader looks first: the time of one call, or the throughput.
     pub(crate) fn shape(&self) -> Shape {
         if self.procedure.is_bulk() || self.in_flight > 1 { Shape::Rates } else { Shape::Times }
     }
@@ -231,7 +231,7 @@ fn chosen(args: &BenchArgs) -> Vec<Cell> {
     cells
 }
 
-/// What cells of the same server have in common, once for each server.
+/// The parts that cells of the same server share, once for each server.
 fn servers(args: &BenchArgs) -> Vec<Cell> {
     let mut servers = Vec::new();
     for transport in or(&args.transport, default_transports(args)) {
@@ -310,7 +310,7 @@ fn default_callers(args: &BenchArgs, procedure: Procedure) -> &'static [u16] {
     if procedure.is_bulk() || one || args.busy { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
-/// What was given, once each and in the order given, or else `otherwise`.
+/// The given values, once each and in the order given, or else `otherwise`.
 fn or<T: Copy + PartialEq>(given: &[T], otherwise: &[T]) -> Vec<T> {
     let mut values = Vec::new();
     for &value in if given.is_empty() { otherwise } else { given } {

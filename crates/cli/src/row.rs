@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) floor_p99_ns: f64,
     pub(crate) floor_calls_per_second: f64,
     pub(crate) floor_mbits_per_second: f64,
-    /// What the floor is on the reference machine, where that is known.
+    /// The floor of the reference machine, where that is known.
     pub(crate) floor_reference_ns: Option<f64>,
     /// The floor is so far above its reference that this line says little.
     pub(crate) floor_void: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Row {
     /// Processor seconds per second while ours were measured.
     pub(crate) caller_cpu: f64,
     pub(crate) server_cpu: f64,
-    /// What other programs and the host took of the same processors meanwhile.
+    /// The time that other programs and the host took of the same processors meanwhile.
     pub(crate) others_cpu: f64,
     /// The calls of the caller that got least, by the mean: 1 when all got the same.
     pub(crate) fairness: f64,
@@ -112,7 +112,7 @@ pub(crate) struct Findings {
     pub(crate) others_cpu: f64,
 }
 
-/// What neighbouring slices gave.
+/// The figures of neighbouring slices.
 #[derive(Debug)]
 pub(crate) struct Slices {
     pub(crate) ours: Vec<Measured>,
@@ -122,7 +122,7 @@ pub(crate) struct Slices {
     pub(crate) vtable: Option<Vec<Measured>>,
 }
 
-/// What a slice of ours took of the processors.
+/// The processor time of one of our slices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Costs {
     pub(crate) caller_cpu: Duration,

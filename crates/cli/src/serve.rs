@@ -54,7 +54,7 @@ pub(crate) fn address(args: &ServeArgs) -> Result<String, String> {
     }
 }
 
-/// What stands behind the `?` of an address on an Ethernet.
+/// The parameters behind the `?` of an address on an Ethernet.
 fn parameters(args: &ServeArgs) -> &'static str {
     match (args.transport, args.no_checksum) {
         (Transport::EtherXdp, false) => "backend=xdp",

@@ -78,7 +78,7 @@ fn line_of_times(row: &Row) -> String {
     )
 }
 
-/// What else there was: silence before each call, or a busy process on the same processor.
+/// The further condition: silence before each call, or a busy process on the same processor.
 fn with(row: &Row) -> String {
     match (row.silence, row.busy) {
         (None, false) => "–".into(),
@@ -88,7 +88,7 @@ fn with(row: &Row) -> String {
     }
 }
 
-/// What a reader must know to read the columns of tables of these shapes.
+/// The notes that explain the columns of tables of these shapes.
 pub(crate) fn legend(shapes: impl Iterator<Item = Shape>) -> String {
     let shapes: Vec<Shape> = shapes.collect();
     let mut lines = vec![LEGEND_OF_FLOOR];
@@ -145,7 +145,7 @@ pub(crate) fn headed(heading: &str, text: &str) -> String {
 /// Characters of the longest line of an overview.
 const WIDTH: usize = 100;
 
-/// What to say below of calls that took `times` those through a vtable of `ns` nanoseconds.
+/// The note below for calls that took `times` those through a vtable of `ns` nanoseconds.
 pub(crate) fn note_of_vtable(times: f64, ns: f64) -> String {
     format!(
         "Null() over shared memory took {times:.0} times a call through a vtable in one address space ({}). On one machine, Firefly \
@@ -154,7 +154,7 @@ pub(crate) fn note_of_vtable(times: f64, ns: f64) -> String {
     )
 }
 
-/// What to say below when lines were marked.
+/// The note below when lines were marked.
 pub(crate) fn notes(void: usize, disturbed: usize, cells: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if void > 0 {

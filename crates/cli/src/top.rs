@@ -41,7 +41,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     if (0.05..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("from 0.05 to 3600".into()) }
 }
 
-/// What a server has told at one time.
+/// A server's report at one time.
 #[derive(Clone, Debug)]
 struct Look {
     at: Instant,

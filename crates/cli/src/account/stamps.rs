@@ -25,7 +25,7 @@ pub(crate) fn to_text(stamps: &Stamps) -> String {
     format!("{}{}", stamps.lost, words.collect::<String>())
 }
 
-/// What [`to_text`] has written; `None` if it has not.
+/// Reads a text of [`to_text`]; `None` if it is no such text.
 pub(crate) fn from_text(text: &str) -> Option<Stamps> {
     let mut words = text.split(' ');
     let lost = words.next()?.parse().ok()?;

@@ -40,7 +40,7 @@ pub(super) struct Measured {
     /// Of each step, calls with stamps at its two ends only, round by round; empty where all points are stamped together.
     pub(super) apart: Vec<Vec<Apart>>,
     pub(super) stamp_cycles: f64,
-    /// What carries packets between the processes, for the name of the step.
+    /// The medium that carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
 }
 
@@ -67,7 +67,7 @@ struct Gap {
     name: &'static str,
 }
 
-/// What one call, or many, took.
+/// The time that one call, or many, took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) median_ns: f64,

@@ -14,7 +14,7 @@ pub(super) struct Endpoint {
     flags: RecvFlags,
     to_send: Vec<u8>,
     received: Vec<u8>,
-    /// What must have come before a packet is complete: any datagram is.
+    /// The bytes that must have come before a packet is complete: any datagram is.
     complete_len: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the floors are on the reference machine when nothing disturbs it, and whether a measured floor is near that.
+//! The floors of the reference machine when nothing disturbs it, and the comparison of a measured floor with them.
 //!
 //! The machine is a KVM guest with two virtual processors (Sapphire Rapids class) under Linux 6.18; figures are medians of p50
 //! over many runs. A floor far above its figure was measured while the machine was slower, or on another machine: the ratio still

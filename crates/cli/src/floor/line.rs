@@ -95,7 +95,7 @@ impl Line {
         Ok(Line { segment, signal, out, inward, to_send, received, sent: 0, taken: 0 })
     }
 
-    /// What has come in that turn, into private memory.
+    /// Copies the bytes that have come in that turn into private memory.
     #[inline(always)]
     fn copy_out(&mut self, turn: u32) {
         let line = self.inward.line(turn);

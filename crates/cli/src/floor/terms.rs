@@ -1,4 +1,4 @@
-//! What both ends of a bare exchange agree on: the transport, the lengths of its packets, how they wait.
+//! The terms of a bare exchange between its two ends: the transport, the lengths of its packets, how they wait.
 
 use super::waits::{Wait, Waits};
 use crate::args::{DATA_LEN, EchoArgs, Transport};
@@ -8,7 +8,7 @@ use std::io;
 /// Bytes of the header of our packets; the floor's packets are as long.
 pub(super) const HEADER_LEN: usize = 32;
 
-/// What both ends of an exchange agree on.
+/// The terms of an exchange between its two ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) transport: Transport,
@@ -30,7 +30,7 @@ pub(super) trait Serve: Send {
 /// Bytes of a full packet of ours.
 pub(super) const PACKET_LEN: usize = HEADER_LEN + DATA_LEN;
 
-/// What a caller of the bare exchange says when the network has lost something of it.
+/// The error of a caller of the bare exchange when the network has lost one of its packets.
 pub(crate) const LOST: &str = "the bare exchange: a packet was lost";
 
 #[cold]

@@ -88,7 +88,7 @@ impl Phases {
         self.overload(&what, load, control)
     }
 
-    /// What the server can do: calls a second.
+    /// The server's capacity: calls a second.
     fn control(&mut self, what: &str) -> Result<f64, String> {
         print_head(what);
         let mut callers = Callers::new();

@@ -1,4 +1,4 @@
-//! What a refusal costs the server, beside a Null(): measured while one call occupies a procedure that runs one call at a time.
+//! The cost of a refusal at the server, beside a Null(): measured while one call occupies a procedure that runs one call at a time.
 
 use crate::overload::phase::Phases;
 use crate::overload::{WorkBegin, WorkClient};

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use stoop::{ProcedureOptions, RunningServer, Server};
 
-/// What the procedures have counted.
+/// The counters of the procedures.
 #[derive(Debug, Default)]
 struct Counts {
     run: AtomicU64,
@@ -67,7 +67,7 @@ impl Work for Worker {
     }
 }
 
-/// What the server has done since it started, as it tells the parent in a line.
+/// The server's counters since it started, as it sends them to the parent in a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ServerStats {
     pub(super) cpu_ns: u64,
@@ -99,7 +99,7 @@ impl ServerStats {
         format!("stats {cpu_ns} {working_ns} {run} {late} {latest_ns} {refused}")
     }
 
-    /// What happened since `before`; how late the latest was is that of this interval anyway.
+    /// The difference from `before`; how late the latest was is that of this interval anyway.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns - before.cpu_ns,
