@@ -107,15 +107,15 @@ pub trait Files {
 pub struct Entry {
     /// The last name of its path.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The version of its contents.
     pub version: Version,
-    /// What a copy of it gets.
+    /// The metadata that a copy of it gets.
     pub attributes: Attributes,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(stoop::Data, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -141,7 +141,7 @@ pub struct Version {
     pub changed_ns: i64,
 }
 
-/// What a copy of a file takes over from it.
+/// The metadata that a copy of a file takes over from it.
 #[derive(stoop::Data, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attributes {
     /// When its contents changed last, in nanoseconds since 1970.
@@ -153,7 +153,7 @@ pub struct Attributes {
 /// A whole file.
 #[derive(stoop::Data, Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// What a copy of it gets.
+    /// The metadata that a copy of it gets.
     pub attributes: Attributes,
     /// The checksum of its bytes.
     pub checksum: u32,
@@ -166,7 +166,7 @@ pub struct Contents {
 pub struct NewFile {
     /// The name that it is to have.
     pub name: String,
-    /// What is to be there.
+    /// The entry that is to be there.
     pub contents: Contents,
 }
 

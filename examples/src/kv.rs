@@ -5,7 +5,7 @@ use std::fmt;
 /// Remembers values under their keys.
 #[stoop::interface]
 pub trait Store {
-    /// What is under `key`, if anything is.
+    /// The value under `key`, if there is one.
     #[idempotent]
     fn get(&self, key: &str) -> Option<Entry>;
 

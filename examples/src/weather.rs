@@ -1,6 +1,6 @@
 //! An interface that programs of Sun RPC can call, too: a program number and a version make it one.
 
-/// What a station has measured.
+/// A measurement of a station.
 #[derive(stoop::Data, stoop::Xdr, Clone, Debug, PartialEq)]
 pub struct Measurement {
     /// Seconds since 1970, UTC.
@@ -15,7 +15,7 @@ pub struct Station {
     /// The name that it reports under.
     #[xdr(max = 64)]
     pub name: String,
-    /// What it reported last.
+    /// Its last report.
     pub last: Measurement,
 }
 
@@ -25,7 +25,7 @@ pub trait Weather {
     /// Takes a measurement of a station, and returns how many of that station there are.
     fn report(&self, #[xdr(max = 64)] station: &str, measurement: &Measurement) -> u32;
 
-    /// What a station has measured, the newest first, and no more than `count`.
+    /// The measurements of a station, the newest first, and no more than `count`.
     #[idempotent]
     fn latest(&self, #[xdr(max = 64)] station: &str, count: u32) -> Vec<Measurement>;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use stoop_macros::Data;
 use stoop_marshal::{Data, Reader, Writer};
 
-/// What the derive takes for the crate `stoop`.
+/// The module that the derive takes for the crate `stoop`.
 mod root {
     pub mod stub {
         pub use stoop_marshal::*;

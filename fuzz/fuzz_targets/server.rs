@@ -62,7 +62,7 @@ impl<'a> Input<'a> {
 
 type Identity = (u64, u16, u32);
 
-/// What has become of each call.
+/// The outcome of each call.
 #[derive(Default)]
 struct Known {
     begun: HashSet<Identity>,

@@ -97,7 +97,7 @@ fn check<T: Encode + DecodeOwned>(message: &[u8]) {
     let bytes = to_vec(&value).expect("what was read can be written");
     assert_eq!(bytes.len(), reader.position(), "it takes as many bytes as were read");
     assert_eq!(encoded_len(&value), Ok(bytes.len()));
-    // What follows the value has raised the budget of the first reader.
+    // The bytes behind the value have raised the budget of the first reader.
     let mut again = Reader::with_budget(&bytes, allocation_budget(message.len()));
     let value = again.value::<T>().expect("it was written");
     assert_eq!(again.finish(), Ok(()));

@@ -1,4 +1,4 @@
-//! What `./test` shows of the output of `cargo test`, and which tests it names at its end.
+//! `./test`: the parts of `cargo test`'s output that it shows, and the tests that it names at its end.
 
 use std::fs;
 use std::io::Write;

@@ -71,7 +71,7 @@ impl Test for Server {
     }
 }
 
-/// What callgrind counts, with everything it calls.
+/// The function that callgrind counts, with everything it calls.
 #[inline(never)]
 fn measured(call: impl FnOnce() -> Result<(), mock::CallError>) {
     call().expect("the mock server answers");

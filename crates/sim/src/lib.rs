@@ -1,6 +1,6 @@
 //! A seeded simulator for the packet exchange, and for Sun RPC ([`run_sun_seed`]): callers, a server and a bad network in one thread, on a virtual clock.
 //!
-//! What runs is the protocol that ships ([`stoop_exchange`]); simulated are the network, the processes around it and
+//! The protocol that runs is the one that ships ([`stoop_exchange`]); simulated are the network, the processes around it and
 //! the time. The ledger knows what both sides did and complains as soon as a promise is broken: no call is executed
 //! twice or after its caller was told that it did not run, no result reaches another call, every byte of a message is
 //! the one that was sent, of one lane no two calls run at once, every call ends by its deadline, no sender goes beyond

@@ -1,4 +1,4 @@
-//! What the file service refuses, and why.
+//! Refusals of the file service, with their reasons.
 
 use rustix::io::Errno;
 use std::{fmt, io};

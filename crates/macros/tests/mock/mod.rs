@@ -1,4 +1,4 @@
-//! What emitted code needs of `stoop`, without a network: a call packet and a result packet in memory, and the server
+//! The parts of `stoop` that emitted code uses, without a network: a call packet and a result packet in memory, and the server
 //! called directly.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses its part")]

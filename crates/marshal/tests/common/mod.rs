@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stoop_macros::Data;
 use stoop_marshal::{Data, DecodeError, EncodeError, Reader, Writer};
 
-/// What the derive takes for the crate `stoop`.
+/// The module that the derive takes for the crate `stoop`.
 pub mod root {
     pub mod stub {
         pub use stoop_marshal::*;

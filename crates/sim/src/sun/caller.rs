@@ -39,7 +39,7 @@ pub(super) struct Ended {
     pub(super) is_repeated: bool,
 }
 
-/// What a timer does.
+/// The action of a timer.
 pub(super) enum Due {
     Sends(CallId, Vec<u8>),
     Ends(Ended),
@@ -139,7 +139,7 @@ impl Caller {
         (self.is_clean, self.is_repeated) = (true, false);
     }
 
-    /// What is due now.
+    /// The action that is due now.
     pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
         Some(match self.calls.handle_timeout(now)? {
             Timeout::Retransmit { data, .. } => Due::Sends(data.id, data.message.clone()),

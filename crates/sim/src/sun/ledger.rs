@@ -1,4 +1,4 @@
-//! What happened to each call, and whether Sun RPC promises otherwise.
+//! The history of each call, and the check of what Sun RPC promises about it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use stoop_onc::Instant;
 /// A call, of whichever caller.
 pub(super) type CallId = u64;
 
-/// What its caller was told.
+/// The outcome that its caller was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// The result, which names the call whose it is.
@@ -18,7 +18,7 @@ pub(super) enum Told {
     Perhaps,
 }
 
-/// What the server remembers, as far as it matters when a call runs again.
+/// The calls that the server remembers, as far as it matters when a call runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
     /// Ends and starts of the server so far.
@@ -155,7 +155,7 @@ impl Ledger {
 
     /// The procedure has returned: its reply is kept from now on.
     pub(super) fn returned(&mut self, id: CallId, memory: Memory) {
-        // What was pushed out while it ran may have been any reply but this one.
+        // The reply that was pushed out while it ran may have been any but this one.
         let forgotten = self.entry(id).memory.map_or(memory.forgotten, |earlier| earlier.forgotten);
         self.entry(id).memory = Some(Memory { forgotten, ..memory });
     }

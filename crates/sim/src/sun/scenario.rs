@@ -1,4 +1,4 @@
-//! What a seed decides about its world.
+//! A scenario: the choices that a seed makes about its world.
 
 use crate::{Faults, Random};
 use core::time::Duration;

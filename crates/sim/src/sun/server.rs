@@ -36,7 +36,7 @@ struct Running {
     is_kept: bool,
 }
 
-/// What becomes of a datagram.
+/// The fate of a datagram.
 pub(super) enum Step {
     /// Nothing; why, if that is a case.
     Nothing(Option<&'static str>),
