@@ -182,7 +182,7 @@ impl RawCaller {
         results
     }
 
-    /// What comes next, together.
+    /// The packets that come next, together.
     fn receive(&mut self) -> Vec<(Sent, Kind, Vec<u8>)> {
         let CallerArrival::Datagram(segments) = self.socket.recv_segments_blocking(&mut self.buffer).unwrap()
         else {

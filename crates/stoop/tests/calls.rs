@@ -1,4 +1,4 @@
-//! What calls over UDP, and calls within a process, promise beyond what all transports do (see `conformance`).
+//! Promises of calls over UDP, and of calls within a process, beyond those of all transports (see `conformance`).
 
 mod gate;
 mod loopback;
@@ -212,7 +212,7 @@ fn a_single_caller_has_a_dedicated_socket_until_others_call() {
                 assert_eq!(alone.next(number).unwrap(), number + 1);
             }
         }
-        // What the lane with the socket of its own calls may take long, and is looked after all the same.
+        // A procedure that is called on the lane with a dedicated socket may take long; the server attends to that lane all the same.
         let dedicated = server.counters().packet.dedicated;
         while server.counters().packet.dedicated == dedicated {
             alone.next(1).unwrap();

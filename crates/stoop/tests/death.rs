@@ -1,4 +1,4 @@
-//! What a caller sees when a server is killed: real processes.
+//! The outcomes that a caller gets when a server is killed: real processes.
 
 mod loopback;
 

@@ -19,7 +19,7 @@ trait Meter {
     fn weigh(&self, bytes: &[u8]) -> u32;
 }
 
-/// What the server does with calls on the second binding.
+/// The server's treatment of calls on the second binding.
 #[derive(Clone, Copy, Debug)]
 enum Second {
     RefusesTheCall,

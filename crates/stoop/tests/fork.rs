@@ -39,7 +39,7 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// What a process does with a client of its own.
+/// The calls that a process makes with a client of its own.
 fn use_it(client: &TargetClient) {
     for len in [0, 100, 3000, 200_000] {
         let bytes = vec![len as u8; len];
@@ -112,7 +112,7 @@ fn fork_while_calling(uri: &str) {
         Child::fork(|| drop(slot.take())).ends_well();
         use_it(&client);
     });
-    // What notices the end of the server is still there.
+    // The watch that notices the end of the server is still there.
     let name = std::process::id();
     let hanging = client.begin().hang_as(name);
     // A call that the server has not taken when it ends goes to the next, and is told of that one.
@@ -156,7 +156,7 @@ fn fork_while_serving(uri: &str) {
     let mut slot = Some(processes::started(server, name));
     let local = client(name);
     Child::fork(|| {
-        // What runs on the thread of its caller runs here, too.
+        // A procedure that runs on the thread of its caller runs here, too.
         assert_eq!(local.next(1).unwrap(), 2);
         let error = local.begin().next(1).wait().unwrap_err().to_string();
         assert!(error.contains("forked"), "{error}");

@@ -131,7 +131,7 @@ fn leaves_enough(test: &str, role: &str, has_taken: impl Fn(&RunningServer, &Gat
         is_served(&uri);
         greedy.kill();
         gate.open();
-        // What it held is free again.
+        // The memory that it held is free again.
         eventually(|| server.counters().memory.argument_bytes == 0);
         eventually(|| server.counters().bindings == 0);
     }

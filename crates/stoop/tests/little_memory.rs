@@ -41,7 +41,7 @@ const LEN: usize = 0;
 const LONG: usize = 62 << 20;
 /// Bytes of address space that a bounded process has for what it does.
 const LITTLE: u64 = 52 << 20;
-/// What is little beside what many long messages announce.
+/// A limit that is small beside the lengths that many long messages announce.
 const SOME: u64 = 1 << 30;
 
 /// No test of its own: another process, when it is started as such.

@@ -20,7 +20,7 @@ trait Register {
     #[idempotent]
     #[one_way]
     fn write_again(&self, value: u64);
-    /// What is written there.
+    /// The values that were written.
     fn read(&self) -> u64;
 }
 

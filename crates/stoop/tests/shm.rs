@@ -1,4 +1,4 @@
-//! What calls over shared memory promise beyond what all transports do (see `conformance`).
+//! Promises of calls over shared memory beyond those of all transports (see `conformance`).
 
 use std::thread;
 use stoop::{CallError, FailureCode, Server};

@@ -55,7 +55,7 @@ fn be_idle(uri: &str) {
 
 /// Binds though it has no descriptor left, or a few, and says what it is told.
 fn be_poor(uri: &str) {
-    // What a process keeps once it has been bound.
+    // The descriptors that a process keeps once it has been bound.
     drop(client(uri));
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();

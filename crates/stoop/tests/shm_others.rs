@@ -68,7 +68,7 @@ fn bind_many(uri: &str) {
     assert!(clients.iter().all(|client| client.next(1).unwrap() == 2));
 }
 
-/// What a process says, until its end.
+/// The lines that a process prints, until its end.
 struct Said(Vec<String>);
 
 impl Said {

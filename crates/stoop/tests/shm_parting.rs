@@ -188,7 +188,7 @@ fn a_server_shuts_down_though_long_messages_are_stuck_both_ways() {
         peer.publish(&peer.request(lane, FIRST, BYTES, 5), &wanted);
     }
     eventually(|| (1..=6).filter(|lane| peer.is_answered(*lane, FIRST)).count() == 4);
-    // What runs is finished meanwhile.
+    // The running calls end meanwhile.
     thread::scope(|scope| {
         let running = scope.spawn(|| own.echo(&[7; 3000]));
         assert!(running.join().unwrap().is_ok());

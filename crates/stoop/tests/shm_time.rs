@@ -35,7 +35,7 @@ fn ask(uri: &str) {
     println!("done");
 }
 
-/// What unshare(1) is told so that the monotonic clock of a process is ahead by more than a day.
+/// The arguments of unshare(1) by which the monotonic clock of a process is ahead by more than a day.
 const AHEAD: [&str; 5] = ["--time", "--monotonic", "100000", "--fork", "--kill-child"];
 
 /// Whether this process may make such a namespace; says so if not.

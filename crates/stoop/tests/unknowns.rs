@@ -207,7 +207,7 @@ fn a_lane_opened_by_the_server_has_no_calls_of_a_caller() {
     }
 }
 
-/// What a server says to a caller over a byte stream that has sent such a bind and then such a packet; nothing, if it has
+/// The answer of a server to a caller over a byte stream that has sent such a bind and then such a packet; nothing, if it has
 /// closed the connection instead.
 fn over_stream(
     change_bind: impl Fn(&mut BindRequest) -> Vec<u8>,

@@ -24,7 +24,7 @@ fn asked(uri: &str, options: &BindOptions) -> String {
     }
 }
 
-/// What a process of another user is told that binds and calls.
+/// The errors that a process of another user gets when it binds and calls.
 fn asked_as(user: u32, uri: &str) -> String {
     let mut command = Process::command("ask", uri);
     let said = Process::as_user(&mut command, user, user).output().unwrap();

@@ -56,7 +56,7 @@ fn assert_lists_ours(answer: &[u8], asked: &[u8; HEADER_LEN]) {
     assert_eq!(answer[24..], [VERSION, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-/// What a server of the other version says to `asked`.
+/// The answer of a server of the other version to `asked`.
 fn answer_of_other(asked: &[u8]) -> [u8; HEADER_LEN] {
     let mut answer: [u8; HEADER_LEN] = *asked.first_chunk().unwrap();
     answer[..4].copy_from_slice(&[MAGIC, OTHER, 18, 0x5a]);

@@ -1,4 +1,4 @@
-//! What a bind finds, and what it says of it.
+//! Bindings: the interfaces that a bind finds, and the errors that it gives.
 
 use super::*;
 

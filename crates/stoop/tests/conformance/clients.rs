@@ -1,4 +1,4 @@
-//! What a client is, beside its procedures.
+//! Properties of a client beside its procedures.
 
 use super::*;
 use std::panic::{RefUnwindSafe, UnwindSafe};

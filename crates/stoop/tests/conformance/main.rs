@@ -1,4 +1,4 @@
-//! What every transport promises: one suite, run over each of them.
+//! The promises of every transport: one suite, run over each of them.
 //!
 //! A claim is a function of the transport; `claims!` makes a test of it for each. What is true of one transport alone is tested
 //! in a file of its own (`calls`, `streams`, `shm`).

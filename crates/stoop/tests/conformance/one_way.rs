@@ -42,7 +42,7 @@ trait Register {
     /// Panics.
     #[one_way]
     fn fail(&self);
-    /// What is written there.
+    /// The values that were written.
     fn read(&self) -> u64;
 }
 

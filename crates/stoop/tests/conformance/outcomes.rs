@@ -1,4 +1,4 @@
-//! What a caller learns of a call whose server is gone: the same over every transport.
+//! The outcome of a call whose server is gone: the same over every transport.
 
 use super::*;
 use std::time::Instant;

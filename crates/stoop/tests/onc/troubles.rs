@@ -1,4 +1,4 @@
-//! What a server meets in a long life: no descriptor left, a kill, a rpcbind that comes and goes, and hosts that take all they can.
+//! Troubles in the long life of a server: no descriptor left, a kill, a rpcbind that comes and goes, and hosts that take all they can.
 
 use crate::peer::PEER;
 use crate::programs::{One, Two};
@@ -24,7 +24,7 @@ use stoop_onc::{Xid, record};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a process of this program is to be, in its environment.
+/// The role of a process of this program, in its environment.
 const ROLE: &str = "STOOP_ONC_ROLE";
 
 fn address(uri: &str) -> SocketAddr {

@@ -220,14 +220,14 @@ impl Process {
         server
     }
 
-    /// What starts a process in a role, for changes.
+    /// The command that starts a process in a role, for changes.
     pub(crate) fn command(role: &str, uri: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "process", "--nocapture"]).env(ROLE, format!("{role} {uri}"));
         command
     }
 
-    /// What starts a process in a role by another program, which runs what follows its own arguments.
+    /// The command that starts a process in a role by another program, which runs the command behind its own arguments.
     pub(crate) fn command_by(program: &str, arguments: &[&str], role: &str, uri: &str) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).arg(std::env::current_exe().unwrap());

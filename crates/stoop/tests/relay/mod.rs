@@ -17,7 +17,7 @@ pub(crate) enum Way {
     Back,
 }
 
-/// What becomes of a datagram.
+/// The fate of a datagram.
 pub(crate) type Change = fn(Way, &[u8]) -> Vec<Vec<u8>>;
 
 /// Stands between clients and a server. It ends when it is dropped.

@@ -4,7 +4,7 @@
 use super::*;
 use std::sync::Arc;
 
-/// What a server does with the second connection.
+/// The server's treatment of the second connection.
 #[derive(Clone, Copy, Debug)]
 enum Second {
     RefusesTheCall,

@@ -1,4 +1,4 @@
-//! What comes back.
+//! The results of begun calls.
 
 use super::*;
 
