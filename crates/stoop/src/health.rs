@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use stoop_net::host;
 
 /// Whether a server, or one of its interfaces, serves calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, stoop_macros::Data)]
 pub enum Health {
     /// Calls are served.
     Serving,
@@ -18,7 +18,7 @@ pub enum Health {
 }
 
 /// The health that a server reports.
-#[derive(Clone, Debug, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, PartialEq, Eq, stoop_macros::Data)]
 pub struct About {
     /// A number drawn at the start of the server.
     pub incarnation: u64,
@@ -50,7 +50,7 @@ pub struct About {
 /// # Ok(())
 /// # }
 /// ```
-#[stoop::interface]
+#[stoop_macros::interface]
 pub trait StoopHealth {
     /// Does nothing: for the time that a call takes.
     #[idempotent]

@@ -33,7 +33,7 @@ fn begin_of(bucket: usize) -> u64 {
 }
 
 /// Durations by their length, as of one moment. Lengths are exact to 3 %, their sum and number are exact.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct Histogram {
     /// The buckets that are not empty, in the order of length: number of the bucket, and of its durations.
     filled: Vec<(u16, u64)>,

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// A server's figures of one caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct CallingPeer {
     /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
     pub peer: String,

@@ -183,7 +183,7 @@ impl Exported for Recorded {
 
 /// The account of a server, as [`RunningServer::account`](crate::RunningServer::account) and
 /// [`StoopAccount::account`](crate::account::StoopAccount::account) give it. Calls through `local:` and by Sun RPC are not in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ServerAccount {
     /// Whether the server keeps an account. If not, the rest is empty.
     pub is_kept: bool,
@@ -196,7 +196,7 @@ pub struct ServerAccount {
 }
 
 /// A server's figures of one procedure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ServedProcedure {
     /// Its interface.
     pub interface: String,

@@ -4,7 +4,7 @@ use crate::account::histogram::Histogram;
 use std::fmt::{Display, Formatter, Result};
 
 /// The steps of a procedure's sampled calls, at the caller or at the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ProcedureSteps {
     /// The interface.
     pub interface: String,
@@ -17,7 +17,7 @@ pub struct ProcedureSteps {
 }
 
 /// A step of sampled calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq, stoop::Data)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct Step {
     /// The work that is done in it.
     pub name: String,

@@ -99,7 +99,7 @@ pub enum BindError {
         /// The address as it was given.
         server: String,
         /// Why there was no answer.
-        why: Box<crate::CallError>,
+        why: Box<crate::error::CallError>,
     },
 }
 
@@ -200,8 +200,8 @@ impl BindError {
             #[cfg(feature = "onc")]
             Self::Rpcbind { why, .. } => matches!(
                 &**why,
-                crate::CallError::NotSent(crate::error::SendError::Bind(_))
-                    | crate::CallError::Unknown { .. }
+                crate::error::CallError::NotSent(crate::error::SendError::Bind(_))
+                    | crate::error::CallError::Unknown { .. }
             ),
             _ => self.is_shutting_down(),
         }
