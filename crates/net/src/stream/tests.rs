@@ -324,9 +324,18 @@ fn a_nonblocking_listener_reports_that_no_connection_waits() {
     assert!(matches!(listener.accept().unwrap(), Accepted::Nothing));
 }
 
-/// Connects several times at once to a server that accepts nothing. The timer wheel of a kernel with 250 ticks a second
-/// would end half of these attempts more than 100 ms late.
 fn assert_connecting_ends_in_time(address: &StreamAddress) {
+    // On a busy machine threads wake up late, but not each time.
+    let late: Vec<_> = (0..10).map(|_| median_lateness(address)).take_while(|late| *late >= NEARLY).collect();
+    assert!(late.len() < 10, "{late:?}");
+}
+
+/// An attempt to connect ends less than this after its limit.
+const NEARLY: Duration = Duration::from_millis(50);
+
+/// Connects several times at once to a server that accepts nothing, and returns how late half of the attempts end at most. The timer
+/// wheel of a kernel with 250 ticks a second would end half of them more than 100 ms late.
+fn median_lateness(address: &StreamAddress) -> Duration {
     let limits = [2_300, 2_335, 2_370, 2_405, 2_440, 2_475, 2_510].map(Duration::from_millis);
     let mut late: Vec<_> = thread::scope(|scope| {
         let connect = |limit| {
@@ -342,7 +351,7 @@ fn assert_connecting_ends_in_time(address: &StreamAddress) {
         connects.into_iter().map(|connect| connect.join().unwrap()).collect()
     });
     late.sort_unstable();
-    assert!(late[late.len() / 2] < Duration::from_millis(50), "{late:?}");
+    late[late.len() / 2]
 }
 
 /// A listening socket with a short queue, and the connections that fill it.
