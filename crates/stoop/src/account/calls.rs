@@ -124,7 +124,7 @@ impl Recorder {
         let _ = (procedure, begun_ns, error);
     }
 
-    /// What was recorded so far.
+    /// The figures recorded so far.
     pub(crate) fn account(&self) -> CallAccount {
         let procedures = self.interface.procedures.iter().enumerate().filter_map(|(number, procedure)| {
             let ([whole, server, rest], failed) = self.times.sum(number);
