@@ -99,7 +99,7 @@ fn refusal_in(answer: &[u8]) -> Option<RefusalCode> {
 }
 
 impl<P> Phase<P> {
-    /// What remains of a call whose answer is not retained: whether it ran.
+    /// The phase after a call whose answer is not retained: it keeps whether the call ran.
     fn without(answer: &[u8], peer: P) -> Self {
         refusal_in(answer).map_or_else(|| Self::Gone(Some(Box::new(peer))), Self::Refused)
     }

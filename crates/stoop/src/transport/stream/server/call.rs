@@ -65,7 +65,7 @@ impl ReceivedCall {
         })
     }
 
-    /// What its cancel calls it.
+    /// The name by which its cancel refers to it.
     #[inline]
     pub(super) fn id(&self) -> CallId {
         CallId::new(self.header.binding, self.header.lane, self.header.number)
