@@ -136,6 +136,12 @@ impl<T: Default> Times<T> {
         Self { procedures, places, slow_after: options.slow_after }
     }
 
+    /// Number of procedures.
+    #[inline]
+    pub(crate) fn procedures(&self) -> usize {
+        self.procedures
+    }
+
     /// The calling thread's times of a procedure, and whether no other thread records there.
     #[inline]
     pub(crate) fn of(&self, procedure: usize) -> (&T, bool) {
