@@ -1,4 +1,4 @@
-//! What is measured of each peer: a procedure, how many callers, and where both processes run.
+//! The cells in which each peer is measured: a procedure, a number of callers, and the processors of both processes.
 
 /// Where client and server run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,23 +11,23 @@ pub(crate) enum Placement {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    /// As the programs' standard input has it.
+    /// The name that the programs read on their standard input.
     pub(crate) procedure: &'static str,
     pub(crate) bytes: usize,
     pub(crate) callers: usize,
 }
 
-/// The data of MaxArg and MaxResult (Firefly §2): what one Ethernet packet holds.
+/// Bytes of the argument of MaxArg and of the result of MaxResult (Firefly §2): as many as one Ethernet packet holds.
 const PACKET: usize = 1440;
 
 const fn cell(procedure: &'static str, bytes: usize, callers: usize) -> Cell {
     Cell { procedure, bytes, callers }
 }
 
-/// The time of one call.
+/// Cells of which the time of one call is reported.
 pub(crate) const LATENCY: [Cell; 3] = [cell("null", 0, 1), cell("put", PACKET, 1), cell("get", PACKET, 1)];
 
-/// Calls per second of Null() by so many callers.
+/// Null() by 1, 2, 4 and 8 callers at a time.
 pub(crate) const CALLERS: [Cell; 4] =
     [LATENCY[0], cell("null", 0, 2), cell("null", 0, 4), cell("null", 0, 8)];
 

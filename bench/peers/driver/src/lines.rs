@@ -3,7 +3,7 @@
 use crate::peers::Peer;
 use std::path::Path;
 
-/// What is written by hand for a peer's program, beside what all of them share.
+/// Counts the lines of a peer's program, without the code that all programs share.
 pub(crate) fn of(peer: &Peer) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(peer.program);
     let mut lines = count(&folder) + count(&folder.join("src"));

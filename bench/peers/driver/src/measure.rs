@@ -5,9 +5,10 @@ use crate::options::Options;
 use crate::peers::Peer;
 use crate::program::{Pair, Sample};
 use std::error::Error;
+use std::io;
 use std::time::{Duration, Instant};
 
-/// A cell of a peer, and what each round showed.
+/// A cell of a peer, and its samples, one of each round.
 pub(crate) struct Measured {
     pub(crate) peer: usize,
     pub(crate) placement: Placement,
@@ -19,28 +20,35 @@ pub(crate) struct Measured {
 /// Calls before each cell that do not count.
 const WARM: Duration = Duration::from_millis(30);
 
-pub(crate) fn rounds(peers: &[Peer], options: &Options) -> Result<Vec<Measured>, Box<dyn Error>> {
-    let mut all = plan(peers);
+/// Adds the rounds that `options` ask for to `all`, and calls `after_each` when one is complete.
+pub(crate) fn rounds(
+    peers: &[Peer],
+    options: &Options,
+    all: &mut [Measured],
+    after_each: impl Fn(&[Measured]) -> io::Result<()>,
+) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     for round in 0..options.rounds {
         for (number, peer) in peers.iter().enumerate() {
             progress(round * peers.len() + number, options.rounds * peers.len(), peer, begin);
             for placement in [Placement::Two, Placement::One] {
-                turn(peer, placement, options.time, of(&mut all, number, placement))
-                    .map_err(|why| format!("{} over {}: {why}", peer.name, peer.carrier.name()))?;
+                turn(peer, placement, options.time, of(all, number, placement))
+                    .map_err(|why| format!("{}: {why}", peer.title()))?;
             }
         }
+        after_each(all)?;
     }
     eprint!("\r\x1b[K");
-    Ok(all)
+    Ok(())
 }
 
-fn plan(peers: &[Peer]) -> Vec<Measured> {
+/// All cells of these peers, without a round.
+pub(crate) fn plan(peers: &[Peer]) -> Vec<Measured> {
     let mut all = Vec::new();
     for (number, peer) in peers.iter().enumerate() {
         for placement in [Placement::Two, Placement::One] {
             for cell in placement.cells().into_iter().filter(|cell| peer.can(cell, placement)) {
-                let name = format!("{} over {}", peer.name, peer.carrier.name());
+                let name = peer.title();
                 all.push(Measured { peer: number, placement, cell, name, rounds: Vec::new() });
             }
         }
@@ -77,5 +85,5 @@ fn progress(done: usize, all: usize, peer: &Peer, begin: Instant) {
             format!(", {}:{:02} left", left / 60, left % 60)
         }
     };
-    eprint!("\r\x1b[K{done} of {all}: {} over {}{left}", peer.name, peer.carrier.name());
+    eprint!("\r\x1b[K{done} of {all}: {}{left}", peer.title());
 }

@@ -3,7 +3,7 @@
 use crate::cells::{Cell, Placement};
 use std::path::PathBuf;
 
-/// What carries a peer's messages. Stoop is compared over the same.
+/// The mechanism that carries a peer's messages. Stoop is compared over the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Memory,
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
     pub(crate) carrier: Carrier,
     /// The program's name after `peer-`, and that of its folder.
     pub(crate) program: &'static str,
-    /// What `serve` is given.
+    /// The argument of `serve`.
     pub(crate) argument: &'static str,
     /// The longest argument or result.
     longest: usize,
@@ -44,12 +44,23 @@ impl Peer {
         self.program == "stoop"
     }
 
+    /// The peer and its carrier in words.
+    pub(crate) fn title(&self) -> String {
+        format!("{} over {}", self.name, self.carrier.name())
+    }
+
+    /// The library, whatever the way to wait.
+    pub(crate) fn library(&self) -> String {
+        self.name.split(',').next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether the peer can be measured in this cell.
     pub(crate) fn can(&self, cell: &Cell, placement: Placement) -> bool {
         cell.bytes <= self.longest && !(self.spins && placement == Placement::One)
     }
 }
 
-/// All of them: the programs' names, what `serve` is given, the carrier, the longest message.
+/// All peers: the program's name, the argument of `serve`, the carrier, the longest message.
 fn all() -> Vec<Peer> {
     const ANY: usize = 1 << 20;
     let row = |program: &'static str, argument: &'static str, carrier, longest| Peer {
@@ -93,7 +104,7 @@ pub(crate) fn path(program: &str) -> PathBuf {
     own.with_file_name(format!("peer-{program}"))
 }
 
-/// Those whose programs are there, of those named; Stoop always.
+/// The peers named in `only` (all, if it is empty) whose programs were built. Stoop is always among them.
 pub(crate) fn present(only: &[String]) -> Result<Vec<Peer>, String> {
     let named =
         |peer: &Peer| only.is_empty() || peer.is_stoop() || only.iter().any(|name| name == peer.program);
@@ -103,12 +114,7 @@ pub(crate) fn present(only: &[String]) -> Result<Vec<Peer>, String> {
     let (present, missing): (Vec<Peer>, Vec<Peer>) =
         all().into_iter().filter(named).partition(|peer| path(peer.program).exists());
     for peer in missing {
-        eprintln!(
-            "{} over {} is left out: {} was not built",
-            peer.name,
-            peer.carrier.name(),
-            path(peer.program).display()
-        );
+        eprintln!("{} is left out: {} was not built", peer.title(), path(peer.program).display());
     }
     Ok(present)
 }

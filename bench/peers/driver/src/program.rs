@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// What one slice of calls showed.
+/// The figures of one slice of calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// Calls per second of all callers together.

@@ -1,11 +1,10 @@
-//! The samples as tables, and as JSON.
+//! The samples as tables.
 
 use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
 use crate::lines;
 use crate::measure::Measured;
 use crate::peers::{Carrier, Peer};
 use crate::program::Sample;
-use serde_json::json;
 use std::fmt::Write;
 
 /// The tables, and the cells in which a peer is ahead of Stoop.
@@ -161,23 +160,6 @@ fn write_columns(out: &mut String, rows: &[Vec<String>]) {
         out.push('\n');
     }
     out.push('\n');
-}
-
-/// The samples of each cell, in nanoseconds and calls per second.
-pub(crate) fn json(samples: &[Measured]) -> String {
-    let cells: Vec<_> = samples
-        .iter()
-        .map(|one| {
-            let rounds: Vec<_> = one
-                .rounds
-                .iter()
-                .map(|sample| json!({ "calls_per_second": sample.rate, "p50_p90_p99_p999_ns": sample.times }))
-                .collect();
-            json!({ "peer": one.name, "placement": one.placement.name(), "procedure": one.cell.procedure,
-                    "bytes": one.cell.bytes, "callers": one.cell.callers, "rounds": rounds })
-        })
-        .collect();
-    serde_json::to_string_pretty(&cells).expect("values of JSON")
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
