@@ -3,11 +3,14 @@
 //! `peers [--rounds N] [--milliseconds N] [--only NAME,…] [--json FILE] [--add-to FILE]`. README.md describes what it measures.
 
 mod cells;
+mod columns;
 mod lines;
 mod measure;
 mod options;
+mod overview;
 mod peers;
 mod program;
+mod quartiles;
 mod report;
 mod samples;
 

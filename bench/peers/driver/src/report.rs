@@ -1,51 +1,29 @@
-//! The samples as tables.
+//! The samples as tables in Markdown.
 
 use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
+use crate::columns;
 use crate::lines;
 use crate::measure::Measured;
+use crate::overview;
 use crate::peers::{Carrier, Peer};
 use crate::program::Sample;
+use crate::quartiles::Quartiles;
 use std::fmt::Write;
 
-/// The tables, and the cells in which a peer is ahead of Stoop.
-pub(crate) fn text(peers: &[Peer], samples: &[Measured]) -> String {
-    let report = Report { peers, samples };
-    let mut out = String::new();
-    for placement in [Placement::Two, Placement::One] {
-        report.table(
-            &mut out,
-            &format!(
-                "Time of one call, {}: median (99 % are shorter), µs; × Stoop's (quartiles)",
-                placement.name()
-            ),
-            placement,
-            &LATENCY,
-            Figure::Time,
-        );
-    }
-    report.table(
-        &mut out,
-        "Null() by 1, 2, 4, 8 callers: calls/s; × Stoop's (quartiles)",
-        Placement::Two,
-        &CALLERS,
-        Figure::Rate,
-    );
-    report.table(
-        &mut out,
-        "Long arguments (in) and results (out): Mbit/s; × Stoop's (quartiles)",
-        Placement::Two,
-        &BULK,
-        Figure::Bandwidth,
-    );
-    report.written(&mut out);
-    report.ahead(&mut out);
-    out
+/// The peers that were measured, and their samples.
+pub(crate) struct Report<'a> {
+    pub(crate) peers: &'a [Peer],
+    pub(crate) samples: &'a [Measured],
 }
 
+/// Which figure of a cell a table shows.
 #[derive(Clone, Copy)]
-enum Figure {
+pub(crate) enum Figure {
+    /// The median time of a call in nanoseconds.
     Time,
+    /// Calls per second.
     Rate,
+    /// Data in Mbit/s.
     Bandwidth,
 }
 
@@ -57,49 +35,104 @@ impl Figure {
             Figure::Bandwidth => sample.rate * cell.bytes as f64 * 8.0 / 1e6,
         }
     }
+
+    /// A value as a table shows it: times in microseconds.
+    pub(crate) fn shown(self, value: f64) -> String {
+        match self {
+            Figure::Time => format!("{:.2}", value / 1e3),
+            Figure::Rate | Figure::Bandwidth => grouped(value),
+        }
+    }
 }
 
-struct Report<'a> {
-    peers: &'a [Peer],
-    samples: &'a [Measured],
+/// The tables, and the cells in which a peer is ahead of Stoop.
+pub(crate) fn text(peers: &[Peer], samples: &[Measured]) -> String {
+    let report = Report { peers, samples };
+    let rounds = samples.first().map_or(0, |measured| measured.rounds.len());
+    let mut out = format!(
+        "Medians over {rounds} rounds; in parentheses their quartiles. Behind ×: a peer's figure by that of Stoop over the same\n\
+         carrier in the same round.\n\n"
+    );
+    overview::write(&mut out, &report);
+    for placement in [Placement::Two, Placement::One] {
+        let title = format!("Time of one call, {}, µs", placement.name());
+        report.table(&mut out, &title, placement, &LATENCY, Figure::Time);
+    }
+    for placement in [Placement::Two, Placement::One] {
+        report.tails(&mut out, placement);
+    }
+    let title = "Null() by 1, 2, 4 and 8 callers, calls per second";
+    report.table(&mut out, title, Placement::Two, &CALLERS, Figure::Rate);
+    let title = "Long arguments (in) and results (out), Mbit/s";
+    report.table(&mut out, title, Placement::Two, &BULK, Figure::Bandwidth);
+    report.written(&mut out);
+    report.ahead(&mut out);
+    out
 }
 
 impl Report<'_> {
     fn table(&self, out: &mut String, title: &str, placement: Placement, cells: &[Cell], figure: Figure) {
+        self.of_each(out, title, placement, cells, |peer, cell| {
+            self.find(peer, placement, cell).map(|measured| self.entry(measured, figure))
+        });
+    }
+
+    /// The times that 99 % of the calls do not exceed.
+    fn tails(&self, out: &mut String, placement: Placement) {
+        let title = format!("Time that 99 % of the calls do not exceed, {}, µs", placement.name());
+        let tail = |sample: &Sample| sample.times[2];
+        self.of_each(out, &title, placement, &LATENCY, |peer, cell| {
+            let measured = self.find(peer, placement, cell)?;
+            Some(spread(Quartiles::of(measured.rounds.iter().map(tail)), Figure::Time))
+        });
+    }
+
+    /// A row for each peer that has a figure there, and a column for each cell.
+    fn of_each(
+        &self,
+        out: &mut String,
+        title: &str,
+        placement: Placement,
+        cells: &[Cell],
+        entry: impl Fn(usize, &Cell) -> Option<String>,
+    ) {
         let mut rows = vec![[vec![String::new()], cells.iter().map(Cell::name).collect()].concat()];
-        for carrier in Carrier::ALL {
-            for (number, peer) in self.peers.iter().enumerate().filter(|(_, peer)| peer.carrier == carrier) {
-                let name = format!("{} over {}", peer.name, carrier.name());
-                let entries = cells.iter().map(|cell| self.entry(number, placement, cell, figure)).collect();
-                rows.push([vec![name], entries].concat());
-            }
+        for (number, peer) in self.by_carrier().filter(|(_, peer)| peer.can(&cells[0], placement)) {
+            let entries = cells.iter().map(|cell| entry(number, cell).unwrap_or_else(|| "–".into()));
+            rows.push([vec![peer.title()], entries.collect()].concat());
         }
-        let _ = writeln!(out, "{title}");
-        write_columns(out, &rows);
+        let _ = writeln!(out, "### {title}\n");
+        columns::write(out, &rows);
     }
 
-    fn entry(&self, peer: usize, placement: Placement, cell: &Cell, figure: Figure) -> String {
-        let Some(measured) = self.find(peer, placement, cell) else { return "–".into() };
-        let middle = median(measured.rounds.iter().map(|sample| figure.of(cell, sample)));
-        let own = match figure {
-            Figure::Time => {
-                let tail = median(measured.rounds.iter().map(|sample| sample.times[2]));
-                format!("{:.2} ({:.1})", middle / 1e3, tail / 1e3)
-            }
-            _ => format!("{middle:.0}"),
-        };
+    fn by_carrier(&self) -> impl Iterator<Item = (usize, &Peer)> {
+        let all = Carrier::ALL
+            .into_iter()
+            .map(|carrier| self.peers.iter().enumerate().map(move |at| (carrier, at)));
+        all.flatten().filter(|(carrier, (_, peer))| peer.carrier == *carrier).map(|(_, at)| at)
+    }
+
+    /// Of Stoop, its own spread; of a peer, its ratio to Stoop.
+    fn entry(&self, measured: &Measured, figure: Figure) -> String {
+        let own = self.quartiles(measured, figure);
         match self.ratios(measured, figure) {
-            Some([low, middle, high]) => format!("{own} ×{middle:.2} ({low:.2}–{high:.2})"),
-            None => own,
+            Some(Quartiles { low, median, high }) => {
+                format!("{} ×{median:.2} ({low:.2}–{high:.2})", figure.shown(own.median))
+            }
+            None => spread(own, figure),
         }
     }
 
-    fn find(&self, peer: usize, placement: Placement, cell: &Cell) -> Option<&Measured> {
+    pub(crate) fn find(&self, peer: usize, placement: Placement, cell: &Cell) -> Option<&Measured> {
         self.samples.iter().find(|one| one.peer == peer && one.placement == placement && one.cell == *cell)
     }
 
-    /// Quartiles, over rounds, of a peer's figure by that of Stoop over the same carrier.
-    fn ratios(&self, measured: &Measured, figure: Figure) -> Option<[f64; 3]> {
+    pub(crate) fn quartiles(&self, measured: &Measured, figure: Figure) -> Quartiles {
+        Quartiles::of(measured.rounds.iter().map(|sample| figure.of(&measured.cell, sample)))
+    }
+
+    /// A peer's figure by that of Stoop over the same carrier, round by round; `None` for Stoop itself.
+    fn ratios(&self, measured: &Measured, figure: Figure) -> Option<Quartiles> {
         let carrier = self.peers[measured.peer].carrier;
         let stoop = self.peers.iter().position(|peer| peer.is_stoop() && peer.carrier == carrier)?;
         if stoop == measured.peer {
@@ -107,69 +140,72 @@ impl Report<'_> {
         }
         let beside = self.find(stoop, measured.placement, &measured.cell)?;
         let of = |sample| figure.of(&measured.cell, sample);
-        let ratios: Vec<f64> =
-            measured.rounds.iter().zip(&beside.rounds).map(|(own, stoop)| of(own) / of(stoop)).collect();
-        Some([0.25, 0.5, 0.75].map(|share| at_share(ratios.iter().copied(), share)))
+        let pairs = measured.rounds.iter().zip(&beside.rounds);
+        Some(Quartiles::of(pairs.map(|(own, stoop)| of(own) / of(stoop))))
     }
 
     fn written(&self, out: &mut String) {
-        let _ = writeln!(out, "Lines written for interface, server and client (with those that measure)");
         let mut programs: Vec<&Peer> = self.peers.iter().collect();
         programs.sort_by_key(|peer| (lines::of(peer), peer.program));
         programs.dedup_by_key(|peer| peer.program);
-        for peer in programs {
-            let _ = writeln!(out, "{:<36}{:>6}", peer.program, lines::of(peer));
-        }
-        out.push('\n');
+        let mut rows = vec![vec![String::new(), "lines".into()]];
+        rows.extend(programs.iter().map(|peer| vec![peer.library(), lines::of(peer).to_string()]));
+        let _ =
+            writeln!(out, "### Lines written for interface, server and client, with those that measure\n");
+        columns::write(out, &rows);
     }
 
     fn ahead(&self, out: &mut String) {
-        let mut any = false;
-        for measured in self.samples {
-            let figure = if measured.cell.callers > 1 || measured.cell.bytes > 1440 {
-                Figure::Rate
-            } else {
-                Figure::Time
-            };
-            let Some([_, ratio, _]) = self.ratios(measured, figure) else { continue };
-            let ahead = match figure {
-                Figure::Time => ratio < 1.0,
-                _ => ratio > 1.0,
-            };
-            if ahead {
-                any = true;
-                let (cell, placement) = (measured.cell.name(), measured.placement.name());
-                let _ = writeln!(out, "ahead of Stoop: {}, {cell}, {placement}: × {ratio:.2}", measured.name);
-            }
+        let _ = writeln!(out, "### Cells in which a peer is ahead of Stoop over the same carrier\n");
+        let ahead: Vec<String> = self.samples.iter().filter_map(|measured| self.lead(measured)).collect();
+        if ahead.is_empty() {
+            out.push_str("None.\n");
         }
-        if !any {
-            let _ = writeln!(out, "No peer is ahead of Stoop over its carrier in any cell.");
-        }
+        ahead.iter().for_each(|lead| out.push_str(lead));
+    }
+
+    /// By how much a peer is ahead in a cell, if it is.
+    fn lead(&self, measured: &Measured) -> Option<String> {
+        let Cell { callers, bytes, .. } = measured.cell;
+        let figure = if callers > 1 || bytes > 1440 { Figure::Rate } else { Figure::Time };
+        let Quartiles { low, median, high } = self.ratios(measured, figure)?;
+        let (is_ahead, word) = match figure {
+            Figure::Time => (median < 1.0, "time"),
+            Figure::Rate | Figure::Bandwidth => (median > 1.0, "rate"),
+        };
+        let (cell, placement) = (measured.cell.name(), measured.placement.name());
+        is_ahead.then(|| {
+            format!("- {}: {cell}, {placement}: {word} ×{median:.2} ({low:.2}–{high:.2})\n", measured.name)
+        })
     }
 }
 
-/// The first column at the left, the others at the right of their widths.
-fn write_columns(out: &mut String, rows: &[Vec<String>]) {
-    let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(wide).collect();
-    for row in rows {
-        let _ = write!(out, "{:<1$}", row[0], widths[0]);
-        for (entry, width) in row.iter().zip(&widths).skip(1) {
-            let _ = write!(out, "  {entry:>width$}");
+/// A median and its quartiles.
+fn spread(quartiles: Quartiles, figure: Figure) -> String {
+    let [low, median, high] =
+        [quartiles.low, quartiles.median, quartiles.high].map(|value| figure.shown(value));
+    format!("{median} ({low}–{high})")
+}
+
+/// A whole number with commas between thousands.
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
         }
-        out.push('\n');
+        text.push(digit);
     }
-    out.push('\n');
+    text
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    at_share(values, 0.5)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The value that `share` of the values do not exceed.
-fn at_share(values: impl Iterator<Item = f64>, share: f64) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    values[rank.saturating_sub(1)]
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([7.0, 999.6, 1_234_567.0].map(grouped), ["7", "1,000", "1,234,567"]);
+    }
 }

@@ -1,0 +1,49 @@
+//! The table of ten rows: Stoop beside what a reader would use today, with a processor for each end.
+
+use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
+use crate::columns;
+use crate::lines;
+use crate::peers::Peer;
+use crate::report::{Figure, Report};
+use std::fmt::Write;
+
+/// The program of a row and its argument.
+const ROWS: [(&str, &str); 10] = [
+    ("stoop", "shm:peer-stoop"),
+    ("stoop", "udp://127.0.0.1:0"),
+    ("stoop", "tcp://127.0.0.1:0"),
+    ("iceoryx2", "spin"),
+    ("tarpc", "tcp"),
+    ("volo", "tcp"),
+    ("capnp", "tcp"),
+    ("tonic", "tcp"),
+    ("grpc", "tcp"),
+    ("libtirpc", "udp"),
+];
+
+const COLUMNS: [(&str, Cell, Figure); 4] = [
+    ("Null(), µs", LATENCY[0], Figure::Time),
+    ("result of 1440 bytes, µs", LATENCY[2], Figure::Time),
+    ("Null() by 8 threads, calls/s", CALLERS[3], Figure::Rate),
+    ("results of 1 MiB, Mbit/s", BULK[3], Figure::Bandwidth),
+];
+
+/// Appends the table.
+pub(crate) fn write(out: &mut String, report: &Report<'_>) {
+    let mut rows = vec![vec![String::new()]];
+    rows[0].extend(COLUMNS.iter().map(|column| column.0.to_owned()));
+    rows[0].push("lines written".into());
+    for (number, peer) in ROWS.iter().filter_map(|row| find(report, row)) {
+        let figures = COLUMNS.iter().map(|(_, cell, figure)| {
+            let measured = report.find(number, Placement::Two, cell);
+            measured.map_or("–".into(), |measured| figure.shown(report.quartiles(measured, *figure).median))
+        });
+        rows.push([vec![peer.title()], figures.collect(), vec![lines::of(peer).to_string()]].concat());
+    }
+    let _ = writeln!(out, "### Ten of them in short\n");
+    columns::write(out, &rows);
+}
+
+fn find<'a>(report: &'a Report<'_>, row: &(&str, &str)) -> Option<(usize, &'a Peer)> {
+    report.peers.iter().enumerate().find(|(_, peer)| (peer.program, peer.argument) == *row)
+}
