@@ -89,7 +89,7 @@ static void answer_slices(void) {
     }
 }
 
-/* Tells the server's address, and returns when standard input has ended. */
+/* Prints the server's address, and returns when standard input has ended. */
 static inline void ready(const char *address) {
     char byte;
     printf("%s\n", address);

@@ -26,17 +26,17 @@ pub enum Procedure {
 /// Each byte of an argument and of a result.
 pub const MARK: u8 = 0x5a;
 
-/// The longest argument or result that is asked for.
+/// Bytes of the longest argument or result.
 pub const LONGEST: usize = 1 << 20;
 
 /// Calls of one procedure for a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice {
-    /// What is called.
+    /// The procedure that is called.
     pub procedure: Procedure,
     /// How many callers call at the same time, each with one call outstanding.
     pub callers: usize,
-    /// How long they begin calls.
+    /// The time during which they begin calls.
     pub time: Duration,
 }
 
@@ -53,15 +53,15 @@ impl Slice {
 /// The nanoseconds of each call of one caller.
 pub type Times = Vec<u64>;
 
-/// What a program was started as.
+/// The role of a process.
 pub enum Role {
-    /// Serve, and tell the address by [`ready`].
+    /// A server, which prints its address by [`ready`].
     Serve,
-    /// Call the server at this address, and answer by [`slices`].
+    /// A client of the server at this address, which makes [`slices`].
     Call(String),
 }
 
-/// The role that the program's arguments name, and what stands after it.
+/// The role that the program's arguments name, and the arguments after it.
 ///
 /// # Panics
 ///
@@ -75,13 +75,13 @@ pub fn role() -> (Role, Vec<String>) {
     }
 }
 
-/// Tells the server's address, and returns when standard input has ended.
+/// Prints the server's address, and returns when standard input has ended.
 pub fn ready(address: &str) {
     println!("{address}");
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// Lets `run` make each slice that standard input asks for, and prints what it measured.
+/// Calls `run` for each slice that standard input asks for, and prints its figures.
 ///
 /// # Panics
 ///
@@ -127,7 +127,7 @@ pub fn repeat(slice: Slice, mut call: impl FnMut()) -> Times {
     calls.times
 }
 
-/// Callers in threads: each repeats the call that `caller` makes for it, when all of them have theirs.
+/// Runs each caller in a thread, which repeats the call that `caller` returns for it. All begin together.
 ///
 /// # Panics
 ///
@@ -145,7 +145,7 @@ pub fn threads<Call: FnMut()>(slice: Slice, caller: impl Fn() -> Call + Sync) ->
     })
 }
 
-/// Callers in tasks: each makes the calls of the task that `caller` spawns for it.
+/// Runs each caller in a task that `caller` spawns.
 ///
 /// # Panics
 ///
@@ -176,7 +176,7 @@ impl Calls {
         Calls { end: Instant::now() + slice.time, last: None, times: Vec::with_capacity(1 << 16) }
     }
 
-    /// Notes how long the call took that was made since, and tells whether there is time for another.
+    /// Records the time of the call since the last turn, and returns whether there is time for another.
     pub fn go_on(&mut self) -> bool {
         let now = Instant::now();
         if let Some(last) = self.last.replace(now) {

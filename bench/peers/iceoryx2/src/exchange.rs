@@ -21,7 +21,7 @@ pub(crate) enum Waiting {
     Event,
 }
 
-/// What a call says beside its argument.
+/// The header of a call.
 #[derive(Clone, Copy, Debug, Default, ZeroCopySend)]
 #[repr(C)]
 pub(crate) struct Wanted {
@@ -58,7 +58,7 @@ fn wait(waiting: Waiting, event: Option<&Listener<ipc::Service>>) -> Anyhow<()> 
     Ok(())
 }
 
-/// Serves calls for ever. Says by `listening` when callers can connect.
+/// Serves calls for ever. Calls `listening` as soon as callers can connect.
 pub(crate) fn serve(name: &str, waiting: Waiting, listening: impl FnOnce()) -> Anyhow<()> {
     let node = NodeBuilder::new().create::<ipc::Service>()?;
     let service = open(&node, name)?;
@@ -83,7 +83,7 @@ pub(crate) fn serve(name: &str, waiting: Waiting, listening: impl FnOnce()) -> A
     }
 }
 
-/// A caller of the server: makes a call of the slice's procedure each time that it is called.
+/// Returns a function that calls the slice's procedure once.
 pub(crate) fn caller(name: &str, waiting: Waiting, slice: Slice) -> Anyhow<impl FnMut() -> Anyhow<()>> {
     static CALLERS: AtomicU64 = AtomicU64::new(0);
     let caller = CALLERS.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +109,7 @@ pub(crate) fn caller(name: &str, waiting: Waiting, slice: Slice) -> Anyhow<impl 
         }
         loop {
             if let Some(answer) = pending.receive()? {
-                // Into the caller's own memory, where a result belongs.
+                // A call returns its result in the caller's own memory, as the other peers do.
                 result.copy_from_slice(answer.payload());
                 black_box(&result);
                 return Ok(());

@@ -1,6 +1,6 @@
 //! The Test interface by iceoryx2's request-response: `peer-iceoryx2 serve WAITING`, `peer-iceoryx2 call ADDRESS`.
 //!
-//! It has no waiting of its own: `spin` asks for the next message again and again, `yield` lets other threads run in between, and
+//! iceoryx2 leaves waiting to its user: `spin` asks for the next message again and again, `yield` lets other threads run in between, and
 //! `event` sleeps until the other end has sent a notification. All callers are threads with ports of their own.
 
 mod exchange;
@@ -24,7 +24,7 @@ fn main() -> Anyhow<()> {
             let name = format!("peer-{}/{}", words[0], std::process::id());
             let waiting = waiting(&words[0]);
             exchange::serve(&name.clone(), waiting, || {
-                // Ends this process when nobody needs it: the loop of the server does not end.
+                // The server's loop never returns, so this thread ends the process when the driver closes standard input.
                 std::thread::spawn(move || {
                     end::ready(&name);
                     std::process::exit(0);

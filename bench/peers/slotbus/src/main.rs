@@ -1,6 +1,6 @@
 //! The Test interface by slotbus: `peer-slotbus serve`, `peer-slotbus call ADDRESS`.
 //!
-//! Its caller makes the shared memory, and its server opens that: the server tries until there is some.
+//! In slotbus the caller creates the shared memory and the server opens it: the server tries until the memory exists.
 
 use end::{MARK, Procedure, Role, slices, threads};
 use slotbus::transport::Request;

@@ -1,7 +1,7 @@
 //! The Test interface by hand, over one socket for each caller: `peer-sockets serve udp|tcp|unix`, `peer-sockets call ADDRESS`.
 //!
 //! A call is its kind and a length, four bytes each, and the bytes of an argument; an answer is the length of its bytes, and these.
-//! Over UDP both must fit one packet, and nothing is sent again. Over TCP and Unix sockets each end sends a message by one `write`.
+//! Over UDP both must fit one packet, and a lost packet is not sent again. Over TCP and Unix sockets each end sends a message by one `write`.
 
 mod packets;
 mod streams;
@@ -9,7 +9,7 @@ mod streams;
 use end::{Procedure, Role, Slice, slices, threads};
 use std::io;
 
-/// What a call begins with.
+/// Bytes before a call's argument: its kind and a length.
 const HEADER: usize = 8;
 
 /// The kinds of a call.
