@@ -5,3 +5,4 @@ pub(crate) mod json;
 mod number;
 mod plot;
 pub(crate) mod text;
+mod xml;

@@ -1,12 +1,13 @@
-//! A run as one page of HTML that needs nothing but itself: no script, no font, no picture from elsewhere.
+//! A run as one page of HTML that refers to no other file: it has no script, and its pictures are within it.
 
 use super::number::{grouped, number, times};
 use super::plot;
+use super::xml::escaped;
 use crate::tables::model::{Figure, Group, Line, Table};
 use crate::tables::report::Report;
 use std::fmt::Write;
 
-/// The page. It is also well-formed XML.
+/// The page, which is also well-formed XML.
 pub(crate) fn page(report: &Report) -> String {
     let mut contents = String::new();
     for Table { name, title, .. } in &report.tables {
@@ -100,11 +101,6 @@ fn with_spread(figure: &Figure) -> String {
         number(*high),
         grouped(*calls as f64)
     )
-}
-
-/// Text between tags.
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three or four digits that mean something.
+//! Numbers as text, with three or four significant digits.
 
 /// `value` with about four significant digits.
 pub(super) fn number(value: f64) -> String {
@@ -27,7 +27,7 @@ pub(super) fn grouped(value: f64) -> String {
     text
 }
 
-/// How many times better: fewer digits than a figure has.
+/// A ratio as text, with fewer digits than a figure.
 pub(super) fn times(value: f64) -> String {
     match value {
         _ if value >= 1000.0 => grouped(value),

@@ -1,7 +1,7 @@
-//! The lines of a group as a picture: on a logarithmic axis, the paper's value and today's of each line.
+//! The lines of a group as a picture: the paper's value and today's of each line on a logarithmic axis.
 
-use super::html::escaped;
 use super::number::number;
+use super::xml::escaped;
 use crate::tables::model::{Figure, Group, Line};
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub(super) fn svg(group: &Group) -> String {
     svg + "</svg>"
 }
 
-/// What of a line can stand on a logarithmic axis.
+/// The values of a line that a logarithmic axis can show.
 fn values(line: &Line) -> Vec<f64> {
     let today = line.today.as_ref().map(|figure| figure.median);
     [line.paper, line.predicted, today].into_iter().flatten().filter(|value| *value > 0.0).collect()
@@ -95,7 +95,7 @@ fn shortened(label: &str) -> String {
     }
 }
 
-/// A logarithmic axis from one power of ten to another, or of three where they are near.
+/// A logarithmic axis.
 struct Axis {
     low: f64,
     high: f64,
@@ -106,7 +106,7 @@ impl Axis {
         let (low, high) =
             values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         (high > 0.0).then(|| {
-            // A range of less than a factor of ten is drawn wider, so that equal values do not look far apart.
+            // At least a factor of ten, so that nearly equal values do not look far apart.
             let (low, high) = (low.log10(), high.log10());
             let more = (0.5 - (high - low) / 2.0).max(0.05);
             Self { low: low - more, high: high + more }

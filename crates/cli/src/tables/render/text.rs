@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 const WIDTH: usize = 100;
 
-/// What stands above all tables.
+/// The lines above all tables: date, machine, network, calibration.
 pub(crate) fn head(report: &Report) -> String {
     let lines = [
         format!("stoop {} tables, {}", report.version, report.date),
@@ -20,7 +20,7 @@ pub(crate) fn head(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// What stands below them: whether the run counts.
+/// The lines below all tables: whether the run is void.
 pub(crate) fn tail(report: &Report) -> String {
     let after = report.after.as_ref().map_or_else(String::new, |after| headed("after", &after.describe()));
     let judged = match &report.void {
@@ -30,7 +30,7 @@ pub(crate) fn tail(report: &Report) -> String {
     format!("\n{after}\n{judged}")
 }
 
-/// One table.
+/// One table as text.
 pub(crate) fn table(table: &Table) -> String {
     let mut text = format!("{}   [{}]\n{}", table.title, table.name, wrapped(table.how));
     if let Some(why) = &table.why_not {

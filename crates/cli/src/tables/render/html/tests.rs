@@ -1,4 +1,4 @@
-//! The page is whole: well formed, and without anything from elsewhere.
+//! The page is well formed, and refers to no other file.
 
 use super::*;
 use crate::tables::calibration::Calibration;
