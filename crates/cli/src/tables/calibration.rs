@@ -1,4 +1,4 @@
-//! The machine's own speed before and after the tables: a run on a machine that was disturbed is void, and says so.
+//! The machine's own speed before and after the tables. It decides whether a run is void because the machine was disturbed.
 
 use crate::placement::{Sides, pin};
 use crate::samples::Quartiles;
@@ -7,16 +7,16 @@ use std::hint::black_box;
 use std::net::UdpSocket;
 use std::time::Instant;
 
-/// Two loops that know nothing of calls, on each processor of a run.
+/// The speed of two loops that make no calls, on each processor of a run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Calibration {
-    /// Nanoseconds of a multiplication that needs the one before.
+    /// Nanoseconds of a multiplication that depends on the one before.
     pub(crate) multiplication_ns: Speed,
     /// Nanoseconds to send a datagram over loopback and to receive it, in one thread.
     pub(crate) datagram_ns: Speed,
 }
 
-/// The speed of a loop: of its batches, the median and the quartiles.
+/// The speed of a loop: the median and the quartiles of its batches.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Speed {
     pub(crate) median: f64,
@@ -26,14 +26,14 @@ pub(crate) struct Speed {
 
 /// Batches of each loop, about a second together.
 const BATCHES: usize = 600;
-/// Batches before those that count: the kernel may still clear away what stood here before.
+/// Batches before those that count: the kernel may still be cleaning up after the processes that ran before.
 const WARM_UP: usize = 300;
 const MULTIPLICATIONS: u32 = 500_000;
 const DATAGRAMS: u32 = 600;
 
-/// Medians before and after, or two runs, that differ by more are of different machines.
+/// The largest share by which two medians may differ: before and after a run, or of two runs.
 pub(crate) const AGREE_WITHIN: f64 = 0.05;
-/// The quartiles of a quiet machine lie no further apart, as a share of the median.
+/// The largest distance of the quartiles on a quiet machine, as a share of the median.
 const SPREAD_MAX: f64 = 0.10;
 
 impl Calibration {
@@ -55,7 +55,7 @@ impl Calibration {
         Ok(Self { multiplication_ns: Speed::of(multiplications), datagram_ns: Speed::of(datagrams) })
     }
 
-    /// Why a run between `self` and `after` says little, if so.
+    /// The reason why a run between `self` and `after` is void, if it is.
     pub(crate) fn why_void(&self, after: &Calibration) -> Option<String> {
         self.moved(after).or_else(|| self.noisy()).or_else(|| after.noisy())
     }
@@ -82,7 +82,7 @@ impl Calibration {
         })
     }
 
-    /// One line for people.
+    /// Both speeds in one line of text.
     pub(crate) fn describe(&self) -> String {
         let Calibration { multiplication_ns, datagram_ns } = self;
         format!(

@@ -1,4 +1,4 @@
-//! Two runs side by side: whether the machine gives the same figures again.
+//! Compares a run with an earlier one: whether the machine gives the same figures again.
 
 use super::calibration::AGREE_WITHIN;
 use super::report::Report;
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Of an earlier run, each figure by its table, group and label.
+/// The figures of an earlier run by table, group and label.
 pub(crate) type Earlier = BTreeMap<String, f64>;
 
-/// Reads what `--json` has written.
+/// Reads a file that `--json` has written.
 pub(crate) fn read(file: &Path) -> Result<Earlier, String> {
     let in_words = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| in_words(&error))?;
@@ -38,7 +38,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Table by table, what today's figures are of the earlier ones; and whether both runs count.
+/// The ratios of today's figures to the earlier ones, table by table, and whether the runs agree.
 pub(crate) fn compare(earlier: &Earlier, report: &Report) -> String {
     let mut text = String::from("\nBeside the earlier run: median and quartiles of the ratios of figures\n");
     let mut all = Vec::new();

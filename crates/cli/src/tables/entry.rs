@@ -11,25 +11,25 @@ pub(crate) struct Entry {
     pub(crate) how: &'static str,
     /// How many figures it has that are measured for as long as the options say.
     pub(crate) figures: u32,
-    /// Returns why the table cannot be reproduced here if it cannot.
+    /// Measures the table, or returns the reason why it cannot be reproduced here.
     pub(crate) measure: fn(&mut Lab<'_>) -> Result<Vec<Group>, String>,
 }
 
-/// What a figure takes besides its slices: processes start, sockets bind.
+/// Milliseconds that a figure takes besides its slices: processes start, sockets bind.
 const AROUND_A_FIGURE_MS: u64 = 250;
 
 impl Entry {
-    /// About how many seconds it takes.
+    /// About how many seconds the table takes.
     pub(crate) fn seconds(&self, args: &TablesArgs) -> u64 {
         (u64::from(self.figures) * (u64::from(args.ms) + AROUND_A_FIGURE_MS)).div_ceil(1000)
     }
 
-    /// A line of the list.
+    /// The table's line in the list of all tables.
     pub(crate) fn describe(&self, args: &TablesArgs) -> String {
         format!("{:<16} {:>4} s  {}", self.name, self.seconds(args), self.title)
     }
 
-    /// The paper that it is of, as it is called on the command line.
+    /// The paper of the table, by its name on the command line.
     pub(crate) fn paper(&self) -> &'static str {
         let end = self.name.rfind('-').filter(|_| self.name != "what-if");
         end.map_or(self.name, |end| &self.name[..end])

@@ -1,4 +1,4 @@
-//! A call taken apart, for the tables that show its steps: sums of steps by name.
+//! The account of a call for tables that show its steps: sums of steps by name.
 
 use super::lab::Lab;
 use super::model::{Figure, US};
@@ -42,12 +42,12 @@ impl Parts {
         self.sum(self.0.steps.iter().filter(|step| step.place != Place::Between))
     }
 
-    /// The way of the call packet.
+    /// The steps of the call packet between the processes.
     pub(crate) fn call_packet(&self) -> Way<'_> {
         self.way(0)
     }
 
-    /// The way of the result packet.
+    /// The steps of the result packet between the processes.
     pub(crate) fn result_packet(&self) -> Way<'_> {
         self.way(1)
     }
@@ -77,14 +77,14 @@ impl Parts {
     }
 }
 
-/// The steps of a packet between the processes.
+/// The steps of one packet between the processes.
 pub(crate) struct Way<'a> {
     parts: &'a Parts,
     steps: &'a [Step],
 }
 
 impl Way<'_> {
-    /// All of it.
+    /// The sum of all its steps.
     pub(crate) fn whole(&self) -> Figure {
         self.parts.sum(self.steps.iter())
     }
@@ -95,14 +95,14 @@ impl Way<'_> {
         (self.steps.len() > 1).then(|| self.parts.sum(self.steps.iter().filter(|step| ends(step))))
     }
 
-    /// The steps that end at none of these.
+    /// The steps that end at none of these tracepoints; `None` where the kernel is one step.
     pub(crate) fn but(&self, tracepoints: &[&str]) -> Option<Figure> {
         let ends = |step: &Step| tracepoints.iter().any(|name| step.name.contains(&format!("({name})")));
         (self.steps.len() > 1).then(|| self.parts.sum(self.steps.iter().filter(|step| !ends(step))))
     }
 }
 
-/// Medians are those of the calls of all rounds: there are no slices.
+/// A figure with one sample, its median over the calls of all rounds: an account has no slices.
 fn figure(median_ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
     let [median, low, high] = [median_ns, low_ns, high_ns].map(|ns| ns * US);
     Figure { median, low, high, calls: calls as u64, samples: vec![median] }

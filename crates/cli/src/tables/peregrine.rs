@@ -117,7 +117,7 @@ fn cell(call: &PaperCall) -> Cell {
     Cell { bytes: call.bytes, ..spinning(Transport::Ether, call.procedure) }
 }
 
-/// Measured time, penalty, and overhead. The papers' values are in microseconds.
+/// Groups of the measured time, the penalty and the overhead of each call.
 fn calls(lab: &mut Lab<'_>, calls: &[PaperCall]) -> Result<Vec<Group>, String> {
     let [mut measured, mut penalties, mut overheads] = [const { Vec::new() }; 3];
     for call in calls {

@@ -6,7 +6,7 @@ use super::model::Table;
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Everything that the renderers draw.
+/// A run as the renderers need it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) version: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Report {
     pub(crate) processors: String,
     pub(crate) before: Calibration,
     pub(crate) after: Option<Calibration>,
-    /// Why the run says little, if so.
+    /// The reason why the run is void, if it is.
     pub(crate) void: Option<String>,
     pub(crate) tables: Vec<Table>,
 }
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    /// Ends the run, and judges it.
+    /// Ends the run, and decides whether it is void.
     pub(crate) fn finish(&mut self, after: Calibration) {
         self.void = self.before.why_void(&after);
         self.after = Some(after);

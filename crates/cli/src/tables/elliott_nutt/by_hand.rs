@@ -1,7 +1,7 @@
 //! Programs Three and Four: a protocol made by hand, over UDP and over TCP, which blocks in the receive or waits by `select`.
 //!
 //! A call is the number of the procedure and the argument, without any conversion; the server dispatches by a `match`. The answer
-//! is an integer. Nothing is sent again, and nothing else can go wrong without ending the program.
+//! is an integer. A lost packet is not sent again; any error ends the program.
 
 use super::select::until_readable;
 use crate::args::ProgramArgs;
@@ -75,7 +75,7 @@ pub(in crate::tables) fn serve_tcp(args: &ProgramArgs) -> io::Result<()> {
     }
 }
 
-/// Ends with the connection.
+/// Serves one connection until its client closes it.
 fn serve_connection(mut stream: TcpStream, select: bool) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut call = [0; CALL_LEN_MAX];
@@ -83,7 +83,7 @@ fn serve_connection(mut stream: TcpStream, select: bool) -> io::Result<()> {
         if select {
             while until_readable(&stream).is_err() {}
         }
-        // A call is sent by one system call, and the connection is never behind: it comes as a whole.
+        // A client sends each call by one system call and has one call outstanding: one read mostly returns the whole call.
         let mut len = stream.read(&mut call)?;
         if len == 0 {
             return Ok(());
@@ -95,7 +95,7 @@ fn serve_connection(mut stream: TcpStream, select: bool) -> io::Result<()> {
     }
 }
 
-/// What is done around each system call of a client: nothing, or its time is taken.
+/// An observer that runs each system call of a client: it may measure the call's time.
 pub(super) trait Watch {
     fn around<T>(&mut self, call: SystemCall, make: impl FnOnce() -> T) -> T;
 }

@@ -1,4 +1,4 @@
-//! Program Two by the C library libtirpc, where it is installed: compiled when it is needed, and run as two processes.
+//! Program Two by the C library libtirpc, if it is installed: it is compiled at run time and runs as two processes.
 
 use super::by_hand::Procedure;
 use crate::callers::{Calls, Measured, Window};
@@ -13,14 +13,14 @@ use std::time::Instant;
 
 const SOURCE: &str = include_str!("libtirpc.c");
 
-/// The compiled program, which is removed with this.
+/// The compiled program. Its file is removed when this is dropped.
 pub(super) struct Program(PathBuf);
 
 impl Program {
-    /// Compiles it.
+    /// Compiles the program.
     ///
     /// # Errors
-    /// A sentence that says what is missing.
+    /// The compiler or the library is not installed.
     pub(super) fn compile() -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("stoop-libtirpc-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -54,7 +54,7 @@ impl Program {
         let client =
             Child::start_other("client of libtirpc", on(cpus.0, &path, &["client", address, &port]), None)?;
         let mut client = Client(client);
-        // Its first call also shows that it runs: the program may be removed.
+        // When the first call has returned, both processes have started, and the file may be removed.
         client.repeat(Procedure::Nothing, 1, false)?;
         Ok((server, client))
     }
@@ -62,25 +62,25 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // In the temporary directory: what cannot be removed now disturbs nothing.
+        // A file that cannot be removed stays in the temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The program on one processor: taskset belongs to util-linux, as the shell's tools do.
+/// The command that runs the program on one processor. `taskset` is part of util-linux, which every Debian has.
 fn on(cpu: usize, program: &Path, words: &[&str]) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu.to_string()]).arg(program).args(words);
     command
 }
 
-/// A client process, which makes calls when it is told to.
+/// A client process, which makes calls on request.
 pub(super) struct Client(Child);
 
-/// What some calls took: all of them, and for each kind of system call how many there were and their time.
+/// The time of some calls.
 pub(super) struct Took {
     pub(super) all_ns: f64,
-    /// Sending, receiving, waiting.
+    /// Number and total nanoseconds of the system calls that send, that receive, and that wait.
     pub(super) kinds: [(f64, f64); 3],
 }
 
@@ -109,7 +109,7 @@ struct OfProcedure {
     procedure: Procedure,
 }
 
-/// Calls for which the client is told once: the telling is nothing beside them.
+/// Calls that a client makes for one request: so many that the time of the request does not matter.
 const BATCH: u64 = 100;
 
 impl Calls for OfProcedure {

@@ -1,4 +1,4 @@
-//! Elliott & Nutt Tables 4 and 5: where the time of a client goes.
+//! Elliott & Nutt Tables 4 and 5: the shares of system calls in the time of a client.
 
 use super::by_hand::{Procedure, SystemCall, Watch};
 use super::libtirpc;
@@ -42,7 +42,7 @@ const CALLS: u64 = 1000;
 #[derive(Clone, Copy, Default)]
 struct Profile {
     all_ns: f64,
-    /// Sending, receiving, waiting: how often, and how long together.
+    /// Number and total nanoseconds of the system calls that send, that receive, and that wait.
     kinds: [(f64, f64); 3],
 }
 
@@ -104,7 +104,7 @@ pub(super) fn table_5(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     Ok(drawn(&TABLE_5, &slices, "XDR, dispatch and the rest of the library"))
 }
 
-/// Shares, and times of one system call.
+/// Two groups: the share of each kind of system call, and the time of one.
 fn drawn(paper: &Paper, slices: &[Profile], rest: &str) -> Vec<Group> {
     let kinds = [
         ("send", Some(paper.send), 0),

@@ -1,4 +1,4 @@
-//! Elliott & Nutt Tables 1 to 3: how long calls take.
+//! Elliott & Nutt Tables 1 to 3: the time of calls.
 
 use super::by_hand::{self, Procedure};
 use super::libtirpc;
@@ -84,7 +84,7 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     Ok(groups.collect())
 }
 
-/// What an iteration does, and a function that makes so many.
+/// The name of a loop, and a function that makes so many iterations of it.
 type Loop = (&'static str, fn(u32));
 
 const REPETITIONS: u32 = 15;
@@ -121,7 +121,7 @@ fn four_bytes(value: i32) {
     black_box(value);
 }
 
-/// Where client and server of a program run.
+/// The processors of client and server of a program, and the server's address.
 pub(super) struct Place {
     sides: Sides,
     address: String,
@@ -134,7 +134,7 @@ impl Place {
         Self::new(lab, Processors::One, "127.0.0.1".into(), true)
     }
 
-    /// Two machines.
+    /// Two machines: a processor and an end of the private Ethernet each.
     fn remote(lab: &Lab<'_>) -> Result<Self, String> {
         Self::new(lab, Processors::Two, lab.network.server.to_string(), false)
     }

@@ -1,4 +1,4 @@
-//! Firefly Tables VI to VIII: the steps of a call, and what they add up to.
+//! Firefly Tables VI to VIII: the steps of a call and their sum.
 
 use crate::args::{Procedure, Transport, Waiting};
 use crate::tables::lab::Lab;

@@ -1,4 +1,4 @@
-//! Firefly Tables II to V: what arguments and results of several types take more than none.
+//! Firefly Tables II to V: the time that arguments and results of several types add to Null().
 
 use crate::args::{Processors, Program};
 use crate::callers::Calls;
@@ -41,7 +41,7 @@ impl Marshaling for Idle {
     fn text(&self, _text: Option<String>) {}
 }
 
-/// What a procedure leaves in its result.
+/// The byte that a procedure writes into its result.
 const MARK: u8 = 0x57;
 
 /// Exports the procedures at `address`.
@@ -131,7 +131,7 @@ fn bind(lab: &mut Lab<'_>) -> Result<(Child, MarshalingClient), String> {
     let sides = lab.sides(Processors::Two)?;
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
     let address = format!("shm:tables-{}", std::process::id());
-    // A name of shared memory is seen in one network namespace.
+    // Only processes of the same network namespace see a name of shared memory.
     let at = At { address, beside_caller: true };
     let (server, uri) = lab.serve(Program::Marshaling, sides.server, at, &[])?;
     let options = BindOptions::new().waiting(Waiting::Spin);
@@ -140,7 +140,7 @@ fn bind(lab: &mut Lab<'_>) -> Result<(Child, MarshalingClient), String> {
     Ok((server, client))
 }
 
-/// One call of each kind brings what it should.
+/// Makes calls whose results are checked.
 fn try_out(client: &MarshalingClient) -> Result<(), CallError> {
     let (mut fixed, mut open) = ([0; 400], [0; 1440]);
     client.fixed_400(&mut fixed)?;

@@ -10,7 +10,7 @@ pub(super) fn table_9(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     let paper = paper.map(|(name, us)| Line::new(name).paper(us)).to_vec();
     let mut lines = Vec::new();
     for (name, cell) in stages() {
-        // A session does not tell frames with a checksum from those without.
+        // A session does not know whether its frames have a checksum: each stage gets a new one.
         lab.clear()?;
         lines.push(Line::new(name).today_or_why(lab.row(&cell).map(|row| Figure::time_of(&row, US))));
     }
@@ -56,7 +56,7 @@ pub(super) fn table_10(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     for (caller, server, seconds) in TABLE_10 {
         let line = Line::new(format!("caller {caller}, server {server}")).paper(seconds * 1e3);
         lines.push(match (caller, server) {
-            // One processor on each machine is what the two ends of this machine have.
+            // Each end of this machine has one processor.
             (1, 1) => line
                 .today_or_why(null(lab, Waiting::Block, Processors::Two))
                 .remark("today: one each, threads sleep"),

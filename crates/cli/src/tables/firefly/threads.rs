@@ -17,7 +17,7 @@ const TABLE_1: [(f64, f64, f64, f64); 8] = [
     (13.67, 732.0, 24.68, 4.69),
 ];
 
-/// Calls of which the table has the time.
+/// The number of calls whose time the table shows.
 const CALLS: f64 = 10_000.0;
 
 pub(super) fn table_1(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
