@@ -120,8 +120,20 @@ impl Network {
         if self.spaces.is_none() {
             return Err("loopback computes no checksums: this needs the private Ethernet".into());
         }
-        let word = if offload { "on" } else { "off" };
-        let switch = || run("ethtool", &["-K", INTERFACE, "tx", word]);
+        self.switch_feature("tx", offload)
+    }
+
+    /// Lets both ends of the private Ethernet pass on datagrams that the kernel has put together (UDP_SEGMENT), as they usually do,
+    /// or makes the kernel cut them into packets before.
+    pub(crate) fn offload_segmentation(&self, offload: bool) -> Result<(), String> {
+        if self.spaces.is_none() {
+            return Err("loopback has no device that cuts packets: this needs the private Ethernet".into());
+        }
+        self.switch_feature("tx-udp-segmentation", offload)
+    }
+
+    fn switch_feature(&self, feature: &str, on: bool) -> Result<(), String> {
+        let switch = || run("ethtool", &["-K", INTERFACE, feature, if on { "on" } else { "off" }]);
         switch()?;
         self.on_server_side(|| switch().map_err(io::Error::other)).map_err(|error| error.to_string())
     }

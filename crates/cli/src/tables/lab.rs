@@ -1,4 +1,4 @@
-//! What the functions that make tables measure with: the network, the processors, and the session that is open.
+//! The means by which tables are measured: the network, the processors, and the open session.
 
 use super::model::Figure;
 use crate::args::{LinkRate, Procedure, Processors, Program, TablesArgs, Transport, Waiting, name_of};
@@ -15,19 +15,19 @@ use crate::session::Session;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// The place where tables are measured.
+/// The means by which tables are measured.
 pub(crate) struct Lab<'a> {
     pub(crate) args: &'a TablesArgs,
     pub(crate) placement: Placement,
     pub(crate) network: Network,
-    /// What the figures are measured on, as it was before this thread was pinned.
+    /// Describes the machine; read before this thread was pinned, so that it counts all processors.
     pub(crate) machine: String,
     session: Option<Session>,
     progress: ProgressBar,
 }
 
 impl<'a> Lab<'a> {
-    /// Its bar is as long as `seconds`.
+    /// `seconds` is the length of the progress bar.
     pub(crate) fn new(args: &'a TablesArgs, placement: Placement, network: Network, seconds: u64) -> Self {
         // Drawn only between measurements: a thread that redraws would take the processor from a caller.
         let progress = ProgressBar::new(seconds * 1000).with_style(
@@ -37,13 +37,13 @@ impl<'a> Lab<'a> {
         Self { args, placement, network, machine: machine::describe(), session: None, progress }
     }
 
-    /// Says what is measured next.
+    /// Shows the next measurement in the progress bar.
     pub(crate) fn now(&self, what: &str) {
         self.progress.set_message(what.to_owned());
         self.progress.tick();
     }
 
-    /// Says that the first `seconds` of the whole run have passed.
+    /// Moves the progress bar to `seconds` of the whole run.
     pub(crate) fn passed(&self, seconds: u64) {
         self.progress.set_position(seconds * 1000);
     }
@@ -52,7 +52,7 @@ impl<'a> Lab<'a> {
         self.progress.finish_and_clear();
     }
 
-    /// Prints without disturbing the bar.
+    /// Hides the progress bar while `print` prints.
     pub(crate) fn aside(&self, print: impl FnOnce()) {
         self.progress.suspend(print);
     }
@@ -62,30 +62,35 @@ impl<'a> Lab<'a> {
         self.placement.sides(processors).ok_or_else(|| "only one processor may be used here".into())
     }
 
-    /// Measures `cell` beside its floor.
+    /// Measures `cell` beside its floor, for as long as the options say.
     pub(crate) fn row(&mut self, cell: &Cell) -> Result<Row, String> {
+        self.row_in(cell, self.args.time())
+    }
+
+    /// Measures `cell` beside its floor in about this time.
+    pub(crate) fn row_in(&mut self, cell: &Cell, time: Duration) -> Result<Row, String> {
         let sides = self.sides(cell.processors)?;
         if cell.transport.backend().is_some() && !self.network.has_frames {
             return Err("loopback is no Ethernet".into());
         }
         self.now(&words(cell));
         if !self.session.as_ref().is_some_and(|session| session.fits(cell)) {
-            // The old server goes before the new one comes.
+            // The old server ends before the new one starts: they would share a processor.
             self.session = None;
             self.session = Some(Session::open(cell, sides, &self.network)?);
         }
-        let effort = self.effort(cell);
+        let effort = Effort::new(cell, time, self.args.calls);
         let session = self.session.as_mut().expect("opened above");
         let measured = cell::measure(cell, effort, session, &self.network);
-        self.progress.inc(self.args.ms.into());
+        self.progress.inc(time.as_millis() as u64);
         if measured.is_err() {
-            // What is left of it may be in any state.
+            // The failure may have left the session in any state.
             self.session = None;
         }
         measured
     }
 
-    /// Closes the session: what is measured next needs the processors or the network for itself.
+    /// Closes the session and lifts the limit of the link, so that the next measurement has the processors and the network alone.
     pub(crate) fn clear(&mut self) -> Result<(), String> {
         self.session = None;
         self.network.limit(None)
@@ -137,10 +142,6 @@ impl<'a> Lab<'a> {
         };
         start().map_err(|error: std::io::Error| error.to_string())
     }
-
-    fn effort(&self, cell: &Cell) -> Effort {
-        Effort::new(cell, self.args.time(), self.args.calls)
-    }
 }
 
 impl TablesArgs {
@@ -150,13 +151,13 @@ impl TablesArgs {
     }
 }
 
-/// Where a server program is told to listen, and on which side it runs.
+/// The address at which a server program listens, and the side on which it runs.
 pub(crate) struct At {
     pub(crate) address: String,
     pub(crate) beside_caller: bool,
 }
 
-/// Calls of a function.
+/// A function that makes a call, as a way to call.
 pub(crate) struct Way<F>(F);
 
 impl<F: FnMut() -> Result<(), String> + Send + 'static> Way<F> {

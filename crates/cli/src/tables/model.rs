@@ -1,4 +1,4 @@
-//! A table of a paper beside today's figures, as data: what the renderers draw.
+//! A table of a paper beside today's figures, as data for the renderers.
 
 use crate::row::Row;
 use crate::samples::{Quartiles, Samples};
@@ -7,13 +7,13 @@ use serde::Serialize;
 /// One table.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Table {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// How today's figures were measured, and how that differs from the paper.
     pub(crate) how: &'static str,
     pub(crate) groups: Vec<Group>,
-    /// Why the table could not be reproduced, if it could not.
+    /// The reason why the table could not be reproduced, if it could not.
     pub(crate) why_not: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Table {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Group {
     pub(crate) title: String,
-    /// Of all values of the group, the paper's and today's.
+    /// The unit of all values of the group, the paper's and today's.
     pub(crate) unit: &'static str,
     pub(crate) more_is_better: bool,
     pub(crate) lines: Vec<Line>,
@@ -32,7 +32,7 @@ pub(crate) struct Group {
 pub(crate) struct Line {
     pub(crate) label: String,
     pub(crate) paper: Option<f64>,
-    /// What was expected before it was measured, where something was.
+    /// The value that was predicted before the measurement, if one was.
     pub(crate) predicted: Option<f64>,
     pub(crate) today: Option<Figure>,
     pub(crate) remark: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Figure {
 }
 
 impl Group {
-    /// Lines of a quantity of which less is better.
+    /// A group of a quantity of which less is better.
     pub(crate) fn new(title: impl Into<String>, unit: &'static str, lines: Vec<Line>) -> Self {
         Self { title: title.into(), unit, more_is_better: false, lines }
     }
@@ -63,7 +63,7 @@ impl Group {
         (times.is_finite() && times > 0.0 && self.unit != "%").then_some(times)
     }
 
-    /// The same lines, and more is better.
+    /// The same group of a quantity of which more is better.
     pub(crate) fn more_is_better(self) -> Self {
         Self { more_is_better: true, ..self }
     }
@@ -98,7 +98,7 @@ impl Line {
         }
     }
 
-    /// By what share of what was measured the prediction differs from it.
+    /// The difference of the prediction from the measured value, as a share of the latter.
     pub(crate) fn prediction_error(&self) -> Option<f64> {
         let (predicted, today) = (self.predicted?, self.today.as_ref()?.median);
         (today != 0.0).then(|| predicted / today - 1.0)
@@ -106,10 +106,16 @@ impl Line {
 }
 
 impl Figure {
-    /// Of one value for each slice, from `calls` calls in all.
+    /// The figure of one value for each slice, from `calls` calls in all.
     pub(crate) fn of(samples: Vec<f64>, calls: u64) -> Self {
         let Quartiles { low, median, high } = Quartiles::of(samples.clone());
         Self { median, low, high, calls, samples }
+    }
+
+    /// The samples of several measurements of one quantity as one.
+    pub(crate) fn joined(figures: Vec<Figure>) -> Self {
+        let calls = figures.iter().map(|figure| figure.calls).sum();
+        Self::of(figures.into_iter().flat_map(|figure| figure.samples).collect(), calls)
     }
 
     /// The time of our calls in nanoseconds, times `scale`.
@@ -122,18 +128,18 @@ impl Figure {
         Self::of(row.slices.iter().map(|slices| slices.floor.p50_ns * scale).collect(), row.calls)
     }
 
-    /// What `of_rate` makes of the calls per second of each slice.
+    /// The figure that `of_rate` computes from the calls per second of each slice.
     pub(crate) fn rate_of(row: &Row, of_rate: impl Fn(f64) -> f64) -> Self {
         Self::of(row.slices.iter().map(|slices| of_rate(slices.ours.calls_per_second)).collect(), row.calls)
     }
 
-    /// The medians of slices in nanoseconds, times `scale`, of so many calls each.
+    /// The medians of slices in nanoseconds, times `scale`.
     pub(crate) fn of_slices(slices: Vec<Samples>, scale: f64) -> Self {
         let calls = slices.iter().map(Samples::len).sum::<usize>() as u64;
         Self::of(slices.into_iter().map(|mut slice| slice.percentile_ns(0.5) * scale).collect(), calls)
     }
 
-    /// Slice by slice, the difference to `other`.
+    /// This figure less `other`, slice by slice.
     pub(crate) fn minus(&self, other: &Figure) -> Self {
         let pairs = self.samples.iter().zip(&other.samples);
         Self::of(pairs.map(|(ours, theirs)| ours - theirs).collect(), self.calls)
