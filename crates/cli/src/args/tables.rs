@@ -58,4 +58,6 @@ pub(crate) enum Program {
     Udp,
     /// Program Four: the same over TCP.
     Tcp,
+    /// Datagrams with the header of Sun RPC or with that of Stoop.
+    Headers,
 }

@@ -1,12 +1,13 @@
-//! The server programs of the tables, which do not serve the Test interface: each is a process of its own.
+//! The server programs of tables that need another server than that of the benchmark: each runs as a process of its own.
 
 use super::elliott_nutt;
 use super::firefly::marshaling;
+use super::what_if;
 use crate::args::{Program, ProgramArgs};
 use crate::{child, placement};
 use std::io;
 
-/// Runs until the parent ends it.
+/// Runs the server program until the parent process ends it.
 pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
     prepare(args).map_err(|error| format!("the server process: {error}"))?;
     match args.program {
@@ -14,6 +15,7 @@ pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
         Program::SunRpc => served(elliott_nutt::programs::serve(&args.address, waiting(args))),
         Program::Udp => child::unless_orphaned(elliott_nutt::by_hand::serve_udp(args)),
         Program::Tcp => child::unless_orphaned(elliott_nutt::by_hand::serve_tcp(args)),
+        Program::Headers => child::unless_orphaned(what_if::headers::serve(args)),
     }
 }
 

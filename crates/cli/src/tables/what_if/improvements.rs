@@ -3,7 +3,7 @@
 use super::paper::{self, Savings};
 use super::sums::checksum_us;
 use super::tried::{Tried, by_floors, cells_in_turn, in_turn};
-use super::{busy_wait, controllers};
+use super::{busy_wait, controllers, headers};
 use crate::args::{Procedure, Transport};
 use crate::tables::lab::{Lab, at_rate, spinning};
 use crate::tables::model::{Figure, Group};
@@ -34,7 +34,7 @@ struct Improvement {
     try_it: fn(&mut Lab<'_>, &Call) -> Result<Tried, String>,
 }
 
-const IMPROVEMENTS: [Improvement; 7] = [
+const IMPROVEMENTS: [Improvement; 8] = [
     Improvement {
         name: "different controller: AF_XDP behind the driver",
         saves: |paper| Some(paper.controller),
@@ -56,6 +56,11 @@ const IMPROVEMENTS: [Improvement; 7] = [
         try_it: |lab, call| network(lab, call, "a link of 100 Mbit/s", [100, 1000]),
     },
     Improvement { name: "omit UDP checksums", saves: |paper| Some(paper.checksums), try_it: checksums },
+    Improvement {
+        name: "another header: Stoop's instead of Sun RPC's",
+        saves: |paper| Some(paper.header),
+        try_it: headers::exchanged,
+    },
     Improvement {
         name: "omit IP and UDP: frames on a packet ring",
         saves: |paper| Some(paper.layering),
