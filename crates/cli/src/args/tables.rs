@@ -60,4 +60,6 @@ pub(crate) enum Program {
     Tcp,
     /// Datagrams with the header of Sun RPC or with that of Stoop.
     Headers,
+    /// The Test interface with emitted stubs, and one with stubs made by hand.
+    Exerciser,
 }

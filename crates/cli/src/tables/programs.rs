@@ -16,6 +16,7 @@ pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
         Program::Udp => child::unless_orphaned(elliott_nutt::by_hand::serve_udp(args)),
         Program::Tcp => child::unless_orphaned(elliott_nutt::by_hand::serve_tcp(args)),
         Program::Headers => child::unless_orphaned(what_if::headers::serve(args)),
+        Program::Exerciser => served(what_if::exerciser::serve(&args.address)),
     }
 }
 

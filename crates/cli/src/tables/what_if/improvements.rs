@@ -3,7 +3,7 @@
 use super::paper::{self, Savings};
 use super::sums::checksum_us;
 use super::tried::{Tried, by_floors, cells_in_turn, in_turn};
-use super::{busy_wait, controllers, headers};
+use super::{busy_wait, controllers, exerciser, headers};
 use crate::args::{Procedure, Transport};
 use crate::tables::lab::{Lab, at_rate, spinning};
 use crate::tables::model::{Figure, Group};
@@ -34,7 +34,7 @@ struct Improvement {
     try_it: fn(&mut Lab<'_>, &Call) -> Result<Tried, String>,
 }
 
-const IMPROVEMENTS: [Improvement; 8] = [
+const IMPROVEMENTS: [Improvement; 9] = [
     Improvement {
         name: "different controller: AF_XDP behind the driver",
         saves: |paper| Some(paper.controller),
@@ -67,6 +67,11 @@ const IMPROVEMENTS: [Improvement; 8] = [
         try_it: layering,
     },
     Improvement { name: "busy wait", saves: |paper| Some(paper.busy_wait), try_it: busy_wait::tried },
+    Improvement {
+        name: "RPC Exerciser: stubs that marshal nothing",
+        saves: |paper| Some(paper.stubs),
+        try_it: exerciser::tried,
+    },
 ];
 
 /// The lines of all improvements for one call.

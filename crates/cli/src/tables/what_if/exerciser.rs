@@ -1,0 +1,109 @@
+//! The RPC Exerciser (Firefly §5): stubs made by hand, which marshal nothing.
+//!
+//! They call the run time as the emitted stubs do. A result has as many bytes as MaxResult(b) has, but the procedure does not write
+//! them, and the caller does not copy them out of the packet.
+
+use super::improvements::Call;
+use super::tried::Tried;
+use crate::args::{Procedure, Processors, Program, Transport, Waiting};
+use crate::ours::{self, TestClient, TestServer};
+use crate::placement::pin;
+use crate::tables::lab::{At, Lab, Way};
+use crate::tables::model::US;
+use crate::tables::parts::Parts;
+use std::any::Any;
+use std::sync::Arc;
+use stoop::stub::{Client, Exported, Interface, Reader, Route, Unserved, Writer};
+use stoop::{BindOptions, CallError, RunningServer, Server};
+
+/// The caller's stubs: a procedure for each of the two calls.
+trait ByHand: Send + Sync {}
+
+/// The server's stubs.
+struct Stubs;
+
+impl ByHand for Stubs {}
+
+const NULL: u16 = 0;
+const RESULT: u16 = 1;
+const RESULT_LEN: usize = 1440;
+
+const fn procedure(name: &'static str, signature: fn() -> String) -> stoop::stub::Procedure {
+    stoop::stub::Procedure {
+        name,
+        signature,
+        idempotent: false,
+        one_way: false,
+        in_place: None,
+        buffers: false,
+    }
+}
+
+static INTERFACE: Interface = Interface {
+    name: "ByHand",
+    procedures: &[procedure("null", || "fn()".into()), procedure("result", || "fn() -> [u8; 1440]".into())],
+};
+
+impl Exported for Stubs {
+    fn interface(&self) -> &'static Interface {
+        &INTERFACE
+    }
+
+    fn dispatch(&self, procedure: u16, _call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved> {
+        match procedure {
+            NULL => Ok(()),
+            // The bytes of the packet leave as they are.
+            RESULT => result.chunk(1, RESULT_LEN).map(drop).ok_or(Unserved::ResultTooLarge),
+            _ => Err(Unserved::UnknownProcedure),
+        }
+    }
+
+    fn local(&self) -> Box<dyn Any + Send + Sync> {
+        let implementation: Arc<dyn ByHand> = Arc::new(Stubs);
+        Box::new(implementation)
+    }
+}
+
+fn call(client: &Client<dyn ByHand>, procedure: u16) -> Result<(), CallError> {
+    let Route::Remote(route) = client.route()? else {
+        unreachable!("the server is another process");
+    };
+    let mut call = route.start(procedure)?;
+    let arguments = call.arguments().finish();
+    call.transport(arguments)?;
+    call.end(Ok(()))
+}
+
+/// Serves the Test interface by the emitted stubs, and the one with stubs made by hand, at `uri`.
+pub(in crate::tables) fn serve(uri: &str) -> Result<RunningServer, String> {
+    let server = Server::new().waiting(stoop::Waiting::Spin).export(TestServer::new(ours::Exerciser));
+    server.export(Stubs).listen(uri).and_then(Server::start).map_err(|error| error.to_string())
+}
+
+/// Of the call by the emitted stubs, the steps in the stubs of both ends fall away.
+pub(super) fn tried(lab: &mut Lab<'_>, paper: &Call) -> Result<Tried, String> {
+    let parts = Parts::of(lab, Transport::Udp, paper.procedure, Waiting::Spin)?;
+    let sides = lab.sides(Processors::Two)?;
+    pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
+    let at = At { address: format!("udp://{}:0", lab.network.server), beside_caller: false };
+    let (_server, uri) = lab.serve(Program::Exerciser, sides.server, at, &[])?;
+    let options = BindOptions::new().waiting(stoop::Waiting::Spin);
+    let usual = TestClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
+    let by_hand =
+        Client::<dyn ByHand>::bind(&INTERFACE, &uri, &options).map_err(|error| error.to_string())?;
+    let mut result = [0; RESULT_LEN];
+    let (usual, by_hand) = match paper.procedure {
+        Procedure::MaxResult => {
+            (way(move || usual.max_result(&mut result)), way(move || call(&by_hand, RESULT)))
+        }
+        _ => (way(move || usual.null()), way(move || call(&by_hand, NULL))),
+    };
+    let mut figures = lab.in_turn(vec![usual, by_hand], US)?;
+    let (after, before) = (figures.remove(1), figures.remove(0));
+    let predicted = before.median - parts.named(&["calling stub", "server stub"]).median;
+    Ok(Tried { from: "UDP, emitted stubs", before, predicted, after })
+}
+
+fn way(mut call: impl FnMut() -> Result<(), CallError> + Send + 'static) -> Box<dyn crate::callers::Calls> {
+    Way::boxed(move || call().map_err(|error| error.to_string()))
+}
