@@ -8,13 +8,13 @@ use std::error::Error;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A cell of a peer, and its samples, one of each round.
+/// A cell of a peer, and its samples: one for each round, or none if the peer failed.
 pub(crate) struct Measured {
     pub(crate) peer: usize,
     pub(crate) placement: Placement,
     pub(crate) cell: Cell,
     pub(crate) name: String,
-    pub(crate) rounds: Vec<Sample>,
+    pub(crate) rounds: Vec<Option<Sample>>,
 }
 
 /// Calls before each cell that do not count.
@@ -26,14 +26,13 @@ pub(crate) fn rounds(
     options: &Options,
     all: &mut [Measured],
     after_each: impl Fn(&[Measured]) -> io::Result<()>,
-) -> Result<(), Box<dyn Error>> {
+) -> io::Result<()> {
     let begin = Instant::now();
     for round in 0..options.rounds {
         for (number, peer) in peers.iter().enumerate() {
             progress(round * peers.len() + number, options.rounds * peers.len(), peer, begin);
             for placement in [Placement::Two, Placement::One] {
-                turn(peer, placement, options.time, of(all, number, placement))
-                    .map_err(|why| format!("{}: {why}", peer.title()))?;
+                turn(peer, placement, options.time, of(all, number, placement));
             }
         }
         after_each(all)?;
@@ -60,21 +59,39 @@ fn of(all: &mut [Measured], peer: usize, placement: Placement) -> Vec<&mut Measu
     all.iter_mut().filter(|one| one.peer == peer && one.placement == placement).collect()
 }
 
-fn turn(
+/// Measures the cells of a peer by two new processes. Where the peer fails, the rest of the cells has no sample.
+fn turn(peer: &Peer, placement: Placement, time: Duration, mut cells: Vec<&mut Measured>) {
+    let samples: Vec<Cell> = cells.iter().map(|measured| measured.cell).collect();
+    let (samples, failure) = samples_of(peer, placement, time, &samples);
+    if let Some(why) = failure {
+        let failed = cells[samples.len().min(cells.len() - 1)].cell.name();
+        eprintln!("\r\x1b[K{}, {}: {failed} failed: {why}", peer.title(), placement.name());
+    }
+    let rounds = samples.into_iter().map(Some).chain(std::iter::repeat(None));
+    cells.iter_mut().zip(rounds).for_each(|(measured, sample)| measured.rounds.push(sample));
+}
+
+/// The samples of the cells until the peer fails, and the reason for that.
+fn samples_of(
     peer: &Peer,
     placement: Placement,
     time: Duration,
-    cells: Vec<&mut Measured>,
-) -> Result<(), Box<dyn Error>> {
-    if cells.is_empty() {
-        return Ok(());
-    }
-    let mut pair = Pair::start(peer, placement)?;
-    for measured in cells {
-        pair.slice(&measured.cell, WARM)?;
-        measured.rounds.push(pair.slice(&measured.cell, time)?);
-    }
-    Ok(())
+    cells: &[Cell],
+) -> (Vec<Sample>, Option<Box<dyn Error>>) {
+    let mut samples = Vec::new();
+    let mut measure = || -> Result<(), Box<dyn Error>> {
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let mut pair = Pair::start(peer, placement)?;
+        for cell in cells {
+            pair.slice(cell, WARM)?;
+            samples.push(pair.slice(cell, time)?);
+        }
+        Ok(())
+    };
+    let failure = measure().err();
+    (samples, failure)
 }
 
 fn progress(done: usize, all: usize, peer: &Peer, begin: Instant) {

@@ -36,7 +36,8 @@ pub(crate) fn write(out: &mut String, report: &Report<'_>) {
     for (number, peer) in ROWS.iter().filter_map(|row| find(report, row)) {
         let figures = COLUMNS.iter().map(|(_, cell, figure)| {
             let measured = report.find(number, Placement::Two, cell);
-            measured.map_or("–".into(), |measured| figure.shown(report.quartiles(measured, *figure).median))
+            let quartiles = measured.and_then(|measured| report.quartiles(measured, *figure));
+            quartiles.map_or("–".into(), |quartiles| figure.shown(quartiles.median))
         });
         rows.push([vec![peer.title()], figures.collect(), vec![lines::of(peer).to_string()]].concat());
     }

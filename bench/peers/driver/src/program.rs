@@ -6,7 +6,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 /// The figures of one slice of calls.
@@ -22,13 +24,18 @@ pub(crate) struct Sample {
 struct Process {
     child: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// The lines of its standard output.
+    lines: Receiver<String>,
+    hangs: bool,
 }
+
+/// The time in which a peer answers, beyond that of a slice. Calls through some peers never return.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Pair {
     // The client ends first.
     client: Process,
-    _server: Process,
+    server: Process,
 }
 
 impl Process {
@@ -44,22 +51,29 @@ impl Process {
         let mut child = unsafe { command.pre_exec(place) }.spawn()?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        Ok(Process { child, input, output })
+        let (sender, lines) = channel();
+        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Ok(Process { child, input, lines, hangs: false })
     }
 
-    fn line(&mut self) -> Result<String, Box<dyn Error>> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line)? {
-            0 => Err("it ended".into()),
-            _ => Ok(line.trim_end().into()),
-        }
+    /// The next line of its output, which it has this time to write.
+    fn line(&mut self, time: Duration) -> Result<String, &'static str> {
+        let line = self.lines.recv_timeout(time);
+        self.hangs = line == Err(RecvTimeoutError::Timeout);
+        line.map_err(|why| match why {
+            RecvTimeoutError::Timeout => "it does not answer",
+            RecvTimeoutError::Disconnected => "it ended",
+        })
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A program ends when its standard input does.
+        // A program that does not hang ends when its standard input does.
         self.input = None;
+        if self.hangs {
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
     }
 }
@@ -68,16 +82,16 @@ impl Pair {
     pub(crate) fn start(peer: &Peer, placement: Placement) -> Result<Self, Box<dyn Error>> {
         let (client, server) = placement.processors();
         let mut server = Process::start(peer, &["serve", peer.argument], server)?;
-        let address = server.line()?;
+        let address = server.line(PATIENCE)?;
         let client = Process::start(peer, &["call", &address], client)?;
-        Ok(Pair { client, _server: server })
+        Ok(Pair { client, server })
     }
 
     pub(crate) fn slice(&mut self, cell: &Cell, time: Duration) -> Result<Sample, Box<dyn Error>> {
         let Cell { procedure, bytes, callers } = cell;
         let input = self.client.input.as_mut().expect("it is open until the end");
         writeln!(input, "{procedure} {bytes} {callers} {}", time.as_millis())?;
-        let line = self.client.line()?;
+        let line = self.client.line(PATIENCE + time).inspect_err(|_| self.server.hangs = true)?;
         let figures: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         match figures[..] {
             [_, rate, p50, p90, p99, p999] => Ok(Sample { rate, times: [p50, p90, p99, p999] }),

@@ -8,16 +8,15 @@ pub(crate) struct Quartiles {
 }
 
 impl Quartiles {
-    /// Each is one of the values: the least that as large a share of them does not exceed.
-    ///
-    /// # Panics
-    ///
-    /// If there are no values.
-    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
+    /// Each is one of the values: the least that as large a share of them does not exceed. `None` if there are no values.
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
+        if values.is_empty() {
+            return None;
+        }
         values.sort_by(f64::total_cmp);
         let at = |share: f64| values[((values.len() as f64 * share).ceil() as usize).saturating_sub(1)];
-        Self { low: at(0.25), median: at(0.5), high: at(0.75) }
+        Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
     }
 }
 
@@ -28,7 +27,8 @@ mod tests {
     #[test]
     fn quartiles_are_values() {
         let of = |values: &[f64]| Quartiles::of(values.iter().copied());
-        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), Quartiles { low: 1.0, median: 2.0, high: 3.0 });
-        assert_eq!(of(&[7.0]), Quartiles { low: 7.0, median: 7.0, high: 7.0 });
+        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), Some(Quartiles { low: 1.0, median: 2.0, high: 3.0 }));
+        assert_eq!(of(&[7.0]), Some(Quartiles { low: 7.0, median: 7.0, high: 7.0 }));
+        assert_eq!(of(&[]), None);
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn text(peers: &[Peer], samples: &[Measured]) -> String {
 impl Report<'_> {
     fn table(&self, out: &mut String, title: &str, placement: Placement, cells: &[Cell], figure: Figure) {
         self.of_each(out, title, placement, cells, |peer, cell| {
-            self.find(peer, placement, cell).map(|measured| self.entry(measured, figure))
+            self.find(peer, placement, cell).and_then(|measured| self.entry(measured, figure))
         });
     }
 
@@ -83,7 +83,7 @@ impl Report<'_> {
         let tail = |sample: &Sample| sample.times[2];
         self.of_each(out, &title, placement, &LATENCY, |peer, cell| {
             let measured = self.find(peer, placement, cell)?;
-            Some(spread(Quartiles::of(measured.rounds.iter().map(tail)), Figure::Time))
+            Some(spread(Quartiles::of(measured.rounds.iter().flatten().map(tail))?, Figure::Time))
         });
     }
 
@@ -113,22 +113,23 @@ impl Report<'_> {
     }
 
     /// Of Stoop, its own spread; of a peer, its ratio to Stoop.
-    fn entry(&self, measured: &Measured, figure: Figure) -> String {
-        let own = self.quartiles(measured, figure);
-        match self.ratios(measured, figure) {
+    fn entry(&self, measured: &Measured, figure: Figure) -> Option<String> {
+        let own = self.quartiles(measured, figure)?;
+        Some(match self.ratios(measured, figure) {
             Some(Quartiles { low, median, high }) => {
                 format!("{} ×{median:.2} ({low:.2}–{high:.2})", figure.shown(own.median))
             }
             None => spread(own, figure),
-        }
+        })
     }
 
     pub(crate) fn find(&self, peer: usize, placement: Placement, cell: &Cell) -> Option<&Measured> {
         self.samples.iter().find(|one| one.peer == peer && one.placement == placement && one.cell == *cell)
     }
 
-    pub(crate) fn quartiles(&self, measured: &Measured, figure: Figure) -> Quartiles {
-        Quartiles::of(measured.rounds.iter().map(|sample| figure.of(&measured.cell, sample)))
+    /// `None` if the peer has failed in each round.
+    pub(crate) fn quartiles(&self, measured: &Measured, figure: Figure) -> Option<Quartiles> {
+        Quartiles::of(measured.rounds.iter().flatten().map(|sample| figure.of(&measured.cell, sample)))
     }
 
     /// A peer's figure by that of Stoop over the same carrier, round by round; `None` for Stoop itself.
@@ -141,7 +142,7 @@ impl Report<'_> {
         let beside = self.find(stoop, measured.placement, &measured.cell)?;
         let of = |sample| figure.of(&measured.cell, sample);
         let pairs = measured.rounds.iter().zip(&beside.rounds);
-        Some(Quartiles::of(pairs.map(|(own, stoop)| of(own) / of(stoop))))
+        Quartiles::of(pairs.filter_map(|(own, stoop)| Some(of(own.as_ref()?) / of(stoop.as_ref()?))))
     }
 
     fn written(&self, out: &mut String) {

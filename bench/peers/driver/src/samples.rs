@@ -56,14 +56,20 @@ fn name(measured: &Measured) -> Value {
             "bytes": cell.bytes, "callers": cell.callers })
 }
 
-fn to_json(sample: &Sample) -> Value {
+/// `null` where a peer failed.
+fn to_json(sample: &Option<Sample>) -> Value {
+    let Some(sample) = sample else { return Value::Null };
     json!({ "calls_per_second": sample.rate, "p50_p90_p99_p999_ns": sample.times })
 }
 
-fn from_json(round: &Value) -> Option<Sample> {
+/// The sample of a round, if it has one; `None` if it cannot be read.
+fn from_json(round: &Value) -> Option<Option<Sample>> {
+    if round.is_null() {
+        return Some(None);
+    }
     let times = round["p50_p90_p99_p999_ns"].as_array()?.iter().map(Value::as_f64);
     let times: Vec<f64> = times.collect::<Option<_>>()?;
-    Some(Sample { rate: round["calls_per_second"].as_f64()?, times: times.try_into().ok()? })
+    Some(Some(Sample { rate: round["calls_per_second"].as_f64()?, times: times.try_into().ok()? }))
 }
 
 #[cfg(test)]
@@ -72,7 +78,7 @@ mod tests {
     use crate::cells::{CALLERS, Placement};
 
     fn measured(name: &str, rates: &[f64]) -> Measured {
-        let round = |&rate: &f64| Sample { rate, times: [1.0, 2.0, 3.0, 4.0] };
+        let round = |&rate: &f64| (rate > 0.0).then_some(Sample { rate, times: [1.0, 2.0, 3.0, 4.0] });
         Measured {
             peer: 0,
             placement: Placement::Two,
@@ -89,10 +95,11 @@ mod tests {
         read(&file, &mut now).expect("a file that does not exist holds no rounds");
         assert!(now[0].rounds.is_empty());
 
-        write(&file, &[measured("Stoop", &[5.0, 7.0])]).expect("the directory can be written");
+        write(&file, &[measured("Stoop", &[5.0, 0.0, 7.0])]).expect("the directory can be written");
         read(&file, &mut now).expect("the file holds this cell");
-        assert_eq!(now[0].rounds.iter().map(|round| round.rate).collect::<Vec<_>>(), [5.0, 7.0]);
-        assert_eq!(now[0].rounds[1].times, [1.0, 2.0, 3.0, 4.0]);
+        let rates: Vec<_> = now[0].rounds.iter().map(|round| round.map(|sample| sample.rate)).collect();
+        assert_eq!(rates, [Some(5.0), None, Some(7.0)]);
+        assert_eq!(now[0].rounds[2].map(|sample| sample.times), Some([1.0, 2.0, 3.0, 4.0]));
 
         assert!(read(&file, &mut [measured("another", &[])]).is_err());
         assert!(read(&file, &mut []).is_err());
