@@ -1,4 +1,4 @@
-//! The table of ten rows: Stoop beside what a reader would use today, with a processor for each end.
+//! The table of ten rows: Stoop beside the systems that a reader would use today.
 
 use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
 use crate::columns;
@@ -21,21 +21,22 @@ const ROWS: [(&str, &str); 10] = [
     ("libtirpc", "udp"),
 ];
 
-const COLUMNS: [(&str, Cell, Figure); 4] = [
-    ("Null(), µs", LATENCY[0], Figure::Time),
-    ("result of 1440 bytes, µs", LATENCY[2], Figure::Time),
-    ("Null() by 8 threads, calls/s", CALLERS[3], Figure::Rate),
-    ("results of 1 MiB, Mbit/s", BULK[3], Figure::Bandwidth),
+const COLUMNS: [(&str, Placement, Cell, Figure); 5] = [
+    ("Null(), µs", Placement::Two, LATENCY[0], Figure::Time),
+    ("sharing a processor", Placement::One, LATENCY[0], Figure::Time),
+    ("result of 1440 bytes, µs", Placement::Two, LATENCY[2], Figure::Time),
+    ("Null() by 8 threads, calls/s", Placement::Two, CALLERS[3], Figure::Rate),
+    ("results of 1 MiB, Mbit/s", Placement::Two, BULK[3], Figure::Bandwidth),
 ];
 
 /// Appends the table.
 pub(crate) fn write(out: &mut String, report: &Report<'_>) {
     let mut rows = vec![vec![String::new()]];
     rows[0].extend(COLUMNS.iter().map(|column| column.0.to_owned()));
-    rows[0].push("lines written".into());
+    rows[0].push("lines".into());
     for (number, peer) in ROWS.iter().filter_map(|row| find(report, row)) {
-        let figures = COLUMNS.iter().map(|(_, cell, figure)| {
-            let measured = report.find(number, Placement::Two, cell);
+        let figures = COLUMNS.iter().map(|(_, placement, cell, figure)| {
+            let measured = report.find(number, *placement, cell);
             let quartiles = measured.and_then(|measured| report.quartiles(measured, *figure));
             quartiles.map_or("–".into(), |quartiles| figure.shown(quartiles.median))
         });
