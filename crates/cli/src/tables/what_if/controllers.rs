@@ -1,7 +1,7 @@
 //! Another network controller: another way between the kernel and the program, and one that cuts long messages into packets.
 
 use super::improvements::Call;
-use super::tried::{Tried, by_floors, cells_in_turn, in_turn};
+use super::tried::{Tried, by_floors, cells_in_turn, in_proportion, in_turn};
 use crate::args::{Procedure, Transport};
 use crate::plan::Cell;
 use crate::tables::lab::{Lab, spinning};
@@ -17,6 +17,8 @@ const LONG: u32 = 1 << 20;
 
 /// Segmentation by the network device (GSO): the veth pair hands a train of packets over as one, and the receiver's kernel passes it
 /// on as one (GRO). Without it the kernel cuts the train before the device, and each packet takes the rest of the way alone.
+///
+/// The library's work, too, is that of each packet: with fewer packets it shrinks as the kernel's does.
 pub(super) fn segmentation(lab: &mut Lab<'_>) -> Group {
     let mut lines = Vec::new();
     for (name, procedure) in [
@@ -28,7 +30,7 @@ pub(super) fn segmentation(lab: &mut Lab<'_>) -> Group {
         // As a veth pair does unless it is told otherwise.
         let tried = lab.network.offload_segmentation(true).and(tried);
         let from = "UDP, packets cut before the device";
-        lines.extend(Tried::lines(tried.map(|measured| by_floors(from, measured)), name, None));
+        lines.extend(Tried::lines(tried.map(|measured| in_proportion(from, measured)), name, None));
     }
     Group::new("Long arguments and results", "µs", lines)
 }

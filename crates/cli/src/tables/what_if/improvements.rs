@@ -2,7 +2,7 @@
 
 use super::paper::{self, Savings};
 use super::sums::checksum_us;
-use super::tried::{Tried, by_floors, cells_in_turn, in_turn};
+use super::tried::{TURNS, Tried, by_floors, cells_in_turn, in_turn};
 use super::{busy_wait, controllers, exerciser, headers};
 use crate::args::{Procedure, Transport};
 use crate::tables::lab::{Lab, at_rate, spinning};
@@ -95,12 +95,18 @@ fn layering(lab: &mut Lab<'_>, call: &Call) -> Result<Tried, String> {
 /// longer packet, or as without a limit if that is longer. Times are means: the kernel's timer is late at times, and then the
 /// bucket lets several packets pass at once.
 fn network(lab: &mut Lab<'_>, call: &Call, from: &'static str, rates: [u32; 2]) -> Result<Tried, String> {
-    let cell = spinning(Transport::Udp, call.procedure);
-    let [slow, fast] = rates;
-    let mut mean = |cell| lab.row(&cell).map(|row| Figure::rate_of(&row, |rate| 1e6 / rate));
-    let (unlimited, before, after) = (mean(cell)?, mean(at_rate(cell, slow))?, mean(at_rate(cell, fast))?);
+    let unlimited = spinning(Transport::Udp, call.procedure);
+    let cells = [unlimited, at_rate(unlimited, rates[0]), at_rate(unlimited, rates[1])];
+    let mut means = [const { Vec::new() }; 3];
+    for _ in 0..TURNS {
+        for (cell, means) in cells.iter().zip(&mut means) {
+            let row = lab.row_in(cell, lab.args.time() / TURNS)?;
+            means.push(Figure::rate_of(&row, |rate| 1e6 / rate));
+        }
+    }
+    let [unlimited, before, after] = means.map(Figure::joined);
     let bits = 8.0 * (FRAME + call.result) as f64;
-    let predicted = unlimited.median.max(bits / f64::from(fast));
+    let predicted = unlimited.median.max(bits / f64::from(rates[1]));
     Ok(Tried { from, before, predicted, after })
 }
 

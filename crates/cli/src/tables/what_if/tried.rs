@@ -37,7 +37,7 @@ pub(super) struct Call {
 }
 
 /// How often the calls before and after an improvement take turns: the machine's speed changes within seconds.
-const TURNS: u32 = 4;
+pub(super) const TURNS: u32 = 4;
 
 /// Measures a call before and after an improvement in turn. `switch` makes the improvement, or takes it back; the last turn is
 /// with it.
@@ -73,5 +73,11 @@ pub(super) fn cells_in_turn(lab: &mut Lab<'_>, before: &Cell, after: &Cell) -> R
 /// Predicts that a new mechanism replaces the bare exchange of the old one, and that the rest of the call stays.
 pub(super) fn by_floors(from: &'static str, [before, after]: [Call; 2]) -> Tried {
     let predicted = before.ours.median - before.floor.median + after.floor.median;
+    Tried { from, before: before.ours, predicted, after: after.ours }
+}
+
+/// Predicts that a call stays the same multiple of the bare exchange.
+pub(super) fn in_proportion(from: &'static str, [before, after]: [Call; 2]) -> Tried {
+    let predicted = before.ours.median * after.floor.median / before.floor.median;
     Tried { from, before: before.ours, predicted, after: after.ours }
 }
