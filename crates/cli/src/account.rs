@@ -39,6 +39,8 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
     let network = Network::prepare();
     let cell = cell(args);
     let tracing = open_tracing(args);
+    // Before this thread is pinned, after which it may use one processor.
+    let about = About::new(args, network.name(), tracing.as_ref().err().cloned());
     let mut session = Session::open(&cell, sides, &network)?;
     let mut measuring = Measuring {
         session: &mut session,
@@ -51,7 +53,6 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
         true => model::measure(&mut measuring, &cell, args.rounds)?,
         false => Vec::new(),
     };
-    let about = About::new(args, network.name(), tracing.err());
     print(args, &about, &account, &models);
     if let Some(file) = &args.svg {
         fs::write(file, waterfall::svg(&about, &account))

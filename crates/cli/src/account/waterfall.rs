@@ -33,11 +33,13 @@ fn letter(place: Place) -> &'static str {
 }
 
 /// Measures of the picture, in its own units.
-const WIDTH: f64 = 1000.0;
+const WIDTH: f64 = 1060.0;
 const ROW: f64 = 22.0;
 const TOP: f64 = 64.0;
 const LEFT: f64 = 12.0;
 const BARS: f64 = 620.0;
+/// The width of a letter, at least: fonts differ.
+const LETTER: f64 = 6.8;
 
 /// The picture as a file that needs nothing else.
 pub(super) fn svg(about: &About, account: &Account) -> String {
@@ -64,21 +66,27 @@ fn bar(step: &Step, y: f64, scale: f64) -> String {
     let x = LEFT + step.begins_ns * scale;
     let width = (step.ns * scale).max(1.0);
     let (color, name) = (color(step.place), escaped(&step.name));
-    // Behind its bar, or before it where there is no room behind.
-    let (at, anchor) = match x + width < WIDTH * 0.5 {
-        true => (x + width + 5.0, "start"),
-        false => (x - 5.0, "end"),
-    };
+    // The tracepoint at the end of a step is in the title that a browser shows for a bar.
+    let label = step.name.split(" (").next().unwrap_or_default();
+    let (at, anchor) = beside(x, width, label.chars().count());
+    let label = escaped(label);
     let middle = y + ROW * 0.65;
     format!(
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\" fill=\"{color}\"><title>{name}: {:.0} ns \
-         ({:.0} to {:.0})</title></rect>\n<text x=\"{at:.1}\" y=\"{middle:.1}\" text-anchor=\"{anchor}\">{name} {:.0}</text>\n",
+         ({:.0} to {:.0})</title></rect>\n<text x=\"{at:.1}\" y=\"{middle:.1}\" text-anchor=\"{anchor}\">{label} {:.0}</text>\n",
         ROW - 5.0,
         step.ns,
         step.low_ns,
         step.high_ns,
         step.ns,
     )
+}
+
+/// The place of a label of so many letters and a number: behind its bar, or before it where there is no room behind.
+fn beside(x: f64, width: f64, letters: usize) -> (f64, &'static str) {
+    let behind = x + width + 5.0;
+    let text = (letters + " 1234".len()) as f64 * LETTER;
+    if behind + text < WIDTH { (behind, "start") } else { (x - 5.0, "end") }
 }
 
 fn legend(y: f64) -> String {
@@ -118,6 +126,16 @@ fn length_ns(account: &Account) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_lie_within_the_picture() {
+        for (x, letters) in [(12.0, 63), (475.0, 63), (530.0, 63), (630.0, 63), (630.0, 31)] {
+            let (at, anchor) = beside(x, 1.0, letters);
+            let text = (letters + 5) as f64 * LETTER;
+            let (from, to) = if anchor == "start" { (at, at + text) } else { (at - text, at) };
+            assert!(from >= 0.0 && to <= WIDTH, "a label from {from} to {to}");
+        }
+    }
 
     #[test]
     fn names_cannot_break_the_picture() {
