@@ -18,9 +18,10 @@ pub(crate) fn page(report: &Report) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <title>Three papers, measured again</title><style>{STYLE}</style></head>\n<body>\n{}\n\
-         <nav><details><summary>{} tables</summary><ul>{contents}</ul></details></nav>\n{tables}</body></html>\n",
+         <nav><details><summary>{} table{}</summary><ul>{contents}</ul></details></nav>\n{tables}</body></html>\n",
         header(report),
         report.tables.len(),
+        if report.tables.len() == 1 { "" } else { "s" },
     )
 }
 
