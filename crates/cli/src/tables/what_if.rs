@@ -13,7 +13,7 @@ mod tried;
 use super::entry::Entry;
 use super::lab::Lab;
 use super::model::Group;
-use improvements::{MAX_RESULT, NULL};
+use paper::{MAX_RESULT, NULL};
 
 pub(crate) const TABLES: &[Entry] = &[Entry {
     name: "what-if",

@@ -1,6 +1,6 @@
 //! Busy waiting: both ends look for a packet again and again instead of sleeping until it is there.
 
-use super::improvements::Call;
+use super::paper::Call;
 use super::tried::{Tried, cells_in_turn};
 use crate::args::{Transport, Waiting};
 use crate::plan::Cell;

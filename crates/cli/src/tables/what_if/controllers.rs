@@ -1,6 +1,6 @@
 //! Another network controller: another way between the kernel and the program, and one that cuts long messages into packets.
 
-use super::improvements::Call;
+use super::paper::Call;
 use super::tried::{Tried, by_floors, cells_in_turn, in_proportion, in_turn};
 use crate::args::{Procedure, Transport};
 use crate::plan::Cell;

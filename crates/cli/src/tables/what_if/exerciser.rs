@@ -3,7 +3,7 @@
 //! They call the run time as the emitted stubs do. A result has as many bytes as MaxResult(b) has, but the procedure does not write
 //! them, and the caller does not copy them out of the packet.
 
-use super::improvements::Call;
+use super::paper::Call;
 use super::tried::Tried;
 use crate::args::{Procedure, Processors, Program, Transport, Waiting};
 use crate::ours::{self, TestClient, TestServer};

@@ -3,7 +3,7 @@
 //! Both are carried by the same exchange of datagrams, made by hand, so that nothing else differs: Sun RPC itself also has other
 //! sockets and other system calls. Each header is written and read by the code that the library uses.
 
-use super::improvements::Call;
+use super::paper::Call;
 use super::tried::Tried;
 use crate::args::{Processors, Program, ProgramArgs};
 use crate::child::answer;

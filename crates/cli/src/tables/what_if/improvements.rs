@@ -1,26 +1,12 @@
 //! The improvements in the order of the paper, each tried for Null() and for MaxResult(b).
 
-use super::paper::{self, Savings};
+use super::paper::{Call, Savings};
 use super::sums::checksum_us;
 use super::tried::{TURNS, Tried, by_floors, cells_in_turn, in_turn};
 use super::{busy_wait, controllers, exerciser, headers};
-use crate::args::{Procedure, Transport};
+use crate::args::Transport;
 use crate::tables::lab::{Lab, at_rate, spinning};
 use crate::tables::model::{Figure, Group};
-
-/// One of the two calls that the paper takes apart.
-pub(super) struct Call {
-    title: &'static str,
-    pub(super) procedure: Procedure,
-    /// Bytes of the result.
-    pub(super) result: usize,
-    pub(super) paper: Savings,
-}
-
-pub(super) const NULL: Call =
-    Call { title: "Null()", procedure: Procedure::Null, result: 0, paper: paper::NULL };
-pub(super) const MAX_RESULT: Call =
-    Call { title: "MaxResult(b)", procedure: Procedure::MaxResult, result: 1440, paper: paper::MAX_RESULT };
 
 /// Bytes of a UDP packet without data, with its pseudo header (RFC 768) and Stoop's header.
 const SUMMED: usize = 12 + 8 + 32;

@@ -1,6 +1,6 @@
 //! Improvements that cannot be made on this machine, or not without another program: predicted only.
 
-use super::improvements::Call;
+use super::paper::Call;
 use crate::args::{Transport, Waiting};
 use crate::tables::lab::{Lab, spinning};
 use crate::tables::model::{Figure, Line, US};

@@ -31,7 +31,7 @@ impl Tried {
 }
 
 /// A call and its floor, in microseconds.
-pub(super) struct Call {
+pub(super) struct Measured {
     pub(super) ours: Figure,
     pub(super) floor: Figure,
 }
@@ -45,12 +45,12 @@ pub(super) fn in_turn(
     lab: &mut Lab<'_>,
     cells: [&Cell; 2],
     mut switch: impl FnMut(&mut Lab<'_>, bool) -> Result<(), String>,
-) -> Result<[Call; 2], String> {
+) -> Result<[Measured; 2], String> {
     let time = lab.args.time() / TURNS;
-    let mut turn = |lab: &mut Lab<'_>, improved: bool| -> Result<Call, String> {
+    let mut turn = |lab: &mut Lab<'_>, improved: bool| -> Result<Measured, String> {
         switch(lab, improved)?;
         let row = lab.row_in(cells[usize::from(improved)], time)?;
-        Ok(Call { ours: Figure::time_of(&row, US), floor: Figure::floor_of(&row, US) })
+        Ok(Measured { ours: Figure::time_of(&row, US), floor: Figure::floor_of(&row, US) })
     };
     let [mut before, mut after] = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
@@ -60,24 +60,24 @@ pub(super) fn in_turn(
     Ok([joined(before), joined(after)])
 }
 
-fn joined(calls: Vec<Call>) -> Call {
+fn joined(calls: Vec<Measured>) -> Measured {
     let (ours, floors) = calls.into_iter().map(|call| (call.ours, call.floor)).unzip();
-    Call { ours: Figure::joined(ours), floor: Figure::joined(floors) }
+    Measured { ours: Figure::joined(ours), floor: Figure::joined(floors) }
 }
 
 /// The calls of two cells in turn, where nothing but the cell differs.
-pub(super) fn cells_in_turn(lab: &mut Lab<'_>, before: &Cell, after: &Cell) -> Result<[Call; 2], String> {
+pub(super) fn cells_in_turn(lab: &mut Lab<'_>, before: &Cell, after: &Cell) -> Result<[Measured; 2], String> {
     in_turn(lab, [before, after], |_, _| Ok(()))
 }
 
 /// Predicts that a new mechanism replaces the bare exchange of the old one, and that the rest of the call stays.
-pub(super) fn by_floors(from: &'static str, [before, after]: [Call; 2]) -> Tried {
+pub(super) fn by_floors(from: &'static str, [before, after]: [Measured; 2]) -> Tried {
     let predicted = before.ours.median - before.floor.median + after.floor.median;
     Tried { from, before: before.ours, predicted, after: after.ours }
 }
 
 /// Predicts that a call stays the same multiple of the bare exchange.
-pub(super) fn in_proportion(from: &'static str, [before, after]: [Call; 2]) -> Tried {
+pub(super) fn in_proportion(from: &'static str, [before, after]: [Measured; 2]) -> Tried {
     let predicted = before.ours.median * after.floor.median / before.floor.median;
     Tried { from, before: before.ours, predicted, after: after.ours }
 }
