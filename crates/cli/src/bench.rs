@@ -1,6 +1,6 @@
 //! The command `bench`: the tables of a run, from first to last.
 
-use crate::args::{BenchArgs, name_of};
+use crate::args::BenchArgs;
 use crate::effort::{Effort, share_of};
 use crate::network::Network;
 use crate::placement::Placement;
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
 
     /// Measures a cell; `None` when that cannot be done, which it has said by then.
     fn measure_cell(&mut self, cell: &Cell) -> Option<Row> {
-        self.progress.set_message(describe(cell));
+        self.progress.set_message(cell.describe());
         let measured = self.measure(cell);
         self.progress.inc(1);
         match measured {
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
                 self.failed += 1;
                 // The session may be in any state after a failure: the next cell begins a new one.
                 self.session = None;
-                self.progress.suspend(|| eprintln!("stoop bench: {}: {why}", describe(cell)));
+                self.progress.suspend(|| eprintln!("stoop bench: {}: {why}", cell.describe()));
                 None
             }
         }
@@ -134,11 +134,11 @@ impl<'a> Run<'a> {
 
     fn measure(&mut self, cell: &Cell) -> Result<Option<Row>, String> {
         let Some(sides) = self.placement.sides(cell.processors) else {
-            self.print_aside(&format!("{}: only one processor may be used", describe(cell)));
+            self.print_aside(&format!("{}: only one processor may be used", cell.describe()));
             return Ok(None);
         };
         if cell.transport.backend().is_some() && !self.network.has_frames {
-            self.print_aside(&format!("{}: loopback is no Ethernet", describe(cell)));
+            self.print_aside(&format!("{}: loopback is no Ethernet", cell.describe()));
             return Ok(None);
         }
         if !self.session.as_ref().is_some_and(|session| session.fits(cell)) {
@@ -203,23 +203,4 @@ impl<'a> Run<'a> {
 fn alike(one: &Cell, other: &Cell) -> bool {
     let of = |cell: &Cell| (cell.transport, cell.procedure, cell.processors);
     of(one) == of(other)
-}
-
-/// The cell in words.
-pub(crate) fn describe(cell: &Cell) -> String {
-    let (transport, procedure, waiting) =
-        (name_of(cell.transport), name_of(cell.procedure), name_of(cell.waiting));
-    let clients = if cell.clients > 1 { format!(" of {} clients", cell.clients) } else { String::new() };
-    let silence = cell.silence.map_or_else(String::new, |silence| format!(" after {silence} of silence"));
-    let busy = if cell.busy { " beside a busy process" } else { "" };
-    let shared = if cell.share_endpoints { ", one socket" } else { "" };
-    let unchecked = if cell.no_checksum { ", no checksum" } else { "" };
-    let bytes = if cell.bytes > 0 { format!(" of {} bytes", cell.bytes) } else { String::new() };
-    let in_flight =
-        if cell.in_flight > 1 { format!(", {} in flight", cell.in_flight) } else { String::new() };
-    let rate = cell.link_rate.map_or_else(String::new, |rate| format!(" at {rate}"));
-    let callers = if cell.callers == 1 { "1 caller".into() } else { format!("{} callers", cell.callers) };
-    let processors = if cell.processors.number() == 1 { "one processor" } else { "two processors" };
-    let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
-    format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{unchecked}{busy}")
 }

@@ -14,7 +14,7 @@ use crate::plan::Cell;
 use crate::row::Row;
 use crate::samples::Quartiles;
 use crate::session::Session;
-use crate::{bench, cell, machine, table};
+use crate::{cell, machine, table};
 use bars::{Bar, Comparison, Wanted, comparison};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -101,7 +101,7 @@ impl Measuring<'_> {
     fn cell(&mut self, cell: &Cell) -> Result<Row, String> {
         let mut best: Option<Row> = None;
         for _ in 0..ATTEMPTS {
-            let row = self.attempt(cell).map_err(|why| format!("{}: {why}", bench::describe(cell)))?;
+            let row = self.attempt(cell).map_err(|why| format!("{}: {why}", cell.describe()))?;
             if best.as_ref().is_none_or(|best| row.others_cpu < best.others_cpu) {
                 best = Some(row);
             }

@@ -2,7 +2,9 @@
 
 mod overview;
 
-use crate::args::{BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Silence, Transport, Waiting};
+use crate::args::{
+    BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Silence, Transport, Waiting, name_of,
+};
 use clap::ValueEnum;
 
 /// One figure with its floor: what is called, how, and by how many callers.
@@ -48,6 +50,25 @@ impl Cell {
         share_endpoints: false,
         no_checksum: false,
     };
+
+    /// The cell in words.
+    pub(crate) fn describe(&self) -> String {
+        let (transport, procedure, waiting) =
+            (name_of(self.transport), name_of(self.procedure), name_of(self.waiting));
+        let clients = if self.clients > 1 { format!(" of {} clients", self.clients) } else { String::new() };
+        let silence = self.silence.map_or_else(String::new, |silence| format!(" after {silence} of silence"));
+        let busy = if self.busy { " beside a busy process" } else { "" };
+        let shared = if self.share_endpoints { ", one socket" } else { "" };
+        let unchecked = if self.no_checksum { ", no checksum" } else { "" };
+        let bytes = if self.bytes > 0 { format!(" of {} bytes", self.bytes) } else { String::new() };
+        let in_flight =
+            if self.in_flight > 1 { format!(", {} in flight", self.in_flight) } else { String::new() };
+        let rate = self.link_rate.map_or_else(String::new, |rate| format!(" at {rate}"));
+        let callers = if self.callers == 1 { "1 caller".into() } else { format!("{} callers", self.callers) };
+        let processors = if self.processors.number() == 1 { "one processor" } else { "two processors" };
+        let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
+        format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{unchecked}{busy}")
+    }
 
     /// The figure at which the reader looks first: the time of one call, or the throughput.
     pub(crate) fn shape(&self) -> Shape {
