@@ -1,12 +1,10 @@
 //! Clients that bind by a name, which later leads to another server.
 
-use rustix::thread::UnshareFlags;
-use std::fs;
+mod hosts_file;
+
+use hosts_file::{NAME, Names};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, PacketOptions, Ran, RunningServer, Server};
@@ -34,45 +32,6 @@ impl Whereabouts for Numbered {
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
-const NAME: &str = "server.stoop.test";
-
-/// The calling thread's own names: an `/etc/hosts` that only this thread, and threads that it starts, see.
-struct Names(PathBuf);
-
-impl Names {
-    /// `None`: that is not permitted, and the test is skipped.
-    fn new() -> Option<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("stoop-hosts-{}-{number}", std::process::id()));
-        fs::write(&path, "").unwrap();
-        // SAFETY: descriptors stay shared; only the working directory and mounts become the thread's own.
-        let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) };
-        let names = Self(path);
-        let mount = |arguments: &[&str]| {
-            let status = Command::new("mount").args(arguments).stdin(Stdio::null()).status();
-            status.is_ok_and(|status| status.success())
-        };
-        let file = names.0.to_str().unwrap();
-        if unshared.is_err() || !mount(&["--make-rprivate", "/"]) || !mount(&["--bind", file, "/etc/hosts"]) {
-            println!("SKIPPED: no mount namespace for another /etc/hosts");
-            return None;
-        }
-        Some(names)
-    }
-
-    /// The name stands for the servers of these numbers.
-    fn lead_to(&self, numbers: &[u64]) {
-        let line = |number: &u64| format!("127.0.7.{number} {NAME}\n");
-        fs::write(&self.0, numbers.iter().map(line).collect::<String>()).unwrap();
-    }
-}
-
-impl Drop for Names {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
 
 fn server(scheme: &str, number: u64, port: &str) -> RunningServer {
     let server = Server::new().export(WhereaboutsServer::new(Numbered(number)));
