@@ -11,6 +11,7 @@
 //! A call is expanded when anything else happens: a timeout, another packet, a thread or task that sleeps until it ends, the loss of its
 //! handle. A call of many packets is in no queue: it leaves in parts, as the window allows.
 
+pub(crate) mod apart;
 pub(crate) mod arrivals;
 pub(crate) mod background;
 pub(crate) mod calls;

@@ -108,8 +108,8 @@ impl<L: PacketLink> Calls<L> {
         if self.slots[call as usize].stage != Stage::Sent && self.take_notice(datagram) {
             return;
         }
-        if let Stage::HeldBack(_) | Stage::Waiting = self.slots[call as usize].stage {
-            // The call has not left.
+        if let Stage::HeldBack(_) | Stage::Waiting | Stage::Apart = self.slots[call as usize].stage {
+            // The call has not left here.
             return self.past.ignored += 1;
         }
         self.expand(call);

@@ -55,6 +55,9 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
     }
 
     fn bind_again(self: &Arc<Self>) {
+        if self.make_apart() {
+            return;
+        }
         let left = self.calls().left();
         if let Some((session, deadline)) = left {
             return self.leave_server(&session, deadline);
@@ -94,7 +97,7 @@ impl<L: PacketLink> PacketCalls<L> {
     #[inline]
     pub(crate) fn needs_binding(&self, calls: &Calls<L>) -> bool {
         let needs = calls.unbound > 0 || calls.doubts || calls.leaves;
-        needs && !self.background.is_binding() && (!calls.leaves || calls.can_leave())
+        needs && !self.background.is_binding() && (!calls.leaves || calls.can_leave() || calls.is_split())
     }
 
     /// Whether the background thread has something to do when no thread has the receive role.

@@ -66,6 +66,8 @@ pub(crate) struct Calls<L: PacketLink> {
     /// The server of that session shuts down: no more calls leave for it. The others leave for the next server when those that it
     /// has have ended.
     pub(crate) leaves: bool,
+    /// There is no next server just now.
+    pub(crate) is_last: bool,
     /// The server is perhaps elsewhere.
     pub(crate) doubts: bool,
     /// The round trip, as compact calls have measured it.
@@ -118,6 +120,7 @@ impl<L: PacketLink> Calls<L> {
             session: Arc::clone(session),
             generation: session.generation,
             leaves: false,
+            is_last: false,
             doubts: false,
             path: RoundTrip::default(),
             past: CallCounters::default(),
@@ -247,7 +250,8 @@ impl<L: PacketLink> Calls<L> {
         let slot = &mut self.slots[call as usize];
         match slot.stage {
             // A call that is held back leaves as a cancelled one.
-            Stage::Free | Stage::HeldBack(_) | Stage::Ended => return waker,
+            // Nor can one be stopped that another thread makes.
+            Stage::Free | Stage::HeldBack(_) | Stage::Apart | Stage::Ended => return waker,
             Stage::Unbound | Stage::Waiting | Stage::Postponed => {
                 self.end(call, None);
                 return waker;

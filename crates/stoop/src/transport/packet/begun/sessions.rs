@@ -62,7 +62,7 @@ impl<L: PacketLink> Calls<L> {
         self.longest_call = place.session.longest_call;
         self.flow.begin_again(place.session.bound.credit, place.session.round_trip);
         let before = std::mem::replace(&mut self.session, Arc::clone(&place.session));
-        self.leaves = false;
+        (self.leaves, self.is_last) = (false, false);
         if before.server != place.session.server {
             self.link.endpoint.redirect(&place.address);
             place.session.prepare(&self.link.endpoint);

@@ -77,6 +77,8 @@ pub(crate) enum Stage {
     Sent,
     /// The server does not know the session, or shuts down; the background thread binds again.
     Unbound,
+    /// Another thread makes the call at the next server.
+    Apart,
     /// The server is overloaded and has refused the call, which is sent again later.
     Postponed,
     /// The call has a result or an error, which the handle has not taken.

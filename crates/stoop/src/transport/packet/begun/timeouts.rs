@@ -108,7 +108,9 @@ impl<L: PacketLink> Calls<L> {
         let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
         let slot = self.expand(call);
         match slot.stage {
-            Stage::Free | Stage::HeldBack(_) | Stage::Ended => self.timeouts[call as usize] = u64::MAX,
+            Stage::Free | Stage::HeldBack(_) | Stage::Apart | Stage::Ended => {
+                self.timeouts[call as usize] = u64::MAX
+            }
             Stage::Unbound => {
                 let refused = slot.refused.take();
                 if refused.is_none() {
