@@ -1,5 +1,6 @@
 //! The server's process in the simulation: what the runtime does around [`stoop_exchange::server::Server`].
 
+mod grants;
 mod large;
 mod memory;
 
@@ -289,6 +290,7 @@ impl Sim {
         };
         if packet.len() <= MAX_DATAGRAM {
             let packet = packet.to_vec();
+            self.check_grant(&packet);
             self.send_to_caller(job.assignment.peer, packet);
         } else {
             self.report.large_results += 1;

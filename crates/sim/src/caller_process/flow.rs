@@ -18,9 +18,12 @@ impl Sim {
     /// A binding has been granted, with a credit.
     pub(super) fn credit_is_granted(&mut self, caller: usize) {
         let own = (self.scenario.caller_buffer / PACKET_IN_BUFFER) as u32;
-        let CallerProcess { binding: Some(granted), flow, path, .. } = &mut self.callers[caller] else {
+        let CallerProcess { binding: Some(granted), flow, path, largest_credit, .. } =
+            &mut self.callers[caller]
+        else {
             return;
         };
+        *largest_credit = granted.bound.credit.max(*largest_credit);
         match flow {
             Some(flow) => flow.begin_again(granted.bound.credit, *path),
             None if self.scenario.credits => *flow = Some(Flow::new(granted.bound.credit, own, *path)),
@@ -94,8 +97,10 @@ impl Sim {
     /// A result may grant more credit.
     pub(super) fn takes_grant(&mut self, caller: usize, result: &[u8]) {
         let now = self.caller_now(caller);
-        if let (Some(credit), Some(flow)) = (Header::credit(result), &mut self.callers[caller].flow) {
+        let CallerProcess { flow, largest_credit, .. } = &mut self.callers[caller];
+        if let (Some(credit), Some(flow)) = (Header::credit(result), flow) {
             flow.on_grant(now, credit);
+            *largest_credit = (*largest_credit).max(credit.into());
             self.report.granted += 1;
         }
     }
@@ -177,7 +182,10 @@ impl Sim {
     /// The calls that count against the credit are those that are under way, and no call waits for ever.
     fn check_credit(&mut self, caller: usize) {
         let now = self.caller_now(caller);
-        let CallerProcess { flow: Some(flow), threads, held, .. } = &self.callers[caller] else { return };
+        let CallerProcess { flow: Some(flow), threads, held, largest_credit, .. } = &self.callers[caller]
+        else {
+            return;
+        };
         let under_way =
             threads.iter().filter(|thread| thread.call.as_ref().is_some_and(|call| call.under_way)).count();
         if flow.under_way() as usize != under_way {
@@ -185,6 +193,9 @@ impl Sim {
             self.ledger.complain(format!(
                 "credit is lost: {under_way} calls are under way, and {counted} are counted"
             ));
+        } else if under_way > *largest_credit as usize {
+            self.ledger
+                .complain(format!("{under_way} calls are under way, beyond a credit of {largest_credit}"));
         } else if under_way == 0 && !held.is_empty() && flow.room(now) == 0 {
             self.ledger.complain(format!("{} calls may not leave, and none is under way", held.len()));
         }

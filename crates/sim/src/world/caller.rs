@@ -35,6 +35,8 @@ pub(crate) struct CallerProcess {
     pub(crate) binds_until: Instant,
     /// How many calls may be under way, if the callers of the scenario keep to credits.
     pub(crate) flow: Option<Flow>,
+    /// The largest credit that it was ever granted.
+    pub(crate) largest_credit: u32,
     /// Threads whose calls wait until they may leave, and perhaps others; the oldest call first.
     pub(crate) held: VecDeque<(usize, CallId)>,
     /// Calls sent again in the present millisecond.

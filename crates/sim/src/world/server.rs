@@ -28,6 +28,8 @@ pub(crate) struct ServerProcess {
     /// The most bindings that there were at once since it started.
     pub(crate) peak_bindings: usize,
     pub(crate) socket: Socket,
+    /// Credits that results have granted, by binding: how many beyond the initial credit at least, and until when they hold.
+    pub(crate) grants: BTreeMap<u64, (u32, Instant)>,
     /// When a look is planned at what it owes once its socket is drained.
     pub(crate) drains_at: Option<Instant>,
     /// For when its timer is planned by its clock, so that it is not planned again for every packet.
