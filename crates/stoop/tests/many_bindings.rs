@@ -227,6 +227,6 @@ fn ten_thousand_bindings_are_all_answered_and_take_little_memory() {
     }
     let each = (server.memory() - before) / BINDINGS as usize;
     println!("{each} bytes of the server's memory for each binding");
-    // About two kibibytes, of which the last answer, still retained, is three quarters.
-    assert!(each <= 2304, "{each} bytes for each binding");
+    // Of which the copy of the last answer, still retained, is a quarter.
+    assert!(each <= 1024, "{each} bytes for each binding");
 }
