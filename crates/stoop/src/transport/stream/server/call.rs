@@ -314,19 +314,18 @@ impl StreamEndpoint {
     /// Keeps the memory of an answered call for another.
     #[inline]
     pub(super) fn give_back(&self, worker: &mut WorkerState, call: StreamCall) {
-        let StreamCall { connection, received } = call;
+        let StreamCall { connection, mut received } = call;
         if received.packet.len() == Reassembler::BUFFER_LEN && worker.unused_call.is_none() {
             worker.unused_call = Some(received);
         } else if received.packet.capacity() <= SHORT_MAX {
             worker.keep_short(received);
         } else {
-            self.give_packet_back(&connection, received);
+            self.give_packet_back(&connection, mem::take(&mut received.packet));
         }
     }
 
     #[cold]
-    fn give_packet_back(&self, connection: &Connection, mut received: Box<ReceivedCall>) {
-        let packet = mem::take(&mut received.packet);
+    fn give_packet_back(&self, connection: &Connection, packet: Vec<u8>) {
         // One of another length was made for a call that waited.
         if packet.len() <= Reassembler::BUFFER_LEN {
             if packet.len() == Reassembler::BUFFER_LEN {

@@ -17,6 +17,7 @@ use stoop_wire::MAX_DATAGRAM;
 pub(crate) struct WorkerState {
     /// Memory for the next call that this worker runs, and for the next ones that wait.
     pub(super) unused_call: Option<Box<ReceivedCall>>,
+    #[expect(clippy::vec_box, reason = "a box goes on with its call, and comes back")]
     pub(super) unused_short: Vec<Box<ReceivedCall>>,
     pub(super) result: Vec<u8>,
     /// The connection whose results the result packet has held so far.
