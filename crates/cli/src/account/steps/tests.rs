@@ -66,6 +66,7 @@ fn what_stamps_take_is_taken_out() {
 #[test]
 fn what_the_stamps_of_a_step_take_is_measured_beside_it_where_steps_are_measured_apart() {
     let mut measured = measured();
+    measured.traced.clear();
     let whole = STEP * (measured.path.0.len() as u64 + 1);
     let plain = || slice_of(whole, Vec::new());
     let ends = measured.path.ends();
