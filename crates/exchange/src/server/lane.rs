@@ -44,6 +44,20 @@ enum Phase<P> {
     Refused(RefusalCode),
 }
 
+/// What has to be remembered of a lane on which nothing is under way and nothing is retained.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    number: CallNumber,
+    outcome: RestOutcome,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RestOutcome {
+    NoCall,
+    Gone,
+    Refused(RefusalCode),
+}
+
 /// Relation of a packet's call number to the newest call of its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
@@ -375,6 +389,29 @@ impl<P> LaneState<P> {
         if self.large_retained() == 0 {
             self.large.take_if(|large| large.is_idle() && large.timer == Instant::NEVER);
         }
+    }
+
+    /// What has to be remembered of the lane; `None` if something is under way or retained.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        let outcome = match &self.phase {
+            Phase::Fresh => RestOutcome::NoCall,
+            Phase::Gone(_) => RestOutcome::Gone,
+            Phase::Refused(code) => RestOutcome::Refused(*code),
+            Phase::Running | Phase::RunningCancelled => return None,
+            Phase::Ended(_) | Phase::Copied(_) | Phase::Delivered(_) => return None,
+        };
+        let is_idle = self.packets() == 0 && self.large.is_none();
+        is_idle.then_some(Rest { number: self.number, outcome })
+    }
+
+    /// A lane of which only this was remembered.
+    pub(super) fn resting(rest: Rest) -> Self {
+        let phase = match rest.outcome {
+            RestOutcome::NoCall => Phase::Fresh,
+            RestOutcome::Gone => Phase::Gone(None),
+            RestOutcome::Refused(code) => Phase::Refused(code),
+        };
+        Self { number: rest.number, phase, ..Self::default() }
     }
 
     /// Retained answers, packets kept for the next answer, calls that run whose answers will be retained, and waiting

@@ -13,8 +13,8 @@ pub struct Limits {
     pub bindings: usize,
     /// Most lanes of one binding.
     pub lanes: u16,
-    /// Most lanes of all bindings together, without the first four of each binding; each takes about 60 bytes. Above the
-    /// bound, calls on further lanes are dropped.
+    /// Most lanes of all bindings together, without the first four of each binding; each takes about 60 bytes, or
+    /// 16 while it rests. Above the bound, calls on further lanes are dropped.
     pub all_lanes: usize,
     /// Most retained answers and waiting calls, of all bindings together; each takes at most about 1.6 KB. Above the bound,
     /// answers are not retained (a caller that asks again learns that the result is gone), and calls that would have to

@@ -1,11 +1,14 @@
-//! Frees the answers and incomplete calls of quiet bindings whose hosts hold much memory.
+//! Frees the answers, incomplete calls and lanes of quiet bindings whose hosts hold much memory.
 //!
 //! A caller that waits sends its call again, or a probe, or a receipt, at the latest after its longest wait. A binding on
 //! which nothing was heard for several such waits is *quiet*: its caller has ended, has given up or is cut off. The server
 //! then frees what the binding retains, if the host holds more than a small part of the pool. Each call keeps its outcome:
-//! a later question is answered by "the result is gone" or by the refusal, and an incomplete call never runs.
+//! a later question is answered by "the result is gone" or by the refusal, and an incomplete call never runs. The lanes
+//! themselves then [rest](super::lanes::Lanes::rest): otherwise their small blocks would keep the pages on which the freed
+//! answers lay.
 
 use super::agenda::LaneKey;
+use super::lane::LaneState;
 use super::shares::Much;
 use super::table::Binding;
 use super::{Peer, Server};
@@ -35,17 +38,24 @@ pub(super) struct Watch {
     /// Since this moment every look came in time. If one came late, the driver has not received either, and silence
     /// before that proves nothing.
     since: Instant,
+    /// Lanes that rested after the last look.
+    resting: usize,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { next: Instant::NEVER, since: Instant::default() }
+        Self { next: Instant::NEVER, since: Instant::default(), resting: 0 }
     }
 }
 
 impl Watch {
     pub(super) fn next(&self) -> Instant {
         self.next
+    }
+
+    /// Lanes may have woken since the last look.
+    pub(super) fn forget_resting(&mut self) {
+        self.resting = 0;
     }
 }
 
@@ -68,8 +78,8 @@ impl<P: Peer> Server<P> {
     /// themselves. Afterwards [`next_timeout`](Self::next_timeout) may be earlier.
     #[inline]
     pub fn watch(&mut self, now: Instant) {
-        if self.watch.next == Instant::NEVER && self.shares.any_much() {
-            self.watch = Watch { next: now + LOOK_INTERVAL, since: now };
+        if self.watch.next == Instant::NEVER && self.shares.any_much(self.watch.resting) {
+            self.watch = Watch { next: now + LOOK_INTERVAL, since: now, ..self.watch };
         }
     }
 
@@ -84,7 +94,9 @@ impl<P: Peer> Server<P> {
         }
         self.refuse_quiet_calls(now);
         self.free_quiet_answers(now);
-        self.watch.next = if self.shares.any_much() { now + LOOK_INTERVAL } else { Instant::NEVER };
+        self.rest_quiet_lanes(now);
+        let is_any = self.shares.any_much(self.watch.resting);
+        self.watch.next = if is_any { now + LOOK_INTERVAL } else { Instant::NEVER };
     }
 
     fn free_quiet_answers(&mut self, now: Instant) {
@@ -94,6 +106,7 @@ impl<P: Peer> Server<P> {
             if binding.share.packets == 0 || !(packets || retained) || !binding.is_quiet(now, since) {
                 continue;
             }
+            let before = binding.share.packets;
             for lane in binding.lanes.iter_mut().filter(|lane| packets || lane.large_retained() > 0) {
                 let Some(freed) = lane.let_answer_go() else { continue };
                 if let Some(large) = &mut lane.large {
@@ -102,7 +115,24 @@ impl<P: Peer> Server<P> {
                 lane.drop_unused_large();
                 recycled.free(freed, shares, &mut binding.share);
             }
+            if binding.share.packets < before {
+                binding.lanes.rest();
+            }
         }
+    }
+
+    /// Puts lanes of quiet bindings to rest, if the host has many lanes.
+    fn rest_quiet_lanes(&mut self, now: Instant) {
+        let (since, shares) = (self.watch.since, &self.shares);
+        let mut resting = 0;
+        for binding in self.bindings.iter_mut().filter(|binding| binding.share.lanes > 0) {
+            if shares.much_of(binding.share.owner).lanes && binding.is_quiet(now, since) {
+                binding.lanes.iter_mut().for_each(LaneState::drop_unused_large);
+                binding.lanes.rest();
+            }
+            resting += binding.lanes.resting();
+        }
+        self.watch.resting = resting;
     }
 
     fn refuse_quiet_calls(&mut self, now: Instant) {

@@ -44,6 +44,7 @@ const MOST_REQUESTS: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Much {
     pub(super) packets: bool,
+    pub(super) lanes: bool,
     pub(super) incomplete: bool,
     pub(super) retained: bool,
 }
@@ -128,15 +129,18 @@ impl Shares {
         let held = self.owners.counts(owner);
         Much {
             packets: is_much(&self.packets, held.packets),
+            lanes: is_much(&self.lanes, held.lanes),
             incomplete: is_much(&self.incomplete, held.incomplete),
             retained: is_much(&self.retained, held.retained),
         }
     }
 
-    /// Whether an owner can hold much of some of these pools.
+    /// Whether an owner can hold much of some of these pools; of the lanes without so many that rest.
     #[inline]
-    pub(super) fn any_much(&self) -> bool {
-        [&self.packets, &self.incomplete, &self.retained].iter().any(|pool| is_much(pool, pool.held()))
+    pub(super) fn any_much(&self, resting: usize) -> bool {
+        let awake = self.lanes.held().saturating_sub(resting);
+        awake > self.lanes.total() / LITTLE
+            || [&self.packets, &self.incomplete, &self.retained].iter().any(|pool| is_much(pool, pool.held()))
     }
 
     /// Takes back everything that a binding holds.

@@ -56,6 +56,8 @@ impl<P: Peer> Server<P> {
         });
         self.spare.age();
         self.counters.silent += released as u64;
+        self.watch.forget_resting();
+        self.watch(now);
         self.next_sweep = if self.bindings.len() == 0 { Instant::NEVER } else { now + self.sweep_interval() };
     }
 }

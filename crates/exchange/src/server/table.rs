@@ -72,7 +72,7 @@ impl<P> Binding<P> {
 
     /// Whether a call, a cancel or a question has ever arrived on it.
     pub(super) fn was_used(&self) -> bool {
-        self.lanes.iter().next().is_some()
+        self.lanes.is_any()
     }
 
     /// Whether its lanes hold what its share says.

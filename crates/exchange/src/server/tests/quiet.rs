@@ -178,3 +178,52 @@ fn a_binding_is_quiet_when_nothing_was_heard_on_it_for_five_seconds_of_watching(
     give_from(&mut server, CALLER, at(7_000), &unbind);
     assert!(server.is_quiet(at(7_001), binding, at(0)), "it is gone");
 }
+
+fn cancels(server: &mut Server<Host>, from: Host, lanes: u16) -> BindingId {
+    let binding = bind_from(server, from, at(0), 78).expect("there is room");
+    for lane in (0..lanes).step_by(4) {
+        give_from(server, from, at(1), &about(Kind::Cancel, binding, lane, 1));
+    }
+    binding
+}
+
+#[test]
+fn lanes_of_a_silent_host_with_many_take_little_memory_and_keep_their_outcomes() {
+    let (mut server, _) = bound_with(|limits| limits.all_lanes = 8192);
+    let before = server.bytes_held();
+    let binding = cancels(&mut server, HOSTILE, 4096);
+    let held = server.bytes_held() - before;
+    server.watch(at(1));
+    pass(&mut server, 0, 7_000);
+    let resting = server.bytes_held() - before;
+    assert!(resting < held / 3, "{resting} of {held}");
+    assert_eq!(server.next_timeout(), at(15_000), "no more looks while they rest");
+    let cancelled = (Kind::Refusal, 10);
+    assert_eq!(answer(&mut server, HOSTILE, at(7_001), &about(Kind::Call, binding, 400, 1)), cancelled);
+    let next = give_from(&mut server, HOSTILE, at(7_002), &about(Kind::Call, binding, 400, 2));
+    assert!(matches!(next, Made::Run(_)), "the lane goes on");
+    // Those that have woken rest again, after the next sweep.
+    for round in 1..4 {
+        for lane in (0..4096).step_by(4).filter(|lane| *lane != 400) {
+            let again = about(Kind::Cancel, binding, lane, 1);
+            assert_eq!(answer(&mut server, HOSTILE, at(round * 30_000), &again), cancelled);
+        }
+        pass(&mut server, round * 30_000, round * 30_000 + 29_000);
+        let again = server.bytes_held() - before;
+        assert!(again <= resting + 2 * MAX_DATAGRAM, "{again} after {resting}");
+    }
+}
+
+#[test]
+fn lanes_of_a_host_that_is_heard_or_has_few_do_not_rest() {
+    let (mut server, _) = bound_with(|limits| limits.all_lanes = 8192);
+    let hostile = cancels(&mut server, HOSTILE, 4096);
+    cancels(&mut server, VICTIM, 100);
+    server.watch(at(1));
+    let held = server.bytes_held();
+    for second in 0..8 {
+        give_from(&mut server, HOSTILE, at(second * 1_000), &about(Kind::Cancel, hostile, 0, 1));
+        pass(&mut server, second * 1_000, second * 1_000 + 900);
+    }
+    assert_eq!(server.bytes_held(), held);
+}
