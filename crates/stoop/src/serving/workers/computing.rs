@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 /// The procedures of an endpoint that compute.
 #[derive(Debug)]
 pub(super) struct Computing {
-    /// For each procedure a number that grows with each call that did not sleep, and falls more with each that did.
-    scores: BTreeMap<u32, u8>,
+    procedures: BTreeMap<u32, Seen>,
     running: usize,
     at_once: usize,
     /// More that may run, because none of those that run has ended for long: they may wait for something after all.
@@ -18,6 +17,25 @@ pub(super) struct Computing {
     /// Calls that have ended; and how many it were when an end was last noted, and when that was.
     ended: u64,
     noted: (u64, u64),
+}
+
+/// What was seen of a procedure.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Grows with each call that did not sleep, and falls more with each that did.
+    score: u8,
+    has_slept: bool,
+}
+
+/// Which kind of procedure a call runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Its last calls have never slept.
+    Computes,
+    /// Some of its last calls have slept.
+    Waits,
+    /// Too few of its calls have ended.
+    Unknown,
 }
 
 /// A procedure computes if its score is at least this.
@@ -33,13 +51,21 @@ const STUCK_NS: u64 = 100_000_000;
 impl Computing {
     /// Of a machine with so many processors.
     pub(super) fn new(processors: usize) -> Self {
-        let (scores, at_once) = (BTreeMap::new(), processors + READY);
-        Self { scores, running: 0, at_once, extra: 0, ended: 0, noted: (u64::MAX, 0) }
+        let (procedures, at_once) = (BTreeMap::new(), processors + READY);
+        Self { procedures, running: 0, at_once, extra: 0, ended: 0, noted: (u64::MAX, 0) }
+    }
+
+    fn kind(&self, procedure: u32) -> Kind {
+        match self.procedures.get(&procedure) {
+            Some(Seen { score, .. }) if *score >= COMPUTES => Kind::Computes,
+            Some(Seen { has_slept: true, .. }) => Kind::Waits,
+            _ => Kind::Unknown,
+        }
     }
 
     /// Whether the procedure's calls compute all the time.
     pub(super) fn computes(&self, procedure: u32) -> bool {
-        self.scores.get(&procedure).is_some_and(|score| *score >= COMPUTES)
+        self.kind(procedure) == Kind::Computes
     }
 
     /// Whether one more call that computes may begin.
@@ -47,20 +73,23 @@ impl Computing {
         self.running < self.at_once + self.extra
     }
 
-    /// A call of the procedure begins. Returns whether it is counted as one that computes.
-    pub(super) fn begin(&mut self, procedure: u32) -> bool {
-        let computes = self.computes(procedure);
-        self.running += usize::from(computes);
-        computes
+    /// A call of the procedure begins. It is counted among those that compute, if that is the kind that is returned.
+    pub(super) fn begin(&mut self, procedure: u32) -> Kind {
+        let kind = self.kind(procedure);
+        self.running += usize::from(kind == Kind::Computes);
+        kind
     }
 
-    /// A call of the procedure has ended, and its worker has `slept` meanwhile; `None` if that is not known.
-    pub(super) fn end(&mut self, procedure: u32, was_counted: bool, slept: Option<bool>) {
+    /// A call of the procedure has ended that [`begin`](Self::begin) found to be of this kind, and its worker has `slept` meanwhile;
+    /// `None` if that is not known.
+    pub(super) fn end(&mut self, procedure: u32, kind: Kind, slept: Option<bool>) {
+        let was_counted = kind == Kind::Computes;
         self.running -= usize::from(was_counted);
         self.ended += u64::from(was_counted);
         let Some(slept) = slept else { return };
-        let score = self.scores.entry(procedure).or_default();
+        let Seen { score, has_slept } = self.procedures.entry(procedure).or_default();
         *score = if slept { score.saturating_sub(SLEPT) } else { (*score + 1).min(MOST) };
+        *has_slept |= slept;
     }
 
     /// Looks, now and then while calls wait, whether those that compute end.
@@ -80,7 +109,7 @@ mod tests {
 
     fn with_score(score: u8) -> Computing {
         let mut computing = Computing::new(2);
-        (0..score).for_each(|_| computing.end(7, false, Some(false)));
+        (0..score).for_each(|_| computing.end(7, Kind::Unknown, Some(false)));
         computing
     }
 
@@ -89,9 +118,9 @@ mod tests {
         assert!(!with_score(COMPUTES - 1).computes(7));
         let mut computing = with_score(COMPUTES);
         assert!(computing.computes(7) && !computing.computes(8));
-        computing.end(7, false, None);
+        computing.end(7, Kind::Unknown, None);
         assert!(computing.computes(7));
-        computing.end(7, false, Some(true));
+        computing.end(7, Kind::Unknown, Some(true));
         assert!(!computing.computes(7));
     }
 
@@ -99,35 +128,45 @@ mod tests {
     fn a_procedure_of_which_one_call_in_twenty_sleeps_does_not_compute() {
         let mut computing = with_score(0);
         for call in 0..10_000 {
-            computing.end(7, false, Some(call % 20 == 0));
+            computing.end(7, Kind::Unknown, Some(call % 20 == 0));
             assert!(!computing.computes(7), "after {call} calls");
         }
+    }
+
+    #[test]
+    fn a_procedure_waits_once_a_call_has_slept_until_many_have_not() {
+        let mut computing = with_score(3);
+        assert_eq!(computing.kind(7), Kind::Unknown);
+        computing.end(7, Kind::Unknown, Some(true));
+        assert_eq!(computing.kind(7), Kind::Waits);
+        (0..COMPUTES).for_each(|_| computing.end(7, Kind::Waits, Some(false)));
+        assert_eq!(computing.kind(7), Kind::Computes);
     }
 
     #[test]
     fn there_is_room_for_one_call_more_than_processors() {
         let mut computing = with_score(MOST);
         for _ in 0..3 {
-            assert!(computing.has_room() && computing.begin(7));
+            assert!(computing.has_room() && computing.begin(7) == Kind::Computes);
         }
         assert!(!computing.has_room());
-        assert!(!computing.begin(8), "another procedure is not counted");
-        computing.end(7, true, Some(false));
+        assert_eq!(computing.begin(8), Kind::Unknown, "another procedure is not counted");
+        computing.end(7, Kind::Computes, Some(false));
         assert!(computing.has_room());
     }
 
     #[test]
     fn calls_that_do_not_end_make_room_for_more() {
         let mut computing = with_score(MOST);
-        (0..3).for_each(|_| assert!(computing.begin(7)));
+        (0..3).for_each(|_| assert_eq!(computing.begin(7), Kind::Computes));
         computing.look(1);
         computing.look(STUCK_NS);
         assert!(!computing.has_room());
         computing.look(STUCK_NS + 1);
-        assert!(computing.has_room() && computing.begin(7) && !computing.has_room());
+        assert!(computing.has_room() && computing.begin(7) == Kind::Computes && !computing.has_room());
         computing.look(2 * STUCK_NS + 1);
         assert!(computing.has_room());
-        computing.end(7, true, Some(true));
+        computing.end(7, Kind::Computes, Some(true));
         computing.look(2 * STUCK_NS + 2);
         assert!(!computing.has_room(), "three run, and one has ended");
     }

@@ -18,7 +18,7 @@ mod quiet;
 
 use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
-use crate::serving::workers::computing::Computing;
+use crate::serving::workers::computing::{Computing, Kind};
 use crate::serving::workers::power::Power;
 use crate::serving::workers::rotation::Rotation;
 use crate::serving::workers::shares::WorkerShares;
@@ -32,6 +32,8 @@ pub(super) struct CallQueue<C> {
     /// Running calls of each procedure that has a limit.
     limited: BTreeMap<u32, u32>,
     computing: Computing,
+    /// Calls that keep a worker busy, of procedures that are known to wait.
+    running_waits: usize,
     power: Power,
     len: usize,
     len_max: usize,
@@ -84,8 +86,15 @@ struct Waiting<C> {
 pub(super) struct Charge {
     owner: Option<Owner>,
     limited: Option<u32>,
-    /// The procedure, and whether the call is counted among those that compute.
-    procedure: Option<(u32, bool)>,
+    /// The procedure, and what was known of it.
+    procedure: Option<(u32, Kind)>,
+}
+
+impl Charge {
+    /// Whether it is counted among the calls that keep a worker busy and no processor.
+    fn waits(&self) -> bool {
+        self.owner.is_some() && matches!(self.procedure, Some((_, Kind::Waits)))
+    }
 }
 
 /// A call that leaves the queue.
@@ -120,6 +129,7 @@ impl<C> CallQueue<C> {
             shares: WorkerShares::new(workers),
             limited: BTreeMap::new(),
             computing: Computing::new(processors),
+            running_waits: 0,
             power: Power::default(),
             len: 0,
             len_max,
@@ -129,9 +139,9 @@ impl<C> CallQueue<C> {
         }
     }
 
-    /// Calls that are counted as keeping a worker busy.
-    pub(super) fn running(&self) -> usize {
-        self.shares.running()
+    /// Calls that keep a worker busy, and perhaps a processor: their procedures are not known to wait.
+    pub(super) fn busy(&self) -> usize {
+        self.shares.running() - self.running_waits
     }
 
     /// Calls that wait.
@@ -176,7 +186,9 @@ impl<C> CallQueue<C> {
             *self.limited.entry(procedure).or_default() += 1;
         }
         let procedure = terms.procedure.map(|procedure| (procedure, self.computing.begin(procedure)));
-        Charge { limited, procedure, ..self.charge_owner(terms.owner) }
+        let charge = Charge { limited, procedure, ..self.charge_owner(terms.owner) };
+        self.running_waits += usize::from(charge.waits());
+        charge
     }
 
     fn is_below_limit(&self, limit: Option<(u32, u32)>) -> bool {
@@ -185,9 +197,10 @@ impl<C> CallQueue<C> {
 
     /// A call has ended, and its worker is free, which has `slept` meanwhile; `None` if that is not known.
     pub(super) fn end(&mut self, charge: Charge, slept: Option<bool>) {
-        if let Some((procedure, was_counted)) = charge.procedure {
-            self.computing.end(procedure, was_counted, slept);
+        if let Some((procedure, kind)) = charge.procedure {
+            self.computing.end(procedure, kind, slept);
         }
+        self.running_waits -= usize::from(charge.waits());
         if let Some(owner) = charge.owner {
             self.shares.end(owner);
         }

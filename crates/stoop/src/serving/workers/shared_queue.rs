@@ -82,7 +82,7 @@ impl<C> SharedQueue<C> {
         // Before the thread that has queued a call looks for idle workers; pairs with `WorkerPool::await_command`.
         let is_runnable = queue.has_runnable();
         self.runnable.store(is_runnable, Ordering::SeqCst);
-        let is_saturated = is_runnable || queue.len() > 0 && queue.running() >= self.processors;
+        let is_saturated = is_runnable || queue.len() > 0 && queue.busy() >= self.processors;
         self.saturated.store(is_saturated, Ordering::SeqCst);
     }
 
@@ -92,8 +92,9 @@ impl<C> SharedQueue<C> {
         self.runnable.load(Ordering::SeqCst)
     }
 
-    /// Whether calls wait, and the workers keep all processors busy, or could: then the background thread receives, and workers between
-    /// two calls.
+    /// Whether calls wait, and one could run or the workers keep all processors busy, as far as is known: then the background thread
+    /// receives, and workers between two calls. While calls wait only because those of their owner that run sleep, a worker receives
+    /// each packet at once, as ever.
     #[inline]
     pub(super) fn is_saturated(&self) -> bool {
         self.saturated.load(Ordering::SeqCst)
@@ -113,5 +114,42 @@ impl<C> SharedQueue<C> {
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.crowded.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serving::terms::Priority;
+    use stoop_exchange::shares::Owner;
+
+    fn terms(procedure: u32) -> CallTerms {
+        let (owner, priority) = (Owner::user(1), Priority::Normal);
+        CallTerms {
+            owner,
+            part: 0,
+            deadline_ns: u64::MAX,
+            work_ns: 1,
+            priority,
+            procedure: Some(procedure),
+            limit: None,
+        }
+    }
+
+    /// Whether a queue of one processor is saturated when a call waits, because others of this procedure have the owner's share.
+    fn is_saturated(slept: bool) -> bool {
+        let queue = SharedQueue { processors: 1, ..SharedQueue::new(4, 100) };
+        let begin = || queue.begin_or_admit(0, 1, terms(7), |_| ());
+        let Ok((_, first)) = begin() else { panic!("workers are free") };
+        queue.with(|queue| queue.end(first, Some(slept)));
+        while begin().is_ok() {}
+        assert!(!queue.is_empty() && !queue.has_runnable());
+        queue.is_saturated()
+    }
+
+    #[test]
+    fn calls_that_wait_for_procedures_that_sleep_do_not_saturate() {
+        assert!(is_saturated(false));
+        assert!(!is_saturated(true));
     }
 }

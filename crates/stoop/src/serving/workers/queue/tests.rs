@@ -72,6 +72,20 @@ fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
 }
 
 #[test]
+fn calls_of_a_procedure_that_waits_keep_no_processor_busy() {
+    let mut queue = CallQueue::<u32>::new(1, 64, 100);
+    let first = queue.begin(&terms(1, 10)).unwrap();
+    assert_eq!(queue.busy(), 1, "nothing is known yet");
+    queue.end(first, Some(true));
+    let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
+    assert_eq!((charges.len(), queue.busy()), (48, 0));
+    let other = queue.begin(&CallTerms { procedure: Some(2), ..terms(2, 20) }).unwrap();
+    assert_eq!(queue.busy(), 1);
+    charges.into_iter().chain([other]).for_each(|charge| queue.end(charge, None));
+    assert_eq!(queue.busy(), 0);
+}
+
+#[test]
 fn a_server_of_few_workers_gives_them_all_to_one_owner() {
     for workers in 1..4 {
         let mut queue = CallQueue::<u32>::new(1, workers, 100);
