@@ -23,6 +23,7 @@ use clap::ValueEnum;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
+use stoop::InPlace;
 use victim::Victim;
 
 /// The interface of the measurement.
@@ -38,6 +39,8 @@ pub(crate) trait Plain {
     fn hold_bytes(&self, bytes: &[u8]);
     /// A result of so many bytes.
     fn make(&self, len: u32) -> Vec<u8>;
+    /// The sum of the bytes of a buffer that may lie in memory of both ends.
+    fn sum_in_place(&self, bytes: &InPlace<u8>) -> u64;
 }
 
 /// How long the slow procedures take.

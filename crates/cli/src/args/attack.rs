@@ -18,6 +18,8 @@ pub(crate) enum Attack {
     HalfCalls,
     /// Long results that the caller never reads.
     Results,
+    /// The memory that it shares with the server, filled and in use all the time.
+    SharedMemory,
     /// Binds of which none is confirmed.
     HalfBinds,
     /// Long calls that are announced, and of which nothing more comes.
@@ -42,6 +44,7 @@ impl Attack {
             Self::Arguments => "8 MiB calls of 0.5 s",
             Self::HalfCalls => "calls that stop half-way",
             Self::Results => "results that are not read",
+            Self::SharedMemory => "shared memory, filled",
             Self::HalfBinds => "unconfirmed binds",
             Self::Announced => "announced calls",
             Self::Cancels => "cancels on many lanes",
@@ -54,6 +57,7 @@ impl Attack {
         let has_connections = matches!(transport, Transport::Tcp | Transport::Unix | Transport::Shm);
         match self {
             Self::Connections => has_connections,
+            Self::SharedMemory => matches!(transport, Transport::Shm),
             Self::HalfBinds | Self::Announced | Self::Cancels | Self::Retained => !has_connections,
             _ => true,
         }

@@ -41,6 +41,7 @@ pub(crate) fn run(args: &AttackArgs) -> Result<(), String> {
             let bytes = vec![1; LONG];
             call(&args.uri, LONG_CALLS, move |begin| begin.sum(&bytes))
         }
+        Attack::SharedMemory => fill_shared_memory(&args.uri),
         Attack::HalfBinds => packets::half_bind(&args.uri),
         Attack::Announced => packets::announce(&args.uri),
         Attack::Cancels => packets::cancel(&args.uri),
@@ -124,6 +125,24 @@ fn call<T>(
         }
         thread::sleep(LOOK);
     }
+}
+
+/// Fills all memory for buffers of several bindings, and has the server read it again and again.
+fn fill_shared_memory(uri: &str) -> Result<(), String> {
+    let clients = (0..CLIENTS).map(|_| bind(uri)).collect::<Result<Vec<_>, _>>()?;
+    let (mut held, bytes) = (Vec::new(), vec![1; LONG]);
+    for client in &clients {
+        while let Ok(mut buffer) = client.in_place::<u8>(LONG) {
+            buffer.write(0, &bytes);
+            held.push((client, buffer));
+        }
+    }
+    tell()?;
+    for (client, buffer) in held.iter().cycle() {
+        // A server that refuses it is asked for the next.
+        let _ = client.sum_in_place(buffer);
+    }
+    Ok(())
 }
 
 pub(super) fn tell() -> Result<(), String> {

@@ -5,7 +5,7 @@ use crate::greedy::{HOLD, Plain, PlainServer};
 use crate::{child, ours, serve};
 use std::io;
 use std::thread;
-use stoop::{Limits, RunningServer, Server, ShmOptions, UnixOptions};
+use stoop::{InPlace, Limits, RunningServer, Server, ShmOptions, UnixOptions};
 
 /// The implementation.
 struct Holder;
@@ -27,6 +27,10 @@ impl Plain for Holder {
 
     fn make(&self, len: u32) -> Vec<u8> {
         vec![1; len as usize]
+    }
+
+    fn sum_in_place(&self, bytes: &InPlace<u8>) -> u64 {
+        (0..bytes.len()).map(|index| u64::from(bytes.get(index))).sum()
     }
 }
 
