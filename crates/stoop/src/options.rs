@@ -199,7 +199,7 @@ impl BindOptions {
 
     /// A call waits for the next server when the one that was bound is lost, or shuts down, as long as this timeout and the call's
     /// deadline allow. Binding itself does not wait: the error of a wrong address, or of a server that does not run, comes at once.
-    /// Over UDP a call that meets a closed port may also end at once; it has not run.
+    /// A begun call over UDP that meets a closed port may also end at once; it has not run.
     ///
     /// Off unless set. With [`wait_for_server`](Self::wait_for_server), which also waits in binding, this one counts after that.
     pub fn wait_for_restart(mut self, timeout: Duration) -> Self {

@@ -112,14 +112,10 @@ fn threads_that_make_the_first_call_of_a_lazy_client_share_one_binding(transport
 mod lost {
     use super::*;
 
-    claims! { udp tcp unix shm: [a_client_that_waits_for_a_restart_does_not_wait_in_binding] }
-
-    /// Over UDP a call to a closed port may end at once.
-    mod without_datagrams {
-        use super::*;
-
-        claims! { tcp unix shm: [a_client_that_waits_for_a_restart_calls_the_next_server] }
-    }
+    claims! { udp tcp unix shm: [
+        a_client_that_waits_for_a_restart_does_not_wait_in_binding
+        a_client_that_waits_for_a_restart_calls_the_next_server
+    ] }
 
     fn a_client_that_waits_for_a_restart_does_not_wait_in_binding(transport: &str) {
         let error =

@@ -242,6 +242,9 @@ impl<L: PacketLink> PacketLane<Endpoint<L>> {
     fn explain(&mut self, ended: Ended) -> recovery::Ended {
         match ended {
             Ended::Unbound(refusal) => recovery::Ended::Unbound(refusal),
+            Ended::With(CallError::NotSent(SendError::Bind(_))) if self.waits_for_restart => {
+                recovery::Ended::Lost { may_have_run: false }
+            }
             Ended::With(error) => {
                 if matches!(error, CallError::Unknown { .. }) {
                     self.replace();

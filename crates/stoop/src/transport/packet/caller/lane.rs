@@ -39,6 +39,8 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     /// Buffers for large calls, while the lane makes some.
     pub(crate) large: Option<Box<LargeBuffers<E>>>,
     pub(crate) waiter: Waiter,
+    /// Whether a call that meets a closed port waits for the next server.
+    pub(crate) waits_for_restart: bool,
 }
 
 /// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
@@ -63,6 +65,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         let lane = Self {
             exchange: session.lane(),
             waiter: Waiter::new(options.waiting, session.placement),
+            waits_for_restart: options.wait_for_restart.is_some() || options.waits_for_server(),
             longest_call: session.longest_call,
             longest_result: options.max_message,
             plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
