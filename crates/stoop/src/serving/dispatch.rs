@@ -40,12 +40,20 @@ struct LongTimes {
 /// refused for ever, because calls that are refused are no samples.
 const UNPROVED_NS: u64 = 250_000_000;
 
+/// A call counts as at most so many times the mean before it, and the first as at most [`FIRST_MOST_NS`]. The scheduler may have stopped
+/// the procedure for seconds; taken at its word, one such call would have the server refuse hundreds of calls with time enough. A mean that
+/// is too low for some calls is no harm: the queue measures how fast it empties.
+const TIMES_MOST: u64 = 8;
+const FIRST_MOST_NS: u64 = 10_000_000;
+
 impl LongTimes {
     /// Remembers how long a call took.
     #[cold]
     fn note(&self, nanos: u64, now_ns: u64) {
-        let mean = self.mean_ns.load(Ordering::Relaxed);
-        let mean = if mean == 0 { nanos } else { mean - mean / 8 + nanos / 8 };
+        let mean = match self.mean_ns.load(Ordering::Relaxed) {
+            0 => nanos.min(FIRST_MOST_NS),
+            mean => mean - mean / 8 + nanos.min(mean.saturating_mul(TIMES_MOST)) / 8,
+        };
         self.mean_ns.store(mean, Ordering::Relaxed);
         self.noted_ns.store(now_ns, Ordering::Relaxed);
     }
@@ -351,13 +359,26 @@ mod tests {
 
     #[test]
     fn a_slow_procedure_is_tried_again_some_time_after_its_last_call_and_however_many_were_refused() {
-        let (times, second) = (LongTimes::default(), 1_000_000_000);
-        times.note(10 * second, 100 * second);
+        let second = 1_000_000_000;
+        let times =
+            LongTimes { mean_ns: AtomicU64::new(10 * second), noted_ns: AtomicU64::new(100 * second) };
         (0..1_000_000).for_each(|_| assert_eq!(times.mean_at(101 * second), 10 * second));
         assert_eq!(times.mean_at(111 * second), 5 * second);
         assert!(times.mean_at(160 * second) < second);
         assert_eq!(times.mean_at(u64::MAX), SHORTEST_NS);
         times.note(10 * second, 160 * second);
         assert_eq!(times.mean_at(160 * second), 10 * second);
+    }
+
+    #[test]
+    fn one_call_that_the_scheduler_has_stopped_says_little_and_ten_slow_ones_are_believed() {
+        let (times, ms) = (LongTimes::default(), 1_000_000);
+        times.note(20_000 * ms, 0);
+        assert_eq!(times.mean_at(0), 10 * ms);
+        (0..100).for_each(|_| times.note(ms, 0));
+        times.note(20_000 * ms, 0);
+        assert!(times.mean_at(0) < 2 * ms, "{}", times.mean_at(0));
+        (0..10).for_each(|_| times.note(500 * ms, 0));
+        assert!(times.mean_at(0) > 250 * ms, "{}", times.mean_at(0));
     }
 }
