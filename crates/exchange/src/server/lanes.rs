@@ -195,6 +195,7 @@ fn rest_of<P>(group: &Group<P>) -> Option<RestingGroup> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Instant;
     use crate::server::lane::{Age, Answer};
     use stoop_wire::{CallNumber, RefusalCode};
 
@@ -226,7 +227,9 @@ mod tests {
             state.forbid(CallNumber(u32::from(lane)), RefusalCode::Cancelled);
         }
         let before = lanes.bytes_held();
-        let _running = lanes.get_mut(LaneId(77)).unwrap().begin(CallNumber(1000));
+        let running = lanes.get_mut(LaneId(77)).unwrap();
+        assert!(running.begin(CallNumber(1000)).is_none());
+        running.begin_without_packet(Instant::default(), || true);
         lanes.rest();
         assert_eq!((lanes.resting(), lanes.iter().count(), lanes.is_any()), (4092, 4, true));
         assert!(lanes.bytes_held() < before / 3, "{} of {before}", lanes.bytes_held());
