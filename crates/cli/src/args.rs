@@ -29,7 +29,7 @@ pub(crate) enum Command {
     ///
     /// Without options it prints, in under a minute, Table I of the Firefly paper for UDP, one line for each transport, many
     /// outstanding calls, and long arguments and results. With options that choose, it measures every combination of the choice.
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Measures what the network alone costs, by bare frames of the sizes in the Peregrine paper, and calls beside it.
     Penalty(PenaltyArgs),
     /// Says where the time of a call goes: each step of caller, server and kernel, as Tables VI to VIII of the Firefly paper do.
@@ -427,7 +427,7 @@ mod tests {
 
     fn bench(line: &str) -> Result<BenchArgs, clap::Error> {
         match Args::try_parse_from(["stoop", "bench"].into_iter().chain(line.split_whitespace()))?.command {
-            Command::Bench(bench) => Ok(bench),
+            Command::Bench(bench) => Ok(*bench),
             other => panic!("parsed as {other:?}"),
         }
     }

@@ -74,11 +74,11 @@ pub fn write(file: impl AsFd, at: u64, bytes: &[u8]) -> Result<u32, FileError> {
     Ok(checksum)
 }
 
-/// As [`write`], from a buffer that another process may have mapped too. The checksum is the one of the bytes that are written,
+/// As [`write()`], from a buffer that another process may have mapped too. The checksum is the one of the bytes that are written,
 /// whatever that process does meanwhile.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_in_place(file: impl AsFd, at: u64, piece: &InPlace<u8>) -> Result<u32, FileError> {
     let (mut checksum, mut chunk) = (0, vec![0; CHUNK]);
     for place in (0..piece.len()).step_by(CHUNK) {
