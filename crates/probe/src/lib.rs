@@ -4,7 +4,7 @@
 //! one branch while its point is off, and a reading of the [cycle counter](cycles) and one store while it is
 //! [on](switch_on). Stamps go to a buffer of the calling thread, without a lock or a system call; [`take`] collects them.
 //!
-//! [`Sampling`] is for programs at work: one call in so many is stamped at all points, and its thread takes the [`Sample`].
+//! `Sampling` is for programs at work: one call in so many is stamped at all points, and its thread takes the `Sample`.
 //!
 //! The cycle counter is the same for all processors of a machine that this is used on (an invariant time stamp counter), so
 //! that stamps of two processes lie on one time axis.
