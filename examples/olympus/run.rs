@@ -56,6 +56,8 @@ impl fmt::Display for Stop {
 /// A graph that runs.
 pub(crate) struct Run<'a> {
     graph: &'a Graph,
+    /// For each node how long the path behind it is.
+    followers: Vec<u32>,
     servers: Servers,
     marking: Marking,
     /// Nodes that have taken their tokens, by the graph's procedures.
@@ -107,6 +109,7 @@ impl<'a> Run<'a> {
     pub(crate) fn new(graph: &'a Graph, servers: Servers, marking: Marking) -> Self {
         let mut run = Self {
             graph,
+            followers: graph.followers(),
             servers,
             marking,
             ready: vec![VecDeque::new(); graph.procedures.len()],
@@ -164,10 +167,16 @@ impl<'a> Run<'a> {
         procedures.filter(|(_, ready)| !ready.is_empty()).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Lets a node take its tokens as often as it can.
+    /// Lets a node take its tokens as often as it can. It goes before those that wait if the path behind it is longer than that behind
+    /// the first of them: the longest path decides when the graph ends.
     fn make_ready(&mut self, node: u32) {
+        let length = |node: u32| self.followers[node as usize];
         while self.marking.take(self.graph.inputs(node)) {
-            self.ready[self.graph.procedure(node)].push_back(node);
+            let ready = &mut self.ready[self.graph.procedure(node)];
+            match ready.front() {
+                Some(&first) if length(node) > length(first) => ready.push_front(node),
+                _ => ready.push_back(node),
+            }
             self.ready_count += 1;
         }
     }

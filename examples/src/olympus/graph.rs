@@ -142,6 +142,35 @@ impl Graph {
         layers
     }
 
+    /// For each node how many nodes follow it, one after the other, on the longest path behind it. A circle is followed once.
+    pub fn followers(&self) -> Vec<u32> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum Seen {
+            No,
+            Open,
+            Known,
+        }
+        let (mut seen, mut followers) = (vec![Seen::No; self.nodes.len()], vec![0; self.nodes.len()]);
+        let next = |node| self.outputs(node).iter().flat_map(|&place| self.consumers(place)).copied();
+        let mut stack: Vec<u32> = (0..self.nodes.len() as u32).collect();
+        while let Some(&node) = stack.last() {
+            let state = &mut seen[node as usize];
+            if *state == Seen::No {
+                *state = Seen::Open;
+                stack.extend(next(node).filter(|&other| seen[other as usize] == Seen::No));
+                continue;
+            }
+            stack.pop();
+            if *state == Seen::Open {
+                *state = Seen::Known;
+                let known = next(node).filter(|&other| seen[other as usize] == Seen::Known && other != node);
+                followers[node as usize] =
+                    known.map(|other| followers[other as usize] + 1).max().unwrap_or(0);
+            }
+        }
+        followers
+    }
+
     fn find_consumers(&mut self) {
         let mut counts = vec![0_u32; self.places.len() + 1];
         for &place in &self.inputs.numbers {
@@ -276,6 +305,15 @@ mod tests {
         let text = "place a 1\nnode last x : b c -> d\nnode one x : a -> b\nnode two x : a -> c";
         let graph = Graph::parse(text).expect("it is well formed");
         assert_eq!(graph.layers(), [vec![1, 2], vec![0]]);
+    }
+
+    #[test]
+    fn the_followers_of_a_node_are_those_on_the_longest_path_behind_it() {
+        let text = "node a x : 1 -> 2 3\nnode b x : 2 -> 4\nnode c x : 3 -> 5\nnode d x : 4 5 -> 6\nnode e x : 5 -> 7\nnode f x : 6 -> 8";
+        assert_eq!(Graph::parse(text).expect("it is well formed").followers(), [3, 2, 2, 1, 0, 0]);
+        let circle = "node to x : a -> b\nnode back x : b -> a\nnode self x : c -> c d\nnode end x : d -> e";
+        assert_eq!(Graph::parse(circle).expect("it is well formed").followers().len(), 4);
+        assert_eq!(Graph::parse(circle).expect("it is well formed").followers()[2..], [1, 0]);
     }
 
     #[test]
