@@ -107,7 +107,7 @@ struct Penalties<'a> {
 }
 
 impl Penalties<'_> {
-    /// Shows what is measured now. Drawn only between measurements: a thread that redraws would take the processor from the caller.
+    /// Shows the name of the present measurement. It is drawn only between measurements: a thread that redraws would take the processor from the caller.
     fn show(&self, what: String) {
         self.progress.set_message(what);
         self.progress.tick();

@@ -51,7 +51,7 @@ impl Peer {
         format!("{} over {}", self.name, self.carrier.name())
     }
 
-    /// The library, whatever the way to wait.
+    /// The name of the library; several of its rows differ only in how its processes wait.
     pub(crate) fn library(&self) -> String {
         self.name.split(',').next().unwrap_or_default().to_owned()
     }

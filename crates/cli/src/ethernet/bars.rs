@@ -1,4 +1,4 @@
-//! The bars of each part: what is measured, and what it is to reach.
+//! The bars of each part: the ratio that is measured, and the value that it has to reach.
 
 use crate::args::{DATA_LEN, Part, Procedure, Transport, Waiting, format_bytes, name_of};
 use crate::plan::Cell;
@@ -18,7 +18,7 @@ pub(super) struct Bar {
     pub(super) wanted: Wanted,
 }
 
-/// What is compared, by the cells' places.
+/// A ratio, with the cells that it compares, by their places in the part's list.
 #[derive(Clone, Copy)]
 pub(super) enum Figure {
     /// The time of a call by that of the bare exchange.
@@ -33,7 +33,7 @@ pub(super) enum Figure {
     RateBy(usize, usize),
 }
 
-/// What a figure is to be.
+/// The bound that a figure has to keep.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Wanted {

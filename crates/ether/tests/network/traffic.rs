@@ -132,8 +132,8 @@ fn echo(mut stream: TcpStream) {
     }
 }
 
-/// Sends bytes that change from one message to the next, and compares them with what comes back. Has a ping sent with each message,
-/// unless the last one is still on its way.
+/// Sends messages, each with other bytes, and compares each with its echo. Another thread sends a ping with each message, unless its
+/// last one is still on its way.
 fn talk(mut stream: TcpStream, stop: &AtomicBool, bytes: &AtomicU64, ping: &SyncSender<()>) {
     let mut seed = 1u8;
     while !stop.load(Ordering::Relaxed) {

@@ -44,7 +44,8 @@ enum Phase<P> {
     Refused(RefusalCode),
 }
 
-/// What has to be remembered of a lane on which nothing is under way and nothing is retained.
+/// The number of a lane's newest call and its outcome: enough to answer repeated packets, if no call is under way and no answer is
+/// retained.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     number: CallNumber,
@@ -391,7 +392,7 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// What has to be remembered of the lane; `None` if something is under way or retained.
+    /// The number and outcome of the newest call; `None` if a call is under way or an answer is retained.
     pub(super) fn rest(&self) -> Option<Rest> {
         let outcome = match &self.phase {
             Phase::Fresh => RestOutcome::NoCall,

@@ -186,7 +186,7 @@ impl<P> Lanes<P> {
     }
 }
 
-/// What has to be remembered of a group; `None` if something is under way on one of its lanes.
+/// The numbers and outcomes of a group's newest calls; `None` if a call is under way on one of its lanes, or its answer retained.
 fn rest_of<P>(group: &Group<P>) -> Option<RestingGroup> {
     let [first, second, third, fourth] = &**group;
     Some([first.rest()?, second.rest()?, third.rest()?, fourth.rest()?])

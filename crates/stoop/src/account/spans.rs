@@ -90,7 +90,7 @@ fn server(uri: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// What is known of the parts of a call.
+/// The parts of a call whose times are known.
 fn parts(facts: &Facts, slow: Option<&SlowCall>) -> Vec<KeyValue> {
     let number = |name, value: u64| KeyValue::new(name, i64::try_from(value).unwrap_or(i64::MAX));
     let mut parts = Vec::with_capacity(6);

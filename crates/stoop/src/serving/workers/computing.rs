@@ -19,7 +19,7 @@ pub(super) struct Computing {
     noted: (u64, u64),
 }
 
-/// What was seen of a procedure.
+/// The record of a procedure's last calls: whether they slept.
 #[derive(Debug, Default)]
 struct Seen {
     /// Grows with each call that did not sleep, and falls more with each that did.

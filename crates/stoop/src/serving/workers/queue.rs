@@ -86,7 +86,7 @@ struct Waiting<C> {
 pub(super) struct Charge {
     owner: Option<Owner>,
     limited: Option<u32>,
-    /// The procedure, and what was known of it.
+    /// The procedure, and its kind when the call began.
     procedure: Option<(u32, Kind)>,
 }
 
