@@ -16,6 +16,7 @@ pub(crate) mod close;
 pub(crate) mod listen;
 #[cfg(feature = "onc")]
 pub(crate) mod sun;
+pub(crate) mod unserved;
 
 pub(crate) use crate::error::bind::SHUTTING_DOWN;
 pub use crate::error::bind::{BindError, InPlaceError};

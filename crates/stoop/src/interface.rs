@@ -1,10 +1,11 @@
 //! Interfaces as the emitter describes them, and the server half of an interface.
 
 use crate::buffers::Memory;
+use crate::error::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use std::any::Any;
-use stoop_marshal::{DecodeError, Reader, Writer};
+use stoop_marshal::{Reader, Writer};
 
 /// Description of an interface, emitted with its stubs.
 #[derive(Debug)]
@@ -105,21 +106,4 @@ pub trait Exported: Send + Sync + 'static {
 
     /// The implementation for `local:` stubs: an `Arc<dyn Trait + Send + Sync>` in a box.
     fn local(&self) -> Box<dyn Any + Send + Sync>;
-}
-
-/// Why a server half did not run a procedure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unserved {
-    /// The interface has no procedure of that number.
-    UnknownProcedure,
-    /// The arguments do not decode as values of their types.
-    BadArguments(DecodeError),
-    /// The OUT arguments need more room than a result may have.
-    ResultTooLarge,
-}
-
-impl From<DecodeError> for Unserved {
-    fn from(why: DecodeError) -> Self {
-        Self::BadArguments(why)
-    }
 }

@@ -6,7 +6,8 @@ pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
-pub use crate::interface::{Exported, Interface, Procedure, Unserved};
+pub use crate::error::unserved::Unserved;
+pub use crate::interface::{Exported, Interface, Procedure};
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

@@ -12,7 +12,8 @@ use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
 use crate::context::serving_caller;
-use crate::interface::{Exported, Interface, Unserved};
+use crate::error::unserved::Unserved;
+use crate::interface::{Exported, Interface};
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use std::any::Any;

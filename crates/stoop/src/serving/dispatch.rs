@@ -3,7 +3,8 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
-use crate::interface::{Exported, Interface, Unserved};
+use crate::error::unserved::Unserved;
+use crate::interface::{Exported, Interface};
 use crate::serving::procedures::ProcedureOptions;
 use crate::serving::terms::{CallTerms, LONG_NANOS};
 use std::any::Any;
