@@ -4,6 +4,7 @@
 
 mod cells;
 mod columns;
+mod figures;
 mod lines;
 mod measure;
 mod options;

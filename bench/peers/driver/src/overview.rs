@@ -2,9 +2,9 @@
 
 use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
 use crate::columns;
+use crate::figures::{Figure, Report};
 use crate::lines;
 use crate::peers::Peer;
-use crate::report::{Figure, Report};
 use std::fmt::Write;
 
 /// The program of a row and its argument.
