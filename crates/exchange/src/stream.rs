@@ -5,6 +5,7 @@
 //! each with a header of its own, so that messages of other lanes can go between them. A sender abandons an incomplete
 //! message by the next message of its lane, or by a cancel of the call.
 
+mod buffers;
 mod message;
 mod outgoing;
 mod reassembler;

@@ -1,6 +1,6 @@
 //! A message that a stream has brought, and its bytes.
 
-use crate::stream::reassembler::{INPUT_LEN, Reassembler};
+use crate::stream::buffers::{Buffers, INPUT_LEN};
 use alloc::vec::Vec;
 use core::mem;
 use stoop_wire::{HEADER_LEN, Header, RefusalCode};
@@ -34,9 +34,9 @@ pub struct Message<'a> {
 #[derive(Debug)]
 pub(super) enum Body<'a> {
     /// In the stream's input buffer, from offset `at` on.
-    Input { reassembler: &'a mut Reassembler, at: usize },
+    Input { buffers: &'a mut Buffers, at: usize },
     /// Reassembled from fragments.
-    Packet { reassembler: &'a mut Reassembler, packet: Vec<u8> },
+    Packet { buffers: &'a mut Buffers, packet: Vec<u8> },
 }
 
 impl Message<'_> {
@@ -45,7 +45,7 @@ impl Message<'_> {
     pub fn payload(&self) -> &[u8] {
         let len = self.header.message_len as usize;
         match &self.body {
-            Body::Input { reassembler, at } => &reassembler.input[at + HEADER_LEN..at + HEADER_LEN + len],
+            Body::Input { buffers, at } => &buffers.input[at + HEADER_LEN..at + HEADER_LEN + len],
             Body::Packet { packet, .. } => &packet[HEADER_LEN..HEADER_LEN + len],
         }
     }
@@ -60,31 +60,32 @@ impl Message<'_> {
     #[inline]
     fn packet(&self) -> &[u8] {
         match &self.body {
-            Body::Input { reassembler, at } => &reassembler.input[*at..reassembler.start],
+            Body::Input { buffers, at } => &buffers.input[*at..buffers.start],
             Body::Packet { packet, .. } => packet,
         }
     }
 
     /// Puts the message with its header into `packet`: without a copy if it arrived alone and `packet` has
-    /// [`Reassembler::BUFFER_LEN`] bytes, or if it is a long one. The former memory of `packet` is recycled.
+    /// [`BUFFER_LEN`](crate::stream::Reassembler::BUFFER_LEN) bytes, or if it is a long one. The former memory of `packet`
+    /// is recycled.
     #[inline]
     pub fn take(mut self, packet: &mut Vec<u8>) {
         match &mut self.body {
-            Body::Input { reassembler, at } => {
-                let (at, end) = (*at, reassembler.start);
-                if at == 0 && end == reassembler.end && packet.len() == INPUT_LEN {
-                    mem::swap(&mut reassembler.input, packet);
-                    (reassembler.start, reassembler.end) = (0, 0);
+            Body::Input { buffers, at } => {
+                let (at, end) = (*at, buffers.start);
+                if at == 0 && end == buffers.end && packet.len() == INPUT_LEN {
+                    mem::swap(&mut buffers.input, packet);
+                    (buffers.start, buffers.end) = (0, 0);
                     return;
                 }
                 if packet.len() < end - at {
                     packet.resize((end - at).max(INPUT_LEN), 0);
                 }
-                packet[..end - at].copy_from_slice(&reassembler.input[at..end]);
+                packet[..end - at].copy_from_slice(&buffers.input[at..end]);
             }
-            Body::Packet { reassembler, packet: message } => {
+            Body::Packet { buffers, packet: message } => {
                 let spare = mem::replace(packet, mem::take(message));
-                reassembler.recycle(spare);
+                buffers.recycle(spare);
             }
         }
     }
@@ -94,10 +95,10 @@ impl Drop for Body<'_> {
     /// Uncounts the memory of a message that the caller drops without [taking](Message::take) it.
     #[inline]
     fn drop(&mut self) {
-        if let Body::Packet { reassembler, packet } = self
+        if let Body::Packet { buffers, packet } = self
             && packet.len() > INPUT_LEN
         {
-            reassembler.account.give_back(packet.len());
+            buffers.account.give_back(packet.len());
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Reassembles messages from an arriving byte stream.
 
+use crate::stream::buffers::{Buffers, INPUT_LEN};
 use crate::stream::message::{Arrival, Body, Message};
 use crate::stream::terms::{Account, Bounds, Unbounded, Violation};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::mem;
 use stoop_wire::{
     HEADER_LEN, Header, HeaderError, Kind, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
 };
@@ -17,19 +17,12 @@ use stoop_wire::{
 #[derive(Debug)]
 pub struct Reassembler {
     bounds: Bounds,
-    /// Of [`INPUT_LEN`] bytes, or empty.
-    pub(super) input: Vec<u8>,
-    /// The unread bytes are `input[start..end]`.
-    pub(super) start: usize,
-    pub(super) end: usize,
+    buffers: Buffers,
     /// The fragment whose payload is arriving.
     fragment: Option<Fragment>,
     incomplete: Vec<Incomplete>,
     /// Bytes that the incomplete messages announce.
     announced: usize,
-    /// Memory for the next long message.
-    spare: Vec<u8>,
-    pub(super) account: Box<dyn Account>,
 }
 
 #[derive(Debug)]
@@ -55,12 +48,8 @@ struct Incomplete {
 /// A message that has ended: complete, or not accepted.
 type Complete = (Header, Result<Vec<u8>, RefusalCode>);
 
-/// Most bytes that one receive takes. A buffer for [`Message::take`] has this length, too.
-pub(super) const INPUT_LEN: usize = 16 * 1024;
 /// From this length on, the rest of a fragment is received directly into its message and not copied.
 const DIRECT_MIN: usize = 4 * 1024;
-/// Most memory that is kept for the next long message.
-const SPARE_MAX: usize = 4 << 20;
 
 impl Reassembler {
     /// Length of a buffer into which [`Message::take`] can move a message without a copy.
@@ -75,38 +64,24 @@ impl Reassembler {
 
     /// Begins a stream without an input buffer, whose memory for messages is counted.
     pub fn with_account(bounds: Bounds, account: Box<dyn Account>) -> Self {
-        Self {
-            bounds,
-            input: Vec::new(),
-            start: 0,
-            end: 0,
-            fragment: None,
-            incomplete: Vec::new(),
-            announced: 0,
-            spare: Vec::new(),
-            account,
-        }
+        Self { bounds, buffers: Buffers::new(account), fragment: None, incomplete: Vec::new(), announced: 0 }
     }
 
     /// Whether there is an input buffer.
     #[inline]
     pub fn has_input(&self) -> bool {
-        !self.input.is_empty()
+        !self.buffers.input.is_empty()
     }
 
     /// Takes `spare` as the input buffer, if it was one, or makes one. To be called while there is none.
     #[cold]
     pub fn lend_input(&mut self, spare: &mut Vec<u8>) {
-        self.input = mem::take(spare);
-        self.input.resize(INPUT_LEN, 0);
+        self.buffers.lend_input(spare);
     }
 
     /// Gives the input buffer back, if it holds nothing, into `spare`.
     pub fn give_input_back(&mut self, spare: &mut Vec<u8>) {
-        if self.start == self.end {
-            *spare = mem::take(&mut self.input);
-            (self.start, self.end) = (0, 0);
-        }
+        self.buffers.give_input_back(spare);
     }
 
     /// Memory for the next bytes of the stream; never empty after [`poll`](Self::poll) has returned nothing, if there is an
@@ -115,9 +90,9 @@ impl Reassembler {
     pub fn space(&mut self) -> &mut [u8] {
         if let Some(fragment) = &mut self.fragment {
             fragment.direct = false;
-            if self.start == self.end && fragment.left >= DIRECT_MIN {
+            if self.buffers.is_empty() && fragment.left >= DIRECT_MIN {
                 let message = &mut self.incomplete[fragment.of];
-                let room = message.make_room(fragment.left, &mut self.announced, &mut *self.account);
+                let room = message.make_room(fragment.left, &mut self.announced, &mut *self.buffers.account);
                 if let Ok(packet) = &mut message.packet {
                     fragment.direct = true;
                     let at = HEADER_LEN + message.received;
@@ -125,13 +100,7 @@ impl Reassembler {
                 }
             }
         }
-        if self.start > 0 {
-            if self.start < self.end {
-                self.input.copy_within(self.start..self.end, 0);
-            }
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        &mut self.input[self.end..]
+        self.buffers.space()
     }
 
     /// Records that `len` bytes have been put into the [`space`](Self::space).
@@ -142,50 +111,30 @@ impl Reassembler {
                 fragment.left -= len;
                 self.incomplete[fragment.of].received += len;
             }
-            _ => self.end += len,
+            _ => self.buffers.end += len,
         }
     }
 
     /// Whether the stream is between two messages, and none is incomplete.
     pub fn is_at_rest(&self) -> bool {
-        self.start == self.end && self.fragment.is_none() && self.incomplete.is_empty()
+        self.buffers.is_empty() && self.fragment.is_none() && self.incomplete.is_empty()
     }
 
     /// Whether part of a fragment has arrived and the rest has not.
     #[inline]
     pub fn is_in_fragment(&self) -> bool {
-        self.start < self.end || self.fragment.is_some()
+        !self.buffers.is_empty() || self.fragment.is_some()
     }
 
     /// Bytes of memory held for the stream.
     pub fn bytes_held(&self) -> usize {
         let messages = self.incomplete.iter().filter_map(|message| message.packet.as_ref().ok());
-        self.input.len() + self.spare.len() + messages.map(Vec::len).sum::<usize>()
+        self.buffers.bytes_held() + messages.map(Vec::len).sum::<usize>()
     }
 
     /// Recycles `spare` as memory for a long message, if it is larger than the present one.
     pub fn recycle(&mut self, spare: Vec<u8>) {
-        if spare.len() <= self.spare.len() || spare.len() > SPARE_MAX + HEADER_LEN {
-            return;
-        }
-        drop(self.take_spare());
-        if self.account.keep_spare(spare.len()) {
-            self.spare = spare;
-        }
-    }
-
-    fn take_spare(&mut self) -> Vec<u8> {
-        if !self.spare.is_empty() {
-            self.account.uncount_spare(self.spare.len());
-        }
-        mem::take(&mut self.spare)
-    }
-
-    /// Subtracts a message that ends now from the memory in use, unless it stays counted.
-    fn uncount(&mut self, packet: &[u8]) {
-        if packet.len() <= INPUT_LEN {
-            self.account.give_back(packet.len());
-        }
+        self.buffers.recycle(spare);
     }
 
     /// Returns the next event.
@@ -200,7 +149,7 @@ impl Reassembler {
                     None => return Ok(None),
                     Some(None) => continue,
                     Some(Some((header, Ok(packet)))) => {
-                        let body = Body::Packet { reassembler: self, packet };
+                        let body = Body::Packet { buffers: &mut self.buffers, packet };
                         return Ok(Some(Arrival::Message(Message { header, body })));
                     }
                     Some(Some((header, Err(why)))) => return Ok(Some(Arrival::NotTaken(header, why))),
@@ -209,13 +158,13 @@ impl Reassembler {
             if let Some(header) = self.short_message() {
                 return Ok(Some(self.give(header)));
             }
-            let Some(bytes) = self.input[self.start..self.end].first_chunk::<HEADER_LEN>() else {
+            let Some(bytes) = self.buffers.unread().first_chunk::<HEADER_LEN>() else {
                 return Ok(None);
             };
             let header = Header::from_bytes(bytes).map_err(|why| no_header(why, bytes))?;
             let payload_len = self.check(&header)?;
             let whole = payload_len == header.message_len as usize;
-            let there = self.end - self.start - HEADER_LEN >= payload_len;
+            let there = self.buffers.unread().len() - HEADER_LEN >= payload_len;
             if header.kind == Kind::Cancel {
                 self.drop_cancelled(&header);
             }
@@ -224,7 +173,7 @@ impl Reassembler {
             if whole && there && !after_incomplete && !self.is_too_long(&header) {
                 return Ok(Some(self.give(header)));
             }
-            self.start += HEADER_LEN;
+            self.buffers.start += HEADER_LEN;
             self.begin_fragment(header, payload_len)?;
         }
     }
@@ -233,7 +182,7 @@ impl Reassembler {
     /// always the case, and this test takes fewer steps than the general one.
     #[inline]
     fn short_message(&self) -> Option<Header> {
-        let header = Header::parse_whole(self.bounds.long, &self.input[self.start..self.end])?;
+        let header = Header::parse_whole(self.bounds.long, self.buffers.unread())?;
         let is_taken = header.lane.0 < self.bounds.lanes && !self.is_too_long(&header);
         (is_taken && self.incomplete.is_empty()).then_some(header)
     }
@@ -241,9 +190,9 @@ impl Reassembler {
     /// Gives out the message with this header, which is wholly in the input buffer.
     #[inline]
     fn give(&mut self, header: Header) -> Arrival<'_> {
-        let at = self.start;
-        self.start += HEADER_LEN + header.message_len as usize;
-        Arrival::Message(Message { header, body: Body::Input { reassembler: self, at } })
+        let at = self.buffers.start;
+        self.buffers.start += HEADER_LEN + header.message_len as usize;
+        Arrival::Message(Message { header, body: Body::Input { buffers: &mut self.buffers, at } })
     }
 
     /// Checks a header by itself and returns the length of its payload.
@@ -318,11 +267,11 @@ impl Reassembler {
         if announced > self.bounds.announced_max - self.announced {
             return Err(RefusalCode::Overloaded);
         }
-        let mut packet = if announced > INPUT_LEN { self.take_spare() } else { Vec::new() };
+        let mut packet = if announced > INPUT_LEN { self.buffers.take_spare() } else { Vec::new() };
         if packet.len() < HEADER_LEN {
             packet.resize(HEADER_LEN + payload_len, 0);
         }
-        if !self.account.take(packet.len()) {
+        if !self.buffers.account.take(packet.len()) {
             return Err(RefusalCode::Overloaded);
         }
         self.announced += announced;
@@ -336,19 +285,19 @@ impl Reassembler {
         let fragment = self.fragment.as_mut().expect("a fragment is arriving");
         let message = &mut self.incomplete[fragment.of];
         let announced = message.header.message_len as usize;
-        while fragment.left > 0 && self.start < self.end {
-            let len = fragment.left.min(self.end - self.start);
-            let room = message.make_room(len, &mut self.announced, &mut *self.account);
+        while fragment.left > 0 && !self.buffers.is_empty() {
+            let len = fragment.left.min(self.buffers.unread().len());
+            let room = message.make_room(len, &mut self.announced, &mut *self.buffers.account);
             let len = match &mut message.packet {
                 Ok(packet) => {
                     let at = HEADER_LEN + message.received;
                     let len = len.min(room);
-                    packet[at..at + len].copy_from_slice(&self.input[self.start..self.start + len]);
+                    packet[at..at + len].copy_from_slice(&self.buffers.unread()[..len]);
                     len
                 }
                 Err(_) => len,
             };
-            self.start += len;
+            self.buffers.start += len;
             fragment.left -= len;
             message.received += len;
         }
@@ -365,7 +314,7 @@ impl Reassembler {
         let header = Header { offset: 0, ..header };
         if let Ok(packet) = &mut packet {
             packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-            self.uncount(packet);
+            self.buffers.uncount(packet);
         }
         Some(Some((header, packet)))
     }
@@ -373,7 +322,7 @@ impl Reassembler {
     /// Drops an incomplete message.
     fn drop_message(&mut self, index: usize) {
         if let Ok(packet) = self.remove(index).packet {
-            self.account.give_back(packet.len());
+            self.buffers.account.give_back(packet.len());
         }
     }
 
