@@ -3,7 +3,7 @@
 
 mod processes;
 
-use processes::{Process, TargetClient, client, eventually, name, patient};
+use processes::{Process, TargetClient, client, eventually, is_idle_for_a_second, name, patient};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::BufRead;
 use std::thread;
@@ -89,12 +89,7 @@ fn a_thousand_idle_clients_cost_nothing_and_are_all_answered() {
     }
     let used = || server.ticks() + clients.iter().map(Process::ticks).sum::<u64>();
     // Work that has just begun may take some seconds to end; one idle second is enough.
-    let is_idle = || {
-        let before = used();
-        thread::sleep(Duration::from_secs(1));
-        used() == before
-    };
-    assert!((0..20).any(|_| is_idle()));
+    eventually(|| is_idle_for_a_second(used));
     clients.iter_mut().for_each(|client| client.tell("again"));
     clients.iter_mut().for_each(|client| client.await_line("called"));
     drop(clients);

@@ -98,6 +98,7 @@ fn memory_comes_back(address: &str) {
     assert!(peak > before + CALLERS * len, "the calls took {peak} bytes");
     while resident(&server) > before + MAY_STAY {
         assert!(ended.elapsed() < LIMIT, "{address}: {before} bytes before, {} after", resident(&server));
+        // No event tells that a process has less memory: its figure is read again and again.
         thread::sleep(Duration::from_millis(50));
     }
     report(address, &server, [before, peak], ended);
@@ -107,6 +108,7 @@ fn report(address: &str, server: &Process, [before, peak]: [usize; 2], ended: In
     let mb = |bytes: usize| bytes as f64 / 1e6;
     let down = ended.elapsed();
     if soak_len().is_some() {
+        // A soak by hand also reports how much memory stays after ten seconds.
         thread::sleep(Duration::from_secs(10).saturating_sub(down));
     }
     println!(

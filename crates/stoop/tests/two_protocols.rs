@@ -2,6 +2,9 @@
 
 #![cfg(feature = "onc")]
 
+mod gate;
+
+use gate::Gate;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stoop::error::SendError;
@@ -31,13 +34,15 @@ trait Store {
     #[one_way(unordered)]
     fn note(&self, number: u32);
     fn noted(&self) -> u32;
-    fn sleep(&self, millis: u32);
+    /// Waits at the gate.
+    fn wait(&self);
 }
 
 #[derive(Default)]
 struct Shelf {
     entries: std::sync::Mutex<Vec<Entry>>,
     noted: AtomicU32,
+    gate: Gate,
 }
 
 impl Store for Shelf {
@@ -70,15 +75,19 @@ impl Store for Shelf {
         self.noted.load(Ordering::Relaxed)
     }
 
-    fn sleep(&self, millis: u32) {
-        std::thread::sleep(Duration::from_millis(millis.into()));
+    fn wait(&self) {
+        self.gate.pass();
     }
 }
 
 /// One server of one implementation, for callers of both protocols, and its addresses.
 fn serve() -> (RunningServer, Vec<String>) {
+    serve_shelf(Shelf::default())
+}
+
+fn serve_shelf(shelf: Shelf) -> (RunningServer, Vec<String>) {
     let path = format!("@stoop-two-protocols-{}-{:?}", std::process::id(), std::thread::current().id());
-    let server = Server::new().export(StoreServer::new(Shelf::default()));
+    let server = Server::new().export(StoreServer::new(shelf));
     let server = server.listen("udp://127.0.0.1:0").unwrap().listen("tcp://127.0.0.1:0").unwrap();
     let server = server.listen("onc+udp://127.0.0.1").unwrap().listen("onc+tcp://127.0.0.1").unwrap();
     let server = server.listen(&format!("onc+unix:{path}")).unwrap().start().unwrap();
@@ -143,10 +152,12 @@ fn one_way_calls_run_by_either_protocol() {
 
 #[test]
 fn a_call_by_sun_rpc_ends_by_its_deadline_and_says_that_it_may_have_run() {
-    let (_server, uris) = serve();
+    let gate = Gate::default();
+    let (_server, uris) = serve_shelf(Shelf { gate: gate.clone(), ..Shelf::default() });
+    let _opens = gate.open_on_drop();
     for uri in &uris[2..] {
         let client = StoreClient::bind(uri).unwrap().with_timeout(Duration::from_millis(50));
-        let error = client.sleep(400).unwrap_err();
+        let error = client.wait().unwrap_err();
         assert!(matches!(error, CallError::Unknown { .. }), "{error:?}");
         assert_eq!(error.ran(), Ran::Perhaps);
     }
@@ -181,7 +192,7 @@ fn binding_waits_for_a_server_of_sun_rpc_that_is_not_there_yet() {
         let path = path.clone();
         move || StoreClient::bind_with(&path, &options).unwrap().noted().unwrap()
     });
-    let server = Server::new().export(StoreServer::new(Shelf::default()));
+    let server = Server::new().export(StoreServer::new(shelf));
     let _server = server.listen(&path).unwrap().start().unwrap();
     assert_eq!(waiting.join().unwrap(), 0);
 }
@@ -208,7 +219,7 @@ fn a_lazy_client_of_sun_rpc_binds_with_its_first_call() {
     assert_eq!(lazy.begin().noted().wait().unwrap_err().ran(), Ran::No);
     let wrong = StoreClient::bind_with("onc+udp:nowhere", &BindOptions::new().lazy());
     assert!(matches!(wrong, Err(BindError::Uri(_))));
-    let server = Server::new().export(StoreServer::new(Shelf::default()));
+    let server = Server::new().export(StoreServer::new(shelf));
     let _server = server.listen(&path).unwrap().start().unwrap();
     assert_eq!(lazy.noted().unwrap(), 0);
 }
@@ -239,7 +250,7 @@ fn a_server_that_could_not_serve_one_of_its_addresses_does_not_start() {
     let plain = || Server::new().export(PlainServer::new(Nothing));
     assert!(why(plain().listen("onc+udp://127.0.0.1").unwrap()).contains("has no program"));
     assert!(why(plain().listen("udp://127.0.0.1:0").unwrap().register()).contains("no address of Sun RPC"));
-    let store = || Server::new().export(StoreServer::new(Shelf::default()));
+    let store = || Server::new().export(StoreServer::new(shelf));
     let unused = store().with(ReplyCacheLimits::default()).listen("onc+tcp://127.0.0.1").unwrap();
     assert!(why(unused).contains("ReplyCacheLimits"));
     let unused = store().listen("onc+tcp://127.0.0.1").unwrap().with(ConnectionLimits::default());

@@ -124,6 +124,14 @@ pub(crate) fn eventually(condition: impl Fn() -> bool) {
     }
 }
 
+/// Whether processes use no processor time in one second; `ticks` is their [sum](Process::ticks). A process that polls uses all
+/// hundred ticks. The second is a time and no condition, because the use of time is what is measured.
+pub(crate) fn is_idle_for_a_second(ticks: impl Fn() -> u64) -> bool {
+    let before = ticks();
+    thread::sleep(Duration::from_secs(1));
+    ticks() == before
+}
+
 /// Patient beyond all that a busy machine can do: nothing is measured by it.
 pub(crate) fn patient() -> BindOptions {
     let hour = Duration::from_secs(3600);

@@ -1,4 +1,7 @@
 //! A server that shuts down waits for callers that are still reading long results, and not for callers that have stopped.
+//!
+//! The server distinguishes the two by time: how long a caller takes nothing. The readers of these tests therefore pause for
+//! fixed times, each of which is shorter than the server waits for a reader, and all of which together are longer.
 
 #[path = "../loopback/mod.rs"]
 mod loopback;

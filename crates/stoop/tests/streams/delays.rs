@@ -177,6 +177,7 @@ fn a_call_waits_until_its_deadline_for_a_lane_on_which_no_answer_is_owed() {
         raw.grant_lanes(1)?;
         for delay_ms in [100, 0] {
             let call = raw.receive()?.0;
+            // The first answer comes after the deadline of its call, which is a time, while the next call waits for the lane.
             thread::sleep(Duration::from_millis(delay_ms));
             let failure = Header { kind: Kind::Failure, message_len: 0, ..call };
             raw.send(&Header { time: WireFailure::Panicked.code(), ..failure }, &[]);

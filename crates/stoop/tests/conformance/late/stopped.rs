@@ -30,8 +30,9 @@ static HAS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn stop(_: libc::c_int) {
     HAS_STOPPED.store(true, Ordering::SeqCst);
-    while clock::now_ns() < UNTIL_NS.load(Ordering::SeqCst) {
-        thread::sleep(Duration::from_millis(1));
+    // A time and no condition: the thread has to sleep past its call's deadline, which is a time.
+    while let left @ 1.. = UNTIL_NS.load(Ordering::SeqCst).saturating_sub(clock::now_ns()) {
+        thread::sleep(Duration::from_nanos(left));
     }
 }
 
