@@ -188,11 +188,12 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         CallTimes::begin(timeout_ns)
     }
 
-    /// Makes a call on the lane's session, and waits until it has ended.
+    /// Makes a call on the lane's session, and waits until it has ended. `IS_TIMED`: its result is to tell how long it was at the
+    /// server, and the lane may note [when it ended](Self::take_ended_ns).
     ///
     /// # Errors
     /// There is no result.
-    fn attempt(
+    fn attempt<const IS_TIMED: bool>(
         &mut self,
         times: CallTimes,
         procedure: u16,
@@ -200,23 +201,7 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended>;
 
-    /// As [`attempt`](Self::attempt), of a call whose result is to tell how long it was at the server, and of which the lane notes
-    /// [when it ended](Self::take_ended_ns).
-    ///
-    /// # Errors
-    /// There is no result.
-    #[inline]
-    fn attempt_timed(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        gather: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        self.attempt(times, procedure, len, gather)
-    }
-
-    /// As [`attempt`](Self::attempt), with arguments that `write` writes for the lane's session.
+    /// As [`attempt`](Self::attempt) of a call that is not timed, with arguments that `write` writes for the lane's session.
     ///
     /// # Errors
     /// There is no result.
@@ -231,7 +216,7 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
         let written = arguments.finish();
         let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
-        self.attempt(times, procedure, len, &mut GatherList::none())
+        self.attempt::<false>(times, procedure, len, &mut GatherList::none())
     }
 
     /// How the last attempt was lost.
@@ -267,7 +252,7 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// How long the call that has just ended with a result was at the server, in nanoseconds; `None` if its result does not tell.
     fn server_ns(&self) -> Option<u64>;
 
-    /// When the [timed attempt](Self::attempt_timed) that has just ended had its result, in nanoseconds, if the lane has noted it.
+    /// When the timed [attempt](Self::attempt) that has just ended had its result, in nanoseconds, if the lane has noted it.
     fn take_ended_ns(&mut self) -> Option<u64> {
         None
     }

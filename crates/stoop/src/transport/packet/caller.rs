@@ -157,25 +157,20 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
     }
 
     #[inline(always)]
-    fn attempt(
+    fn attempt<const IS_TIMED: bool>(
         &mut self,
         times: CallTimes,
         procedure: u16,
         len: usize,
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), recovery::Ended> {
-        self.attempt_noting::<false>(times, procedure, len, gather)
-    }
-
-    #[inline]
-    fn attempt_timed(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        gather: &mut GatherList<'_, '_>,
-    ) -> Result<(), recovery::Ended> {
-        self.attempt_noting::<true>(times, procedure, len, gather)
+        let begun = Instant::from_nanos(times.begun_ns);
+        let deadline = Instant::from_nanos(times.deadline.latest_ns);
+        let ended = match gather.is_empty() {
+            true => self.exchange::<IS_TIMED>(begun, deadline, procedure, len),
+            false => self.exchange_large(begun, deadline, procedure, len, gather),
+        };
+        ended.map_err(|ended| self.explain(ended))
     }
 
     #[inline]
@@ -220,23 +215,6 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
 }
 
 impl<L: PacketLink> PacketLane<Endpoint<L>> {
-    #[inline(always)]
-    fn attempt_noting<const NOTES_END: bool>(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        gather: &mut GatherList<'_, '_>,
-    ) -> Result<(), recovery::Ended> {
-        let begun = Instant::from_nanos(times.begun_ns);
-        let deadline = Instant::from_nanos(times.deadline.latest_ns);
-        let ended = match gather.is_empty() {
-            true => self.exchange::<NOTES_END>(begun, deadline, procedure, len),
-            false => self.exchange_large(begun, deadline, procedure, len, gather),
-        };
-        ended.map_err(|ended| self.explain(ended))
-    }
-
     /// The call has ended without a result.
     #[cold]
     fn explain(&mut self, ended: Ended) -> recovery::Ended {

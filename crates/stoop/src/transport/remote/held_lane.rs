@@ -184,7 +184,7 @@ impl<R: Remote> HeldLane<'_, R> {
         mut arguments: Arguments<'_, '_, '_>,
     ) -> Result<(), CallError> {
         let attempted = match &mut arguments {
-            Arguments::Written(len, gather) => self.lane().attempt_timed(times, procedure, *len, gather),
+            Arguments::Written(len, gather) => self.lane().attempt::<true>(times, procedure, *len, gather),
             Arguments::ToWrite(_) => self.attempt_apart(times, procedure, &mut arguments),
         };
         match attempted {
@@ -217,7 +217,7 @@ impl<R: Remote> HeldLane<'_, R> {
     ) -> Result<(), Ended> {
         let limit = self.limit();
         match arguments {
-            Arguments::Written(len, gather) => self.lane().attempt(times, procedure, *len, gather),
+            Arguments::Written(len, gather) => self.lane().attempt::<false>(times, procedure, *len, gather),
             Arguments::ToWrite(write) => self.lane().attempt_with_buffers(times, procedure, limit, write),
         }
     }

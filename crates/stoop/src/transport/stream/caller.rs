@@ -128,27 +128,19 @@ impl RemoteLane<StreamTransport> for StreamLane {
     }
 
     #[inline]
-    fn attempt(
+    fn attempt<const IS_TIMED: bool>(
         &mut self,
         times: CallTimes,
         procedure: u16,
         len: usize,
         _: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange::<false>(times.begun_ns, times.deadline.latest_ns, procedure, len)
-    }
-
-    #[inline]
-    fn attempt_timed(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        _: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        let ended = self.exchange::<true>(times.begun_ns, times.deadline.latest_ns, procedure, len);
-        // A refusal has noted its time, too.
-        ended.inspect_err(|_| self.ended_ns = None)
+        let ended = self.exchange::<IS_TIMED>(times.begun_ns, times.deadline.latest_ns, procedure, len);
+        if IS_TIMED && ended.is_err() {
+            // A refusal has noted its time, too.
+            self.ended_ns = None;
+        }
+        ended
     }
 
     fn age_of_result_ns(&self) -> Option<u64> {

@@ -107,26 +107,17 @@ impl RemoteLane<ShmTransport> for ShmLane {
     }
 
     #[inline(always)]
-    fn attempt(
+    fn attempt<const IS_TIMED: bool>(
         &mut self,
         times: CallTimes,
         procedure: u16,
         len: usize,
         gathered: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
-        self.exchange(RequestKind::Call, times.deadline, procedure, len, gathered)
-    }
-
-    // Out of line: only calls of which an account is kept come here.
-    #[inline(never)]
-    fn attempt_timed(
-        &mut self,
-        times: CallTimes,
-        procedure: u16,
-        len: usize,
-        gathered: &mut GatherList<'_, '_>,
-    ) -> Result<(), Ended> {
-        self.exchange(RequestKind::CallTimed, times.deadline, procedure, len, gathered)
+        match IS_TIMED {
+            true => self.exchange_timed(times.deadline, procedure, len, gathered),
+            false => self.exchange(RequestKind::Call, times.deadline, procedure, len, gathered),
+        }
     }
 
     /// `write` writes where the buffers lie in the memory of the present session, or what is in them.
@@ -196,6 +187,18 @@ impl RemoteLane<ShmTransport> for ShmLane {
 }
 
 impl ShmLane {
+    // Out of line: only calls of which an account is kept come here.
+    #[inline(never)]
+    fn exchange_timed(
+        &mut self,
+        deadline: Deadline,
+        procedure: u16,
+        len: usize,
+        gathered: &mut GatherList<'_, '_>,
+    ) -> Result<(), Ended> {
+        self.exchange(RequestKind::CallTimed, deadline, procedure, len, gathered)
+    }
+
     /// One call: the arguments there, and the result back.
     #[inline(always)]
     fn exchange(
