@@ -121,7 +121,7 @@ fn from_manifest(path: &str) -> PathBuf {
     PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join(path)
 }
 
-/// The items, of which nobody need use all, and the files that they depend on.
+/// The items, with the warnings for unused ones off, and the files that they depend on.
 fn items(compiled: &Compiled) -> Result<TokenStream, Error> {
     let file: syn::File = syn::parse_str(&compiled.rust)?;
     let items = file.items.into_iter().map(|mut item| {

@@ -107,7 +107,7 @@ impl<T> Calls<T> {
             return None;
         };
         let elapsed = now.since(call.begun);
-        // Of a call that was sent again, nobody knows which transmission the reply answers (Karn, RFC 6298 §3).
+        // For a call that was sent again, the reply may answer any of the transmissions (Karn's algorithm, RFC 6298 §3).
         if call.transmissions == 1 {
             self.path.sample(elapsed);
         }

@@ -123,7 +123,7 @@ impl Arena {
             return None;
         }
         // SAFETY: `at` is at most the length of the mapping, and so within it or at its end. The mapping begins at a page, so that
-        // what is aligned within it is aligned.
+        // an offset that is aligned gives an address that is aligned.
         Some(unsafe { self.start.add(at) }.cast())
     }
 

@@ -22,8 +22,8 @@ pub fn look_away(segment: &Segment) {
     fence(Ordering::SeqCst);
 }
 
-/// Whether the server is to be rung for what has been published just now, by [`Requests::publish`](crate::Requests::publish) or a
-/// channel, which end with the fence that this needs.
+/// Whether the server sleeps, so that the caller must ring its bell for the request or chunk that it has just published.
+/// [`Requests::publish`](crate::Requests::publish) and the channels end with the fence that this needs.
 #[inline]
 pub fn is_asleep(segment: &Segment) -> bool {
     segment.half(ATTENTION).load(Ordering::Relaxed) != LOOKS

@@ -1,9 +1,9 @@
 //! Messages longer than a slot: a ring of chunks, which one side fills while the other empties it.
 //!
-//! The chunks of a channel are counted, and the counts go on from one message to the next; a message begins at the count that its
-//! sender says (the *base*): as many as it has ever filled there. It begins when the other side has emptied all that came
-//! before, or has said that it never will, as a server does that answers a call whose arguments it has not taken: then its sender
-//! [forgets](Filling::forget) what still lies there.
+//! Both sides count the chunks of a channel, and the counts go on from one message to the next. The sender of a message says at
+//! which count it begins (the *base*): the number of chunks that the sender has ever filled there. A message begins when the other
+//! side has emptied all chunks of the messages before. It also begins when the other side has said that it will not empty them, as
+//! a server does by answering a call whose arguments it has not taken: the sender then [forgets](Filling::forget) those chunks.
 //!
 //! | word | bits |
 //! |------|------|
@@ -72,8 +72,8 @@ pub struct Filling {
 
 impl Filling {
     /// A message of `len` bytes through that channel, which no other message uses until all of it [has been emptied](Self::is_emptied) or
-    /// [is forgotten](Self::forget). Its base is `base`, which is what the channel's last message [ended at](Self::end), and at
-    /// first 0.
+    /// [is forgotten](Self::forget). `base` is the count at which the channel's last message [ended](Self::end), and 0 for the
+    /// first message.
     ///
     /// # Panics
     /// When there is no such channel.
@@ -112,7 +112,8 @@ impl Filling {
         CHUNK.min(self.len - self.sent)
     }
 
-    /// Whether there is room for a chunk. For the first one there is when all that came before in the channel has been emptied.
+    /// Whether there is room for a chunk. For the first chunk of a message there is room when all earlier messages of the channel have
+    /// been emptied.
     #[inline]
     pub fn has_room(&self, segment: &Segment) -> bool {
         self.has_room_after(emptied(segment, self.number).get())
@@ -121,7 +122,7 @@ impl Filling {
     /// Whether there is room when `emptied` chunks have been emptied.
     #[inline]
     fn has_room_after(&self, emptied: u32) -> bool {
-        // Of this message. A count from before it, or from nowhere, is higher than any.
+        // The chunks of this message that have been emptied. An older count, or a forged one, gives a number above all valid ones.
         let emptied = emptied.wrapping_sub(self.base) & count::MASK;
         self.chunks.checked_sub(emptied).is_some_and(|ahead| ahead < CHUNKS as u32)
     }
@@ -131,10 +132,10 @@ impl Filling {
         emptied(segment, self.number).get() == self.end()
     }
 
-    /// The other side has said that it takes no more of this message: what lies there is void. (A server says so by its
-    /// answer, a caller by its cancel.)
+    /// The other side has said that it takes no more of this message: marks the chunks that are left as emptied. (A server says
+    /// so by its answer, a caller by its cancel.)
     pub fn forget(&self, segment: &Segment) {
-        // Before its first chunk there may still be those of the message before it, which are being taken.
+        // If the message has no chunk yet, chunks of the message before it may be there, which the other side still takes.
         if self.has_begun() && !self.is_emptied(segment) {
             emptied(segment, self.number).set(self.end());
         }
@@ -159,8 +160,8 @@ impl Filling {
         chunk.finish();
     }
 
-    /// As [`sleep`](Self::sleep), but not if `is_over` once it is known that this side sleeps: the thread that brings that about says so
-    /// afterwards ([`Emptying::decline`]). It is also for `is_over` to look whether there is room.
+    /// As [`sleep`](Self::sleep), but asks `is_over` after this side is marked as asleep, and does not sleep if it returns true. The
+    /// thread that makes it true then calls [`Emptying::decline`], which wakes a sleeper. `is_over` also checks whether there is room.
     pub fn sleep_unless(&self, segment: &Segment, limit_ns: u64, is_over: impl FnOnce() -> bool) {
         emptied(segment, self.number).sleep_unless(emptied(segment, self.number).get(), limit_ns, is_over);
     }
@@ -175,8 +176,8 @@ impl Filling {
         }
     }
 
-    /// Wakes the threads that sleep for room or for chunks, when the other side is gone, which has been noted before: none sleeps on this
-    /// segment any more. Chunks that are there stay there.
+    /// Wakes the threads that sleep for room or for chunks. For a segment whose other side has gone; the caller has noted that in the
+    /// segment before, so that no thread sleeps on it any more. Chunks that have been filled stay.
     pub fn give_up(segment: &Segment, way: Way) {
         for channel in 0..CHANNELS as u8 {
             let number = number_of(way, channel).expect("there are so many");
@@ -367,7 +368,7 @@ impl Emptying {
         advance(emptied(segment, self.number), self.next());
     }
 
-    /// The message will not be taken, and its sender knows that by other means: it need not sleep for room.
+    /// Wakes the message's sender if it sleeps for room: this side takes no more of the message, as the sender knows by other means.
     pub fn decline(&self, segment: &Segment) {
         emptied(segment, self.number).poke();
     }

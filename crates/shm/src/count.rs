@@ -35,10 +35,11 @@ impl<'a> Count<'a> {
         self.segment.half(self.at).load(Ordering::Acquire) >> 1
     }
 
-    /// Moves it on, and wakes the sleeper. Publishes what was written before.
+    /// Moves it on, and wakes the sleeper. Publishes all earlier writes.
     #[inline]
     pub(crate) fn set(self, count: u32) {
-        // SeqCst, for a full fence may have to follow (`fence_after_exchange`). Release for what is published; acquire, for the sleeper's mark says that it has seen the count before.
+        // SeqCst, because a full fence may have to follow (`fence_after_exchange`). Release publishes earlier writes. Acquire,
+        // because the sleeper's mark says that it has seen the count before.
         if self.segment.half(self.at).swap(count << 1, Ordering::SeqCst) & SLEEPS != 0 {
             self.segment.wake(self.at);
         }
@@ -64,7 +65,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Wakes the sleeper. The count stays as it is: what the sleeper waits for besides has come.
+    /// Wakes the sleeper without moving the count: an event has come for which the sleeper waits besides the count.
     pub(crate) fn poke(self) {
         if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel) & SLEEPS != 0 {
             self.segment.wake(self.at);

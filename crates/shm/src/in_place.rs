@@ -19,11 +19,11 @@ use std::sync::Arc;
 /// for, and in calls that are begun (`client.begin()`). In a `local:` call the procedure uses the same buffer.
 ///
 /// # Only for programs that trust their peer
-/// The memory may be written by the peer at any time, also while it is read. What is read twice may differ, what was checked may
-/// have changed when it is used, and what a procedure returns can rest on values that its caller never saw. So no reference leads to
+/// The peer can write to the memory at any time, also while this process reads it. Two reads of an element may differ, a value may
+/// change after it was checked, and a procedure's result can depend on values that its caller never saw. So no reference leads to
 /// the elements; they are copied out and in by [`get`](Self::get), [`set`](Self::set), [`read`](Self::read) and
-/// [`write`](Self::write). That is sound whatever the peer does: there is always some value. A program that knows that the peer keeps away meanwhile
-/// can have a slice by [`as_slice`](Self::as_slice), at the price of `unsafe`.
+/// [`write`](Self::write). That is sound at any time, because every bit pattern is a value. A program that knows that the peer does
+/// not write meanwhile can have a slice by [`as_slice`](Self::as_slice), at the price of `unsafe`.
 ///
 /// When a call has failed and may have run (`CallError::ran`), the procedure may still be at it, and so may
 /// its writing. The memory of the buffer is not used for another before it has ended; the buffer itself can be read, and passed on.
@@ -95,7 +95,7 @@ impl<T: Number> InPlace<T> {
         self.start.as_ptr()
     }
 
-    /// The same, to be written: by whatever is not Rust, a device or a library, or under the conditions of
+    /// The same, for writing: by a device, by a library in another language, or under the conditions of
     /// [`as_mut_slice`](Self::as_mut_slice).
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut T {
@@ -162,7 +162,7 @@ impl<T: Number> InPlace<T> {
     /// The elements where they lie.
     ///
     /// # Safety
-    /// They are not written as long as the slice is borrowed: not the peer, whatever its program does, nor another view of the same
+    /// Nothing writes to them as long as the slice is borrowed: neither the peer nor another view of the same
     /// memory in this process. While a call is outstanding that has the buffer as a `&mut` argument, or that may still run, the peer
     /// is writing.
     #[inline]

@@ -27,7 +27,7 @@ use crate::sync::{AtomicU64, Ordering, fence_after_exchange};
 const INLINE: usize = 32;
 const INLINE_AT: usize = 32;
 
-/// Requests among which a server looks for the cancel of a call: what a hostile peer can make it do for one.
+/// Most requests among which a server looks for the cancel of a call. Bounds the work that a hostile peer can cause by one call.
 const LOOKS_AHEAD_MAX: u64 = 256;
 
 /// How far behind a request is that of which the line is fetched, by a server that [looks ahead](Requests::look_ahead).
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn lines_are_used_again_round_after_round() {
         let (segment, _file) = Segment::create().unwrap();
-        // Over the end of what a line says of its ticket.
+        // The tickets pass the largest value that fits in a line.
         let requests = Requests { next: AtomicU64::new(u64::from(u32::MAX) - RING as u64) };
         for round in 0..3 * RING as u32 {
             let ticket = requests.publish(&segment, &call(0, 4), &round.to_le_bytes());

@@ -46,7 +46,7 @@ impl<'a> SharedBuffers<'a> {
     }
 
     /// Writes the position of a `buffer` that the procedure fills if it lies in the shared memory, and its length otherwise.
-    // Of no importance is what a lost server has written there: the procedure that runs again does not see it.
+    // The bytes that a lost server has written there do not matter: a procedure that runs again does not see them.
     pub fn put_capacity<T: Number + Scalar>(&mut self, buffer: &InPlace<T>, writer: &mut Writer<'_>) {
         if !self.put_place(buffer, writer) {
             put_capacity(buffer.len(), writer);

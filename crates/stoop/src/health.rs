@@ -11,7 +11,8 @@ use stoop_net::host;
 pub enum Health {
     /// Calls are served.
     Serving,
-    /// Calls would not be served well, as the program says: what they need is missing. They are not refused for that.
+    /// The program says that it cannot serve calls well now, because something that they need is missing. The server does not refuse
+    /// them for that.
     NotServing,
     /// The server shuts down: it finishes what runs, and refuses new calls.
     ShuttingDown,

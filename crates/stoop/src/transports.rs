@@ -20,7 +20,7 @@ macro_rules! list {
     };
 }
 
-/// `on!(Enum, value, it => expression)`: the expression with what is in the variant of `value`, of whatever type it is.
+/// `on!(Enum, value, it => expression)`: the expression, in which `it` is the content of the variant of `value`.
 macro_rules! on {
     ($Enum:ident, $value:expr, $it:ident => $then:expr) => {
         list! { on_each ($Enum, $value, $it => $then) }

@@ -1,7 +1,7 @@
 //! The bare exchange of one cache line there and one back through shared memory, and data behind it.
 //!
-//! Data are copied into the segment by who sends them and out of it, into private memory, by who receives them: a receiver that
-//! does not trust its sender needs both copies.
+//! The sender copies data into the segment, and the receiver copies them out of it into private memory: a receiver that does not
+//! trust its sender needs both copies.
 //!
 //! The exchange goes round over many lines, each in a page of its own. How long a line travels depends on where its physical
 //! address puts it in the shared cache: a single pair of lines takes from 270 to 500 ns here, whichever pages a process happens

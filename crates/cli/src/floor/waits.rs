@@ -34,8 +34,8 @@ impl Waits {
         let together = cell.shape() == Shape::Rates && cell.callers > 1;
         match (cell.waiting, cell.processors, cell.callers) {
             (Waiting::Adaptive, Processors::Two, 1) if cell.silence.is_some() => Waits::CALLER_SPINS,
-            // Many bytes are received by a thread for each caller. And who spins while a slow link is busy keeps the kernel's
-            // own thread, which feeds the link, from running. Nor does anybody spin through silence.
+            // Many bytes are received by a thread for each caller. A thread that spins while a slow link is busy keeps the
+            // kernel's thread, which feeds the link, from running. And no thread spins through silence.
             (Waiting::Adaptive, ..) if together || cell.link_rate.is_some() || cell.silence.is_some() => {
                 Waits::BLOCK
             }

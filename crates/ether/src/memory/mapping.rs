@@ -81,8 +81,8 @@ impl Mapping {
     #[inline]
     pub(crate) unsafe fn bytes(&self, at: usize, len: usize) -> &[u8] {
         assert!(at <= self.len && self.len - at >= len, "bytes inside of the mapping");
-        // SAFETY: inside of the mapping, which lives as long as the slice; the caller vouches that nobody
-        // writes.
+        // SAFETY: inside of the mapping, which lives as long as the slice; the caller vouches that nothing
+        // writes there.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len) }
     }
 

@@ -14,7 +14,7 @@
 //! A caller asks it that gets no answer to its packets.
 //!
 //! A question goes to the broadcast address and has no ports. An answer goes to the hardware address that has asked; its sender's
-//! address and port are those of the server. An answer is as long as its question, so nobody can have a server send more than he sends.
+//! address and port are those of the server. An answer is as long as its question, so no host can make a server send more bytes than the host itself sends.
 //!
 //! Any host of the link can answer any question, as any host can answer ARP. A caller that gets different answers tells so.
 

@@ -64,7 +64,7 @@ impl Stream {
     /// # Errors
     ///
     /// `ConnectionRefused` when no server listens there, `NotFound` when a Unix socket's file is not there,
-    /// `TimedOut` when the peer or its full queue did not answer within `limit`, and what the network says.
+    /// `TimedOut` when the peer or its full queue did not answer within `limit`, and the errors that the network reports.
     pub fn connect(address: &StreamAddress, limit: Duration) -> io::Result<Self> {
         let socket = connecting::connect(address, limit)?;
         Self::prepared(socket, address.is_tcp())

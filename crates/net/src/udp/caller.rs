@@ -213,7 +213,7 @@ impl CallerSocket {
 
     /// Takes the next of the datagrams that the server's machine has sent back because the port is closed: its beginning is in so many
     /// first bytes of `buffer`. Ask until there is none, whenever something has reported [`Refused`](CallerArrival::Refused) or an error:
-    /// what is kept takes room from what arrives. `None` also if the kernel was not asked to [keep](Self::keep_sent_back) them.
+    /// the kept datagrams take room from those that arrive. `None` also if the kernel was not asked to [keep](Self::keep_sent_back) them.
     #[cold]
     pub fn sent_back(&self, buffer: &mut [u8]) -> Option<usize> {
         loop {
@@ -272,8 +272,8 @@ impl CallerSocket {
 
     /// Asks the kernel to hand over datagrams that came together as one (UDP_GRO), or to stop doing so; at any time. While
     /// it is on, receive by [`recv_segments`](Self::recv_segments) and its kin only: the others would take several
-    /// datagrams for one. What came together just before it is turned off is still handed over together, and nothing
-    /// tells any more where to cut it: first receive until nothing is there.
+    /// datagrams for one. Datagrams that came together just before it is turned off are still handed over as one, and
+    /// nothing tells any more where to cut it: first receive until nothing is there.
     ///
     /// # Errors
     ///
@@ -384,10 +384,10 @@ impl CallerSocket {
         sizes::largest_datagram(self.socket.as_fd())
     }
 
-    /// Forbids that what is sent is ever fragmented, here or on its way, whatever routers have told (`true`); or leaves
-    /// it to the kernel, which fragments what is longer than it knows the way to carry (`false`, as it is at first).
-    /// While it is forbidden, sending what the interface cannot carry fails at once with EMSGSIZE, and what a router
-    /// on the way cannot carry is lost: this is for finding out what the way carries (RFC 8899 §3).
+    /// Forbids fragmentation, here and at routers, and ignores the path MTU that routers have reported (`true`); or leaves
+    /// it to the kernel, which fragments datagrams that are longer than the path MTU it knows (`false`, the default).
+    /// While it is forbidden, a datagram longer than the interface's MTU fails at once with EMSGSIZE, and one that a router
+    /// cannot pass on is lost: this is for probing the path's MTU (RFC 8899 §3).
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The free parts of an arena, by where they begin. What is beside each other is one.
+/// The free parts of an arena, by the offsets at which they begin. Adjacent parts are merged.
 #[derive(Debug)]
 pub(super) struct Ranges {
     free: BTreeMap<usize, usize>,

@@ -125,7 +125,7 @@ impl Ledger {
         self.entry(id).is_repeated |= is_repeated;
     }
 
-    /// The caller's process has ended: nobody is told about its calls.
+    /// The caller's process has ended: no outcome of its calls is reported.
     pub(super) fn orphan(&mut self, id: CallId) {
         self.entry(id).is_orphan = true;
     }

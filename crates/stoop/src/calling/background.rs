@@ -96,7 +96,7 @@ impl Background {
         self.binding.load(Ordering::SeqCst)
     }
 
-    /// Wakes the thread if it is parked. Returns whether nobody else had.
+    /// Wakes the thread if it is parked. Returns whether no other thread had woken it before.
     fn set_woken(&self) -> bool {
         let first = !self.woken.swap(true, Ordering::SeqCst);
         if first && let Some(thread) = self.thread.get() {

@@ -67,7 +67,7 @@ impl<'a> Handshake<'a> {
         Ok(Self { plan, stream, own: HostFacts::gather(), begun, deadline })
     }
 
-    /// Gets a binding from the server. What arrives is taken by `intake`, which may go on with what follows.
+    /// Gets a binding from the server. `intake` takes the arriving bytes; later messages of the connection may go on with it.
     pub(crate) fn bind(&self, intake: &mut Reassembler) -> Result<Bound, NotBound> {
         let nonce = u64::from_le_bytes(host::random_bytes());
         let interface = self.plan.interface.for_exchange();

@@ -120,8 +120,8 @@ impl<T: Counted> Lanes<T> {
         self.row(number / ROW % ROWS)[number % ROW].try_hold(timeout_ns)
     }
 
-    /// As [`hold_own`](Self::hold_own), but another slot. Waits when all 1024 are held, and then the guard has what is left of the
-    /// time. `None`: that was not enough.
+    /// As [`hold_own`](Self::hold_own), but another slot. Waits while all 1024 are held; the guard then has the rest of the time.
+    /// `None`: the time was not enough.
     #[cold]
     pub(crate) fn hold_another(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
         if let Some(held) = self.try_hold_any(timeout_ns) {

@@ -20,7 +20,8 @@ fn now() -> Instant {
 }
 
 /// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
-/// waiting is of no use. Without, it tries again for a moment if a server shuts down, and then says so if nobody answers.
+/// waiting is of no use. Without it, tries again for a moment if a server shuts down, and then returns that error if no server
+/// answers.
 ///
 /// # Errors
 /// Why the last attempt has failed.
@@ -33,7 +34,7 @@ pub(crate) fn bind<T>(
     let mut pause = FIRST_PAUSE;
     let mut refused = None;
     loop {
-        // At the address of a server that shuts down, nobody may answer any more.
+        // A server that shuts down may no longer answer at its address.
         let patience = if refused.is_some() { TAKEOVER } else { options.bind_timeout };
         let mut why = match attempt(deadline.min(now() + patience)) {
             Ok(bound) => return Ok(bound),

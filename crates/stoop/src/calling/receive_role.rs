@@ -5,7 +5,7 @@
 //! [follows](ReceiveRole::follow): it waits until another thread has delivered what it waits for, or until the role is free. A thread
 //! that gives the role back passes it on to a follower, if there is one.
 //!
-//! When no thread waits, nobody has the role. A transport's background thread may take it then.
+//! When no thread waits, no thread has the role. A transport's background thread may take it then.
 
 use crate::calling::waiting_thread::WaitingThread;
 use std::ops::{Deref, DerefMut};

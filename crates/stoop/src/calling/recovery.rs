@@ -117,7 +117,7 @@ impl EarlierAttempts {
         }
     }
 
-    /// The error of a call of which nobody knows whether it has run, and that was sent `more` times since these attempts.
+    /// The error of a call that may or may not have run, and that was sent `more` times since these attempts.
     fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
         CallError::Unknown { transmissions: self.lost.transmissions() + more, waited, cause }
     }

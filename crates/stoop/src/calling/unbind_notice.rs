@@ -1,10 +1,10 @@
-//! The last word on a binding over shared memory: whoever ends it says why on the socket, and the other end hears it.
+//! The notice that ends a binding over shared memory: the end that closes it sends the reason over the socket.
 
 use stoop_net::Patience;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, UnbindReason};
 
-/// Says why a binding ends, if there is room for it: nobody waits for a peer that takes nothing.
+/// Sends the reason why a binding ends, if the socket has room for it. Does not wait for a peer that receives nothing.
 pub(crate) fn send(stream: &Stream, binding: BindingId, why: UnbindReason) {
     let mut header = Header::bare(Kind::Unbind, binding, LaneId(0), CallNumber::ZERO);
     header.time = why.code();
@@ -67,7 +67,7 @@ mod tests {
         drop(one);
         assert_eq!(receive(&other), Some(UnbindReason::ShuttingDown));
         assert_eq!(receive(&other), None);
-        // Nobody is there to hear it.
+        // The other end is closed.
         send(&other, BindingId(7), UnbindReason::Disorder);
     }
 }

@@ -331,7 +331,7 @@ pub enum UnknownCause {
     DeadlinePassed,
     /// The server had acknowledged the call and then fell silent.
     ServerSilent,
-    /// The server's machine says that nobody listens at the port any more.
+    /// The server's machine says that no process listens at the port any more.
     PortClosed,
     /// The server does not know the binding any more, because it was restarted or had heard nothing on it for its silence
     /// limit. It may have run the call before.

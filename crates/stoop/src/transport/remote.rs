@@ -320,7 +320,7 @@ impl<R: Remote> RemoteBinding<R> {
         Terms { interface, uri, options, own }
     }
 
-    /// The plan of what is made at the address of a session.
+    /// The plan of sessions and lanes at the address of a session.
     fn plan<'a>(&'a self, place: &'a Place<R>) -> Plan<'a, R> {
         self.terms().at(&place.address)
     }

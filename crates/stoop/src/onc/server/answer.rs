@@ -82,7 +82,7 @@ fn run(
     Err(Reply::accepted(xid, accepted))
 }
 
-/// Answers what is no call.
+/// Answers a message that is not a valid call.
 #[cold]
 fn refuse(bad: &BadCall, reply: &mut Vec<u8>, start: usize) -> Answer {
     bad.reply().map_or(Answer::Broken, |refusal| put(&refusal, reply, start))

@@ -111,7 +111,7 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// Bytes of long calls that may be on their way to this endpoint.
     fn window(&self) -> u32;
 
-    /// Packets of the usual length that may be on their way to this endpoint: its buffer holds them whatever else comes.
+    /// Packets of the usual length that may be on their way to this endpoint: its buffer holds them beside all other arrivals.
     fn packets(&self) -> u32 {
         NO_CREDIT_LIMIT
     }

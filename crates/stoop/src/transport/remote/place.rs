@@ -52,7 +52,7 @@ pub(crate) fn connect_to_any<R: Remote>(
         let until = if left == 1 { deadline } else { now + deadline.since(now) / left };
         match R::connect(&terms.at(&address), until, replaced) {
             Ok((session, lane)) => return Ok((Place { session, address }, lane)),
-            // A name may stand for addresses at which nobody listens: ::1 before 127.0.0.1.
+            // A name may stand for addresses at which no server listens: ::1 before 127.0.0.1.
             Err(not_bound) if is_about_address(&not_bound.error) => last = Some(not_bound),
             Err(not_bound) => return Err(not_bound),
         }

@@ -30,7 +30,7 @@ impl UnixOptions {
 
     /// Allows processes of this user at the other end, besides those of the own user and root. May be said again for others.
     ///
-    /// For a server: it serves callers of this user, too. Of a socket with a path, the permissions of the file say besides who can
+    /// For a server: it serves callers of this user, too. The permissions of a socket's file also restrict which users can
     /// connect.
     ///
     /// For a client: it binds to a server of this user, too. Every process of the machine can take an abstract name (`unix:@NAME`,

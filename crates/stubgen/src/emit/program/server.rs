@@ -90,7 +90,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
-/// The expression that replies to a call; nobody waits for a reply to a one-way call.
+/// The expression that replies to a call; a one-way call has no reply.
 fn reply(procedure: &Procedure, call: &Ident, returned: &Ident, names: &Names) -> TokenStream {
     let (xdr, onc, writer) = (&names.xdr, &names.onc, local("writer"));
     if procedure.one_way {

@@ -99,7 +99,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         intact.map(<[u8]>::len).sum()
     }
 
-    /// Does what a packet leads to that brings no call.
+    /// Carries out the step for a packet that brings no call.
     #[inline(never)]
     fn take_no_call(
         &self,

@@ -257,8 +257,8 @@ fn trim(worker: &mut WorkerState) {
     }
 }
 
-/// The result packet goes over to another binding, and carries nothing of the old one: an OUT argument is a slice of it that the procedure sees
-/// as it lies. What is needed of it is cleared as it is made longer again.
+/// Clears the result packet before it serves another binding: an OUT argument is a slice of the packet, in which the procedure would
+/// see bytes of the old binding. Only the length is cut; making the packet longer again fills it with zeros.
 #[cold]
 fn wipe_result(worker: &mut WorkerState, binding: &Binding) {
     if worker.result.is_empty() {

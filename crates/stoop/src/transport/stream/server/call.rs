@@ -172,8 +172,8 @@ impl StreamEndpoint {
         worker.result_of = connection.token;
     }
 
-    /// Room for OUT arguments of so many bytes, which the caller asks for with a few. What one connection has of it, and
-    /// of results that its caller has not read, is bounded.
+    /// Reserves room for OUT arguments of so many bytes, which a caller requests in a short message. The room of one connection, with
+    /// the results that its caller has not read, is bounded.
     #[cold]
     fn reserve_result(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
         if needed > self.service.message_max {
