@@ -48,18 +48,18 @@ pub enum AnswerKind {
     Failure,
 }
 
-/// A result of no more than a word, with what is to be known of its answer.
+/// A result of at most one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordResult {
-    /// Its bytes, the first lowest, with something above them.
+    /// Its bytes, the first one lowest. The bytes above them have no meaning.
     pub bits: u64,
-    /// How many.
+    /// The number of its bytes.
     pub len: u32,
     /// Processor on which the server ran.
     pub cpu: u16,
 }
 
-/// The lines of all lanes. Only what names them is here: the lines are in the segment.
+/// The lines of all lanes: functions for the lines, which are in the segment.
 #[derive(Debug)]
 pub struct Answers;
 
@@ -70,7 +70,7 @@ impl Answers {
         number.wrapping_add(1) & count::MASK
     }
 
-    /// The server's side: the call on `lane` is about to be answered. Its line is on its way here while the procedure runs.
+    /// The server's side: fetches the line of `lane`, whose call it is about to answer, while the procedure runs.
     #[inline]
     pub fn prepare(segment: &Segment, lane: u16) {
         segment.will_write(layout::answer(lane));
@@ -181,8 +181,8 @@ impl Answers {
         }
     }
 
-    /// The caller's side: the message of an answer that is so short that it is in the line, with something behind it; `None` of a
-    /// longer one.
+    /// The caller's side: the part of the line with the message of a short answer, which may end before the part does; `None` for an
+    /// answer that does not fit into the line.
     #[inline]
     pub fn short_message(segment: &Segment, lane: u16, answer: &Answer) -> Option<[u8; INLINE]> {
         let len = answer.len as usize;
@@ -203,14 +203,14 @@ impl Answers {
     pub fn sleep(segment: &Segment, lane: u16, number: u32, limit_ns: u64) {
         let count = Count::new(segment, layout::answer(lane));
         let seen = count.get();
-        // Another number is not the answer, even if it makes no sense: then the thread sleeps all the same.
+        // A number that is neither this call's nor the one before is not the answer either: the thread sleeps all the same.
         if seen != number {
             count.sleep(seen, limit_ns);
         }
     }
 
-    /// The caller's side, when the server is gone, which has been noted before: wakes the threads that sleep for an answer on `lane`.
-    /// No thread sleeps on this segment any more. An answer that is there stays there.
+    /// The caller's side, when the server has gone: wakes the threads that sleep for an answer on `lane`. The caller has noted the
+    /// loss in the segment before, so that no thread sleeps on it any more. An answer that has arrived stays.
     pub fn give_up(segment: &Segment, lane: u16) {
         Count::new(segment, layout::answer(lane)).give_up();
     }

@@ -17,12 +17,12 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The memory behind a segment, in one of the processes that share it. It lives as long as anybody here uses a part of it.
+/// The memory behind a segment, in one of the processes that share it. It lives as long as this process uses a part of it.
 #[derive(Debug)]
 pub struct Arena {
     start: NonNull<u8>,
     len: usize,
-    /// The process that has mapped it. A child that it forks has the mapping and a copy of what is below, and may change neither.
+    /// The process that has mapped it. A child that it forks has the mapping and a copy of the fields below, and may change neither.
     process: u32,
     /// At the caller's end.
     used: Mutex<Used>,
@@ -31,7 +31,7 @@ pub struct Arena {
 #[derive(Debug)]
 struct Used {
     ranges: Ranges,
-    /// Bytes that were given back and may have memory behind them.
+    /// Bytes that were given back, and whose pages the system may still hold.
     unreturned: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct Full {
     pub len: usize,
 }
 
-/// Bytes that may lie free with memory behind them, for a caller that needs a buffer again and again.
+/// Free bytes whose pages are kept, for a caller that needs a buffer again and again.
 const UNRETURNED_MAX: usize = 4 << 20;
 
 // SAFETY: the mapping belongs to the value and is at the same place for all threads; nothing here reads or writes it.
@@ -134,7 +134,7 @@ impl Arena {
 
     fn give_back(&self, at: usize, len: usize) {
         if std::process::id() != self.process {
-            // The parent has it still, and perhaps memory behind what is free here.
+            // The parent still uses it, and may have allocated parts that this copy says are free.
             return;
         }
         let mut used = self.used();
@@ -142,13 +142,13 @@ impl Arena {
         used.unreturned += len;
         if used.unreturned > UNRETURNED_MAX {
             used.unreturned = 0;
-            // No thread gets a part of them meanwhile: the lock is held.
-            used.ranges.free().for_each(|(at, len)| self.cool(at, len));
+            // The lock is held, so no thread gets a part of them meanwhile.
+            used.ranges.free().for_each(|(at, len)| self.release_pages(at, len));
         }
     }
 
-    /// Gives the memory behind a part back to the system, as far as it is whole pages. A reader finds zeros there.
-    fn cool(&self, at: usize, len: usize) {
+    /// Gives the whole pages of a part back to the system. A reader finds zeros there.
+    fn release_pages(&self, at: usize, len: usize) {
         let (begin, end) = (at.next_multiple_of(Self::PAGE), (at + len) / Self::PAGE * Self::PAGE);
         if begin >= end {
             return;
@@ -159,7 +159,7 @@ impl Arena {
             let start = self.start.add(begin).as_ptr().cast::<c_void>();
             rustix::mm::madvise(start, end - begin, Advice::LinuxRemove)
         };
-        // Where the system cannot, it stays until the arena goes.
+        // If the system cannot do that, the pages stay until the arena is unmapped.
         let _ = removed;
     }
 }

@@ -1,4 +1,4 @@
-//! Whether threads of the caller sleep until anything at all happens: those that wait for many calls at once.
+//! Whether threads of the caller sleep until there is any answer: those that wait for many calls at once.
 //!
 //! | bits of the first half | meaning |
 //! |------|---------|
@@ -8,9 +8,10 @@
 //!
 //! The second half counts the long results that have been announced.
 //!
-//! A thread that goes to sleep marks the word first, and then looks. A thread that makes something happen does that first, and then
-//! looks at the marks. So at least one sees the other. A thread that wakes sleepers removes all marks and counts on: a sleeper that is not asleep yet finds another word
-//! than it has marked. One wake wakes only so many, and the woken ones wake the others. The peer may write anything: then a sleeper sleeps until its limit.
+//! A thread that goes to sleep marks the word first, and then looks for an event. A thread that causes an event does so first, and
+//! then looks at the marks. So at least one sees the other. A thread that wakes sleepers removes all marks and adds one to the count:
+//! a thread that is about to sleep finds another word than it has marked, and does not sleep. One wake-up reaches a bounded number of
+//! threads, and these wake the others. If the peer writes other values, a sleeper sleeps until its limit.
 
 use crate::Segment;
 use crate::futex::WOKEN_MAX;
@@ -33,15 +34,15 @@ const ONE_WAKING: u32 = 4;
 
 const LONG_RESULTS: usize = LISTENING + size_of::<u32>();
 
-/// Sleeps until there is such an event, at most `limit_ns`, and perhaps less for no reason; not at all if `is_over`, once it is known
-/// that this thread sleeps, nor from [`give_up`] on.
+/// Sleeps until there is such an event, at most `limit_ns`; may wake early for no reason. Asks `is_over` after this thread is marked
+/// as asleep, and does not sleep if it returns true. No thread sleeps from [`give_up`] on.
 pub fn sleep(segment: &Segment, event: Event, limit_ns: u64, is_over: impl FnOnce() -> bool) {
     let mark = match event {
         Event::Answer => ANY,
         Event::LongMessage => LONG_MESSAGE,
     };
     let marked = segment.half(LISTENING).fetch_or(mark, Ordering::SeqCst) | mark;
-    // Counted before it looks, so that a thread which is woken before it knows of this one.
+    // Counted before it looks, so that a thread that is woken earlier knows that this one may sleep.
     segment.listeners().fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if !segment.is_given_up() && !is_over() {
@@ -50,8 +51,8 @@ pub fn sleep(segment: &Segment, event: Event, limit_ns: u64, is_over: impl FnOnc
     pass_on(segment, marked);
 }
 
-/// This thread, which has marked the word so, sleeps no more. One wake wakes only so many threads: if there can be others that slept
-/// when sleepers were woken, this thread wakes them.
+/// This thread, which has marked the word so, sleeps no more. One wake-up reaches a bounded number of threads: if others may still
+/// sleep, this thread wakes them.
 fn pass_on(segment: &Segment, marked: u32) {
     let others = segment.listeners().fetch_sub(1, Ordering::SeqCst);
     let was_woken = || (segment.half(LISTENING).load(Ordering::Relaxed) ^ marked) & !ANY != 0;
@@ -76,7 +77,7 @@ pub fn tell_of_chunks(segment: &Segment) {
     tell(segment, LONG_MESSAGE);
 }
 
-/// Wakes all threads that sleep here: something has happened at this end.
+/// Wakes all threads that sleep here, because of an event at this end.
 pub fn wake(segment: &Segment) {
     fence(Ordering::SeqCst);
     tell(segment, ANY);
@@ -88,7 +89,7 @@ pub fn give_up(segment: &Segment) {
     wake_all(segment);
 }
 
-/// How many long results the server has announced, from any number on.
+/// The count of long results that the server has announced. Only differences have a meaning.
 pub fn long_results(segment: &Segment) -> u32 {
     segment.half(LONG_RESULTS).load(Ordering::Acquire)
 }

@@ -14,9 +14,10 @@
 //! | 28–31 | the count at which its chunks begin in the channel |
 //! | 32–63 | the message, if it is no longer than that |
 //!
-//! No line is written before its last request has been taken. Of a lane at most three can lie there, as its next call follows the
-//! answer: the cancel of a call that was answered all the same, that next call, and its cancel. There are four lines for each lane;
-//! so when a line's turn comes again, calls behind it have been answered, and the server takes requests in the order of their tickets.
+//! A line is written again only after the server has taken its last request. The ring guarantees that by its length. A lane makes
+//! its next call after the answer to the one before, so at most three of its requests can be in the ring: the cancel of a call that
+//! was answered all the same, the next call, and its cancel. The ring has four lines for each lane. So when the turn of a line comes
+//! again, the server has answered calls with later tickets; and it takes requests in the order of their tickets.
 
 use crate::Segment;
 use crate::count;
@@ -30,7 +31,7 @@ const INLINE_AT: usize = 32;
 /// Most requests among which a server looks for the cancel of a call. Bounds the work that a hostile peer can cause by one call.
 const LOOKS_AHEAD_MAX: u64 = 256;
 
-/// How far behind a request is that of which the line is fetched, by a server that [looks ahead](Requests::look_ahead).
+/// How many tickets later the request is whose line a server that [looks ahead](Requests::look_ahead) fetches.
 const FETCHED_AHEAD: u64 = 3;
 
 /// A caller's request to the server.
@@ -106,19 +107,20 @@ impl Requests {
         ticket
     }
 
-    /// A request is about to be published by this thread, behind so many others that are: its line is fetched for that. (Nothing goes
-    /// wrong if it becomes another line's turn, or if it is never published.)
+    /// Fetches the line of a request that this thread is about to publish, after `behind` others. (A hint: it does no harm if the
+    /// request gets another line, or is never published.)
     #[inline]
     pub fn expect(&self, segment: &Segment, behind: u32) {
-        // The server's processor, which has looked there, lets go of the line while this thread writes down its arguments.
+        // The line moves from the cache of the server's processor, which has read it, while this thread writes the arguments.
         segment.will_write(layout::request(self.next.load(Ordering::Relaxed) + u64::from(behind)));
     }
 
-    /// Draws so many tickets in a row, for requests that are [posted](Self::post) at once: from here until that is done no other
-    /// caller's request gets through.
+    /// Draws `count` tickets in a row, for requests that this thread [posts](Self::post) at once: until it has done so, the server
+    /// sees no request with a later ticket.
     #[inline]
     pub fn draw(&self, count: usize) -> u64 {
-        // Acquire, for a line was last read before the answer to some lane, and that lane has drawn a ticket since: its release.
+        // AcqRel: the server read the line before it answered some lane, and that lane has drawn a ticket since. Its release makes
+        // that read happen before this thread's writes to the line.
         self.next.fetch_add(count as u64, Ordering::AcqRel)
     }
 
@@ -131,8 +133,8 @@ impl Requests {
         segment.word(layout::request(ticket)).store(word0, Ordering::Release);
     }
 
-    /// Lays the message of a call that is to be published on `lane` into the lane's slot, if it is not so short that it will be in the
-    /// line.
+    /// Copies the message of a call that will be published on `lane` into the lane's slot. Does nothing for a message that fits into
+    /// the line, or that needs a channel.
     #[inline]
     pub fn lay(segment: &Segment, lane: u16, message: &[u8]) {
         if message.len() > INLINE && message.len() <= SLOT {
@@ -140,7 +142,7 @@ impl Requests {
         }
     }
 
-    /// Writes all of a ticket's line but the word by which it is published, which is returned.
+    /// Writes a ticket's line, except for the word that publishes it, which it returns.
     #[inline]
     fn prepare(segment: &Segment, ticket: u64, request: &Request, message: &[u8]) -> u64 {
         let kind = match request.kind {
@@ -164,7 +166,8 @@ impl Requests {
         u64::from(tag(ticket)) | u64::from(request.lane) << 32 | u64::from(request.cpu) << 48
     }
 
-    /// Whether the server has certainly not taken the request with that ticket, and never will: asked after it has died.
+    /// Whether the server has not taken the request with that ticket. To be asked after the server's process has died, when it can
+    /// take no more.
     pub fn was_left(segment: &Segment, ticket: u64) -> bool {
         segment.word(TAKEN).load(Ordering::Acquire) <= ticket
     }
@@ -175,8 +178,8 @@ impl Requests {
         segment.word(layout::request(ticket)).load(Ordering::Acquire) as u32 == tag(ticket)
     }
 
-    /// The server's side, when it takes one request after the other: the lane of the one with that ticket, if it has been published.
-    /// The line of a later one is on its way meanwhile.
+    /// The server's side: the lane of the request with that ticket, if it has been published. Also fetches the line of a later
+    /// request, for a server that takes one after the other.
     #[inline]
     pub fn look_ahead(segment: &Segment, ticket: u64) -> Option<u16> {
         segment.will_read(layout::request(ticket + FETCHED_AHEAD));
@@ -184,14 +187,14 @@ impl Requests {
         (word0 as u32 == tag(ticket)).then_some((word0 >> 32) as u16)
     }
 
-    /// The server's side: how many cancels have been published, from 0 on. (Another number than have been taken: there are some among
-    /// the requests that are there.)
+    /// The server's side: how many cancels have been published. While this differs from the number of cancels that the server has
+    /// taken, there are cancels among the requests in the ring.
     #[inline]
     pub fn cancels(segment: &Segment) -> u32 {
         segment.half(CANCELS).load(Ordering::Relaxed)
     }
 
-    /// The server's side: whether the cancel of a call is among the requests from that ticket on, as far as it looks.
+    /// The server's side: whether the cancel of a call is among the requests from that ticket on, of which it looks at a bounded number.
     #[cold]
     pub fn is_cancelled_after(segment: &Segment, ticket: u64, lane: u16, number: u32) -> bool {
         let requests =

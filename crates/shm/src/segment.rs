@@ -15,14 +15,14 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory shared with another process, [`LEN`] bytes of it. It goes when both have let go of it; nothing of it is ever in the file
-/// system.
+/// Memory shared with another process, [`LEN`] bytes of it. The system frees it when both processes have unmapped it; it has no name
+/// in the file system.
 ///
-/// No reference to it is given out but to its words as atomics: everything else is copied.
+/// Only its words are given out by reference, as atomics; everything else is copied.
 #[derive(Debug)]
 pub struct Segment {
     start: NonNull<u8>,
-    /// No thread of this end sleeps any more. Not in the memory, where the peer could say so.
+    /// No thread of this end sleeps any more. Not kept in the shared memory, where the peer could set it.
     given_up: AtomicBool,
     /// Threads of this process that sleep until something happens ([`listening`](crate::listening)), or are about to.
     listeners: AtomicU32,
@@ -40,7 +40,7 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// New memory without an arena, all zero, with the descriptor by which the other process can map it.
     ///
-    /// It can be neither shrunk nor grown (sealed), so that no access by either side ever faults for the other's doing.
+    /// It can be neither shrunk nor grown (sealed), so that neither side can make an access of the other fault.
     ///
     /// # Errors
     /// The system gives no descriptor, or no address space; `FileTooLarge` when this process may make no file of that length
