@@ -11,6 +11,8 @@
 //! is imported through a re-export leads to the file that defines it; re-exports and `mod` lines themselves are no arrows.
 //! Test modules and items are left out. A name that a macro's own text mentions counts only if it begins with `crate`.
 
+#![forbid(unsafe_code)]
+
 mod attributes;
 mod folders;
 mod graph;
