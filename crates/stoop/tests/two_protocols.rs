@@ -192,7 +192,7 @@ fn binding_waits_for_a_server_of_sun_rpc_that_is_not_there_yet() {
         let path = path.clone();
         move || StoreClient::bind_with(&path, &options).unwrap().noted().unwrap()
     });
-    let server = Server::new().export(StoreServer::new(shelf));
+    let server = Server::new().export(StoreServer::new(Shelf::default()));
     let _server = server.listen(&path).unwrap().start().unwrap();
     assert_eq!(waiting.join().unwrap(), 0);
 }
@@ -219,7 +219,7 @@ fn a_lazy_client_of_sun_rpc_binds_with_its_first_call() {
     assert_eq!(lazy.begin().noted().wait().unwrap_err().ran(), Ran::No);
     let wrong = StoreClient::bind_with("onc+udp:nowhere", &BindOptions::new().lazy());
     assert!(matches!(wrong, Err(BindError::Uri(_))));
-    let server = Server::new().export(StoreServer::new(shelf));
+    let server = Server::new().export(StoreServer::new(Shelf::default()));
     let _server = server.listen(&path).unwrap().start().unwrap();
     assert_eq!(lazy.noted().unwrap(), 0);
 }
@@ -250,7 +250,7 @@ fn a_server_that_could_not_serve_one_of_its_addresses_does_not_start() {
     let plain = || Server::new().export(PlainServer::new(Nothing));
     assert!(why(plain().listen("onc+udp://127.0.0.1").unwrap()).contains("has no program"));
     assert!(why(plain().listen("udp://127.0.0.1:0").unwrap().register()).contains("no address of Sun RPC"));
-    let store = || Server::new().export(StoreServer::new(shelf));
+    let store = || Server::new().export(StoreServer::new(Shelf::default()));
     let unused = store().with(ReplyCacheLimits::default()).listen("onc+tcp://127.0.0.1").unwrap();
     assert!(why(unused).contains("ReplyCacheLimits"));
     let unused = store().listen("onc+tcp://127.0.0.1").unwrap().with(ConnectionLimits::default());
