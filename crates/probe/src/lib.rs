@@ -12,11 +12,15 @@
 #![deny(unsafe_code)]
 
 mod cycles;
+#[cfg(feature = "stamps")]
+mod passing;
 mod point;
 #[cfg(feature = "stamps")]
 mod recording;
 #[cfg(feature = "stamps")]
 mod sampling;
+#[cfg(feature = "stamps")]
+mod switches;
 
 pub use cycles::cycles;
 pub use point::Point;
@@ -52,7 +56,7 @@ pub const COMPILED: bool = cfg!(feature = "stamps");
 #[inline(always)]
 pub fn stamp(point: Point) {
     #[cfg(feature = "stamps")]
-    recording::stamp(point);
+    passing::stamp(point);
     #[cfg(not(feature = "stamps"))]
     let _ = point;
 }
@@ -60,7 +64,7 @@ pub fn stamp(point: Point) {
 /// Switches on exactly these points, in all threads. Nothing without the feature.
 pub fn switch_on(points: &[Point]) {
     #[cfg(feature = "stamps")]
-    recording::switch_on(points);
+    passing::switch_on(points);
     #[cfg(not(feature = "stamps"))]
     let _ = points;
 }

@@ -1,16 +1,9 @@
 //! Stamps in a buffer for each thread.
 
-use crate::{Point, Stamp, Stamps, cycles, sampling};
+use crate::{Point, Stamp, Stamps, cycles};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A bit for each point that is on, and [`COUNTS`].
-static POINTS: AtomicU64 = AtomicU64::new(0);
-/// Threads count their calls at the first points of their sides, to [sample](crate::sampling) one in so many.
-pub(crate) const COUNTS: u64 = 1 << 63;
-/// The points were [switched on](switch_on) for all calls; otherwise for [samples](crate::sampling).
-static FOR_ALL: AtomicBool = AtomicBool::new(false);
 
 /// Stamps that a thread's buffer holds.
 const ROOM: usize = 1 << 15;
@@ -47,31 +40,9 @@ impl Drop for Loan {
     }
 }
 
-#[inline(always)]
-pub(crate) fn stamp(point: Point) {
-    let points = POINTS.load(Relaxed);
-    if points & (1 << point.number()) == 0 {
-        return;
-    }
-    // Inline: this is all that sampling adds to a call that is not sampled.
-    let is_first = matches!(point, Point::StubBegun | Point::CallSeen);
-    if is_first && points & COUNTS != 0 && !sampling::is_due(point) {
-        return;
-    }
-    stamp_on(point);
-}
-
-/// Out of line: eighteen copies in a call would take the place of other code in the processor's cache.
-#[inline(never)]
-fn stamp_on(point: Point) {
-    match FOR_ALL.load(Relaxed) {
-        true => record(point),
-        false => sampling::stamp(point),
-    }
-}
-
+/// Notes that this thread passes the point.
 #[inline]
-fn record(point: Point) {
+pub(crate) fn record(point: Point) {
     let Some(buffer) = BUFFER.get() else { return record_first(point) };
     let len = buffer.len.load(Relaxed);
     match buffer.words.get(len as usize) {
@@ -103,19 +74,6 @@ fn new_buffer() -> &'static Buffer {
     buffer
 }
 
-pub(crate) fn switch_on(points: &[Point]) {
-    FOR_ALL.store(!points.is_empty(), Relaxed);
-    let on = points.iter().fold(0, |on, point| on | 1 << point.number());
-    POINTS.store(if on == 0 { sampling::points() } else { on }, Relaxed);
-}
-
-/// Switches on these points for samples, unless others are on for all calls.
-pub(crate) fn set_sampled(points: u64) {
-    if !FOR_ALL.load(Relaxed) {
-        POINTS.store(points, Relaxed);
-    }
-}
-
 pub(crate) fn take() -> Stamps {
     let now = cycles();
     let mut taken = Stamps::default();
@@ -140,6 +98,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::{stamp, switch_on};
     use std::collections::BTreeSet;
     use std::thread;
 

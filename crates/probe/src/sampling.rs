@@ -4,7 +4,7 @@
 //! branch. When one is due, all points are switched on until it has ended. Stamps of other threads find meanwhile that these have no
 //! sample under way.
 
-use crate::recording::COUNTS;
+use crate::switches::{self, COUNTS};
 use crate::{Point, cycles};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -95,7 +95,7 @@ fn change(how: impl FnOnce(&mut Vec<u32>)) {
 }
 
 /// The points that are on while no measurement has switched on others.
-pub(crate) fn points() -> u64 {
+fn points() -> u64 {
     match (ONE_IN.load(Relaxed), UNDER_WAY.load(Relaxed)) {
         (0, _) => 0,
         (_, 0) => COUNTING,
@@ -104,7 +104,7 @@ pub(crate) fn points() -> u64 {
 }
 
 fn switch() {
-    crate::recording::set_sampled(points());
+    switches::set_sampled(points());
 }
 
 /// A sample of a call: when its thread passed each point, by the [cycle counter](cycles).
