@@ -112,36 +112,4 @@ fn histogram(f: &mut Formatter<'_>, name: &str, labels: &str, times: &Histogram)
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::account::histogram::LiveHistogram;
-    use crate::account::peers::CallingPeer;
-    use crate::account::served::{ServedProcedure, ServerAccount};
-    use std::time::Duration;
-
-    #[test]
-    fn each_line_is_a_comment_or_a_sample_and_buckets_do_not_decrease() {
-        let live = LiveHistogram::default();
-        for ns in [500, 1_500, 1_500, 3_000_000_000_000] {
-            live.add(ns, true);
-        }
-        let ran = live.copy();
-        let procedure =
-            ServedProcedure { interface: "A".into(), name: "b".into(), calls: 9, running: 2, ran };
-        let peer =
-            CallingPeer { peer: "an \"odd\"\none\\".into(), calls: 3, ran: Duration::from_millis(1500) };
-        let account =
-            ServerAccount { is_kept: true, short_share: 1, procedures: vec![procedure], peers: vec![peer] };
-        let text = account.prometheus().to_string();
-        for line in text.lines() {
-            let value = line.rsplit_once("} ").map(|(_, value)| value.parse::<f64>());
-            assert!(line.starts_with("# ") || matches!(value, Some(Ok(_))), "{line}");
-        }
-        let bucket = |bound: &str| {
-            let start =
-                format!("stoop_served_seconds_bucket{{interface=\"A\",procedure=\"b\",le=\"{bound}\"}} ");
-            text.lines().find_map(|line| line.strip_prefix(&start)).unwrap().parse::<u64>().unwrap()
-        };
-        assert_eq!(["0.000001024", "0.000002048", "68.719476736", "+Inf"].map(bucket), [1, 3, 3, 4]);
-        assert!(text.contains(r#"stoop_peer_seconds_total{peer="an \"odd\"\none\\"} 1.5"#), "{text}");
-    }
-}
+mod tests;
