@@ -10,6 +10,7 @@ mod measure;
 mod model;
 mod path;
 mod perf;
+mod picture;
 mod report;
 pub(crate) mod stamps;
 mod steps;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
     };
     print(args, &about, &account, &models);
     if let Some(file) = &args.svg {
-        fs::write(file, waterfall::svg(&about, &account))
+        fs::write(file, picture::svg(&about, &account))
             .map_err(|error| format!("the picture, {}: {error}", file.display()))?;
     }
     Ok(())

@@ -42,11 +42,22 @@ impl About {
         }
     }
 
+    /// The procedure as the papers write it.
+    fn call(&self) -> &str {
+        match self.procedure.as_str() {
+            "null" => "Null()",
+            "max-arg" => "MaxArg(b)",
+            "max-result" => "MaxResult(b)",
+            other => other,
+        }
+    }
+
     /// The call in words.
     pub(super) fn title(&self) -> String {
         let processors = if self.processors == 1 { "one processor" } else { "two processors" };
         let network = self.network.map(|name| format!(" ({name})")).unwrap_or_default();
-        format!("{} over {}{network}, {}, {processors}", self.procedure, self.transport, self.waiting)
+        let Self { transport, waiting, .. } = self;
+        format!("{} over {transport}{network}, {waiting}, {processors}", self.call())
     }
 }
 
