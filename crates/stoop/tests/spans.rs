@@ -4,9 +4,11 @@ mod loopback;
 mod transports;
 
 use opentelemetry::global;
-use opentelemetry::trace::{SpanKind, Status, TraceContextExt, TraceId, Tracer};
+use opentelemetry::trace::{SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use std::sync::OnceLock;
+use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 use stoop::account::AccountOptions;
 use stoop::{BindOptions, CallError, RunningServer, Server};
@@ -150,4 +152,164 @@ fn a_binding_that_was_not_asked_to_makes_no_spans() {
     let (_server, uri) = serve("udp");
     let client = bind(&uri, AccountOptions::new().slow_after(Duration::ZERO));
     assert_eq!(spans_of(|| assert_eq!(client.echo(3).unwrap(), 3)).len(), 0);
+}
+
+#[test]
+fn a_begun_call_is_a_span_of_the_thread_that_began_it_over_each_transport() {
+    for transport in TRANSPORTS {
+        let (_server, uri) = serve(transport);
+        let client = bind(&uri, AccountOptions::new().spans(1));
+        let spans = spans_of(|| {
+            let calls = client.begin();
+            let pending: Vec<_> = (0..10).map(|value| calls.echo(value)).collect();
+            let slow = calls.last_for(3_000);
+            drop(calls);
+            // The thread that takes the outcomes has no span of its own.
+            let taking = thread::spawn(move || {
+                slow.wait().unwrap();
+                stoop::wait_all(pending)
+            });
+            let results = taking.join().unwrap();
+            assert!((0..10).eq(results.into_iter().map(Result::unwrap)));
+        });
+        assert_eq!(spans.len(), 11, "{transport}: {spans:?}");
+        assert!(spans.iter().all(|span| span.span_kind == SpanKind::Client));
+        assert!(spans.iter().all(|span| text(span, "stoop.begun").as_deref() == Some("true")));
+        assert_eq!((&*spans[0].name, &*spans[1].name), ("Work/last_for", "Work/echo"));
+        let took = spans[0].end_time.duration_since(spans[0].start_time).unwrap();
+        assert!(took >= Duration::from_micros(2_700), "{transport}: {took:?}");
+    }
+}
+
+#[test]
+fn a_begun_call_that_fails_is_a_span_and_one_whose_outcome_nobody_takes_is_none() {
+    for transport in TRANSPORTS {
+        let (_server, uri) = serve(transport);
+        let client = bind(&uri, AccountOptions::new().spans(1_000_000));
+        client.begin().echo(0).wait().unwrap();
+        let spans = spans_of(|| {
+            assert!(matches!(client.begin().fail().wait(), Err(CallError::Failed(_))));
+            client.begin().fail().detach();
+            drop(client.begin().last_for(1));
+        });
+        let [span] = &spans[..] else { panic!("{transport}: {spans:?}") };
+        assert_eq!((&*span.name, text(span, "error.type").as_deref()), ("Work/fail", Some("failed")));
+    }
+}
+
+#[test]
+fn a_begun_call_that_is_awaited_is_a_span() {
+    let (_server, uri) = serve("udp");
+    let client = bind(&uri, AccountOptions::new().spans(1));
+    let spans = spans_of(|| {
+        let mut pending = std::pin::pin!(client.begin().echo(7));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(result) = pending.as_mut().poll(&mut context) {
+                break assert_eq!(result.unwrap(), 7);
+            }
+            thread::yield_now();
+        }
+    });
+    assert_eq!(spans.len(), 1, "{spans:?}");
+}
+
+/// The spans that a server has made of calls of this procedure.
+fn served(procedure: &str) -> Vec<SpanData> {
+    let spans = exporter().get_finished_spans().unwrap();
+    let is_served = |span: &SpanData| span.span_kind == SpanKind::Server && span.name == procedure;
+    spans.into_iter().filter(is_served).collect()
+}
+
+/// Waits until a server has made so many spans of calls of this procedure: a result may be there before the span has ended.
+fn await_served(procedure: &str, number: usize) -> Vec<SpanData> {
+    loop {
+        let spans = served(procedure);
+        if spans.len() >= number {
+            return spans;
+        }
+        thread::yield_now();
+    }
+}
+
+/// Procedures whose servers make spans. Apart from [`Work`], because all tests of the process have one exporter.
+#[stoop::interface]
+trait Traced {
+    fn outer(&self, uri: String) -> u64;
+    fn panics(&self);
+    fn is_slow(&self, us: u64);
+}
+
+struct Tracing;
+
+impl Traced for Tracing {
+    fn outer(&self, uri: String) -> u64 {
+        bind(&uri, AccountOptions::new().shm_share(1).spans(1)).echo(5).unwrap()
+    }
+
+    fn panics(&self) {
+        panic!("as the caller wishes");
+    }
+
+    fn is_slow(&self, us: u64) {
+        Worker.last_for(us);
+    }
+}
+
+fn serve_traced(transport: &str, options: AccountOptions) -> (RunningServer, TracedClient) {
+    exporter();
+    let server = Server::new().account(options).export(TracedServer::new(Tracing));
+    let server = server.listen(&transports::address(transport)).unwrap().start().unwrap();
+    let client = TracedClient::bind(&server.uris()[0]).unwrap();
+    (server, client)
+}
+
+#[test]
+fn a_procedure_is_a_span_of_its_server_and_the_parent_of_the_calls_that_it_makes() {
+    for (count, transport) in (1..).zip(TRANSPORTS) {
+        let (_inner, inner_uri) = serve(transport);
+        let (_outer, client) = serve_traced(transport, AccountOptions::new().spans(1));
+        assert_eq!(client.outer(inner_uri.clone()).unwrap(), 5);
+        let spans = await_served("Traced/outer", count);
+        let all = exporter().get_finished_spans().unwrap();
+        let is_inner = |span: &&SpanData| text(span, "stoop.uri").as_ref() == Some(&inner_uri);
+        let inner = all.iter().find(is_inner).unwrap();
+        let outer = spans.iter().find(|span| span.span_context.span_id() == inner.parent_span_id).unwrap();
+        assert_eq!(outer.span_context.trace_id(), inner.span_context.trace_id());
+        assert_eq!(outer.parent_span_id, SpanId::INVALID, "a call carries no identity of a trace");
+        assert_eq!(text(outer, "rpc.method").as_deref(), Some("Traced/outer"));
+        match transport {
+            "udp" | "tcp" => assert_eq!(text(outer, "client.address").as_deref(), Some("127.0.0.1")),
+            _ => {
+                assert_eq!(number(outer, "stoop.client_pid"), Some(i64::from(std::process::id())));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_procedure_that_panics_is_a_span_with_an_error_and_leaves_no_current_span() {
+    let (_server, client) = serve_traced("udp", AccountOptions::new().spans(1));
+    assert!(matches!(client.panics(), Err(CallError::Failed(_))));
+    client.is_slow(0).unwrap();
+    let span = await_served("Traced/panics", 1).remove(0);
+    assert_eq!(text(&span, "error.type").as_deref(), Some("panic"));
+    assert!(matches!(&span.status, Status::Error { .. }));
+    let next = await_served("Traced/is_slow", 1);
+    assert!(next.iter().all(|span| span.parent_span_id == SpanId::INVALID));
+}
+
+#[test]
+fn a_server_makes_spans_of_slow_procedures_and_of_a_share_of_the_others() {
+    let options = AccountOptions::new().slow_after(Duration::from_millis(5)).spans(1_000_000);
+    let (_server, client) = serve_traced("udp", options);
+    // The first is the one in so many.
+    client.is_slow(0).unwrap();
+    client.is_slow(0).unwrap();
+    client.is_slow(6_001).unwrap();
+    let is_long =
+        |span: &SpanData| span.end_time.duration_since(span.start_time).unwrap() >= Duration::from_millis(6);
+    while !served("Traced/is_slow").iter().any(is_long) {
+        thread::yield_now();
+    }
 }

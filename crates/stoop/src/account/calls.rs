@@ -1,5 +1,6 @@
 //! The account of a binding's calls.
 
+use crate::account::begun_spans::BegunSpans;
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
 #[cfg(feature = "account")]
@@ -11,6 +12,8 @@ use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
 use crate::error::CallError;
 use crate::interface::Interface;
+#[cfg(feature = "opentelemetry")]
+use std::sync::Arc;
 #[cfg(feature = "account")]
 use stoop_probe::Role;
 
@@ -22,7 +25,7 @@ pub(crate) struct Recorder {
     #[cfg(feature = "account")]
     samples: Option<Samples>,
     #[cfg(feature = "opentelemetry")]
-    spans: Option<Spans>,
+    spans: Option<Arc<Spans>>,
 }
 
 impl Recorder {
@@ -37,7 +40,7 @@ impl Recorder {
             #[cfg(feature = "account")]
             samples: Samples::new(Role::Caller, interface, options),
             #[cfg(feature = "opentelemetry")]
-            spans: Spans::new(interface, uri, options),
+            spans: Spans::new(interface, uri, options).map(Arc::new),
         }
     }
 
@@ -122,6 +125,14 @@ impl Recorder {
         }
         #[cfg(not(feature = "opentelemetry"))]
         let _ = (procedure, begun_ns, error);
+    }
+
+    /// What makes spans of the binding's begun calls.
+    pub(crate) fn begun_spans(&self) -> BegunSpans {
+        #[cfg(feature = "opentelemetry")]
+        return BegunSpans::new(self.spans.clone());
+        #[cfg(not(feature = "opentelemetry"))]
+        BegunSpans::default()
     }
 
     /// The figures recorded so far.

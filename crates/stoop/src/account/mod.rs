@@ -36,11 +36,12 @@
 //! are not recorded.
 //!
 //! With the cargo feature `opentelemetry`, `AccountOptions::spans` makes spans of slow calls, of failed ones and of a share of the
-//! others.
+//! others, at the caller and at the server.
 //!
 //! With the cargo feature `account`, `AccountOptions::steps_share` takes one call in so many apart into its
 //! [steps](crate::account::ProcedureSteps), at the caller or at the server.
 
+pub(crate) mod begun_spans;
 pub(crate) mod calls;
 mod histogram;
 mod options;
@@ -49,6 +50,8 @@ mod prometheus;
 #[cfg(feature = "account")]
 mod sampled;
 pub(crate) mod served;
+#[cfg(feature = "opentelemetry")]
+mod served_spans;
 pub(crate) mod slow;
 #[cfg(feature = "opentelemetry")]
 mod spans;

@@ -83,13 +83,17 @@ impl AccountOptions {
         self
     }
 
-    /// Makes spans of OpenTelemetry of blocking calls of a binding: of each slow call, of each that fails, and of one in so many, at least
-    /// one, of the others that are recorded. A span is a child of the thread's current span; `docs/observing.md` has its attributes.
+    /// Makes spans of OpenTelemetry: of each slow call, of each that fails, and of one in so many, at least one, of the others that are
+    /// recorded. `docs/observing.md` has their attributes.
     ///
-    /// Set the process's tracer provider (`opentelemetry::global::set_tracer_provider`) before the binding is made. The spans are made
-    /// when their calls end, by the calling thread: choose a processor that exports them on another.
+    /// A caller's span is a child of the span that is current in the thread when it makes or begins the call. That of a begun call ends when
+    /// the program takes its outcome. A server's span is current while the procedure runs, and the root of a trace: a call does not carry the
+    /// identity of its caller's trace.
     ///
-    /// Cargo feature `opentelemetry`. A server makes no spans.
+    /// Set the process's tracer provider (`opentelemetry::global::set_tracer_provider`) before the binding is made or the server started.
+    /// The spans are made by the calling thread, or by the one that runs the procedure: choose a processor that exports them on another.
+    ///
+    /// Cargo feature `opentelemetry`.
     #[cfg(feature = "opentelemetry")]
     pub fn spans(mut self, one_in: u32) -> Self {
         self.spans_share = Some(one_in.max(1));

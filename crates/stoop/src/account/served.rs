@@ -8,6 +8,8 @@ use crate::account::options::AccountOptions;
 use crate::account::peers::{CallingPeer, PeerTimes};
 #[cfg(feature = "account")]
 use crate::account::sampled::Samples;
+#[cfg(feature = "opentelemetry")]
+use crate::account::served_spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
@@ -34,6 +36,8 @@ pub(crate) struct Ledger {
     /// For each interface, if calls are sampled.
     #[cfg(feature = "account")]
     samples: Vec<Option<Samples>>,
+    #[cfg(feature = "opentelemetry")]
+    spans: Option<ServedSpans>,
 }
 
 impl Ledger {
@@ -49,6 +53,8 @@ impl Ledger {
                 .iter()
                 .map(|interface| Samples::new(Role::Server, interface, &options))
                 .collect(),
+            #[cfg(feature = "opentelemetry")]
+            spans: ServedSpans::new(&options),
             interfaces,
             options,
         }
@@ -64,7 +70,12 @@ impl Ledger {
 
     /// Runs a procedure, and records for how long if it is the turn of this call.
     #[inline]
-    fn run<R>(&self, interface: usize, procedure: u16, run: impl FnOnce() -> R) -> R {
+    fn run(
+        &self,
+        interface: usize,
+        procedure: u16,
+        run: impl FnOnce() -> Result<(), Unserved>,
+    ) -> Result<(), Unserved> {
         let times = &self.times[interface];
         if usize::from(procedure) >= times.procedures() {
             return run();
@@ -78,6 +89,8 @@ impl Ledger {
         let (own, is_own) = times.of(usize::from(procedure));
         // Ends also if the procedure panics.
         let ending = Ending { own, is_own };
+        #[cfg(feature = "opentelemetry")]
+        let run = || self.run_as_span(interface, procedure, run);
         if !own.begin(is_own) {
             return run();
         }
@@ -88,6 +101,19 @@ impl Ledger {
         self.peers.add(serving_caller(), calls, took_ns * calls);
         drop(ending);
         returned
+    }
+
+    /// Runs a procedure, as a span if it is the turn of this call or if it takes too long.
+    #[cfg(feature = "opentelemetry")]
+    #[inline]
+    fn run_as_span(
+        &self,
+        interface: usize,
+        procedure: u16,
+        run: impl FnOnce() -> Result<(), Unserved>,
+    ) -> Result<(), Unserved> {
+        let Some(spans) = &self.spans else { return run() };
+        spans.run(self.interfaces[interface], procedure, run)
     }
 
     /// The steps of the sampled calls.

@@ -1,4 +1,4 @@
-//! Blocking calls of a binding as spans of OpenTelemetry.
+//! Calls of a binding as spans of OpenTelemetry.
 //!
 //! The attributes are those of the [conventions for RPC](https://opentelemetry.io/docs/specs/semconv/rpc/rpc-spans/); those that begin
 //! with `stoop.` are the parts of the call.
@@ -7,9 +7,9 @@ use crate::account::options::AccountOptions;
 use crate::account::slow::{Facts, SlowCall};
 use crate::error::CallError;
 use crate::interface::Interface;
-use opentelemetry::KeyValue;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status};
+use opentelemetry::{Context, KeyValue};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +20,7 @@ pub(crate) struct Spans {
     /// Attributes of each span.
     common: Vec<KeyValue>,
     one_in: u32,
+    slow_after: Option<Duration>,
     /// Recorded calls until one becomes a span though it is not slow.
     left: AtomicU32,
 }
@@ -36,44 +37,80 @@ impl Spans {
         ];
         common.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
         let tracer = global::tracer("stoop");
-        Some(Self { tracer, interface, common, one_in, left: AtomicU32::new(1) })
+        let (slow_after, left) = (options.slow_after, AtomicU32::new(1));
+        Some(Self { tracer, interface, common, one_in, slow_after, left })
     }
 
     /// A call of the calling thread has just ended with a result. It becomes a span if it was slow or if it is its turn.
     #[inline]
     pub(crate) fn add(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
-        let left = self.left.load(Relaxed);
-        if left > 1 && slow.is_none() {
-            // Threads that call at the same time may count a call once.
-            return self.left.store(left - 1, Relaxed);
+        if slow.is_some() || self.is_due() {
+            self.add_call(procedure, facts, slow);
         }
-        self.add_due(procedure, facts, slow);
+    }
+
+    /// Counts a call that is not slow. Returns whether it is its turn.
+    #[inline]
+    fn is_due(&self) -> bool {
+        let left = self.left.load(Relaxed);
+        // Threads that call at the same time may count a call once.
+        self.left.store(if left > 1 { left - 1 } else { self.one_in }, Relaxed);
+        left <= 1
     }
 
     #[cold]
-    fn add_due(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
-        if slow.is_none() {
-            self.left.store(self.one_in, Relaxed);
+    fn add_call(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
+        let (parent, took) = (Context::current(), Duration::from_nanos(facts.whole_ns));
+        self.add_span(&parent, procedure, took, parts(facts, slow), Status::Unset);
+    }
+
+    /// The program takes the outcome of a begun call, which has ended with a result unless there is an error. It becomes a span if it failed,
+    /// if it took longer than the options say, or if it is its turn.
+    #[cold]
+    pub(crate) fn add_begun(
+        &self,
+        parent: &Context,
+        procedure: u16,
+        took: Duration,
+        error: Option<&CallError>,
+    ) {
+        let begun = KeyValue::new("stoop.begun", true);
+        match error {
+            Some(error) => self.add_error(parent, procedure, took, error, vec![begun]),
+            None if self.slow_after.is_some_and(|after| took > after) || self.is_due() => {
+                self.add_span(parent, procedure, took, vec![begun], Status::Unset);
+            }
+            None => {}
         }
-        self.add_span(procedure, facts.whole_ns, parts(facts, slow), Status::Unset);
     }
 
     /// A call of the calling thread has just ended without a result.
     #[cold]
     pub(crate) fn add_failed(&self, procedure: u16, took_ns: u64, error: &CallError) {
-        let kind = KeyValue::new("error.type", kind_of(error));
-        self.add_span(procedure, took_ns, vec![kind], Status::error(error.to_string()));
+        self.add_error(&Context::current(), procedure, Duration::from_nanos(took_ns), error, Vec::new());
     }
 
-    /// Adds the span of a call that has just ended, as a child of the thread's current span.
-    fn add_span(&self, procedure: u16, took_ns: u64, own: Vec<KeyValue>, status: Status) {
+    fn add_error(
+        &self,
+        parent: &Context,
+        procedure: u16,
+        took: Duration,
+        error: &CallError,
+        mut own: Vec<KeyValue>,
+    ) {
+        own.push(KeyValue::new("error.type", kind_of(error)));
+        self.add_span(parent, procedure, took, own, Status::error(error.to_string()));
+    }
+
+    /// Adds the span of a call that has just ended.
+    fn add_span(&self, parent: &Context, procedure: u16, took: Duration, own: Vec<KeyValue>, status: Status) {
         let ended = SystemTime::now();
-        let begun = ended.checked_sub(Duration::from_nanos(took_ns)).unwrap_or(ended);
+        let begun = ended.checked_sub(took).unwrap_or(ended);
         let procedure = self.interface.procedures[usize::from(procedure)].name;
         let method = format!("{}/{procedure}", self.interface.name);
         let attributes = self.common.iter().cloned().chain([KeyValue::new("rpc.method", method.clone())]);
         let span = SpanBuilder::from_name(method).with_kind(SpanKind::Client).with_start_time(begun);
-        let mut span = span.with_attributes(attributes.chain(own)).start(&self.tracer);
+        let mut span = span.with_attributes(attributes.chain(own)).start_with_context(&self.tracer, parent);
         span.set_status(status);
         span.end_with_timestamp(ended);
     }

@@ -1,5 +1,6 @@
 //! Beginning calls without waiting for them: their arguments are written into a batch, which leaves as a whole.
 
+use crate::account::begun_spans::{BegunSpan, BegunSpans};
 use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::detached::CallingThread;
 use crate::client::pending::{BegunCall, Pending};
@@ -22,6 +23,7 @@ pub struct Begin<'a> {
     /// The table of the calls; the reason, if none can be begun.
     calls: Result<AnyCalls, SendError>,
     timeout_ns: u64,
+    spans: BegunSpans,
     /// The process that began, see [`fork::generation`].
     generation: u32,
     /// The calls that have not left; made for the first call.
@@ -36,6 +38,7 @@ pub struct Beginning<'a> {
     /// The place of `batch` in its [`Begin`].
     begun: &'a RefCell<Option<CallBatch>>,
     procedure: u16,
+    spans: &'a BegunSpans,
     generation: u32,
 }
 
@@ -46,9 +49,9 @@ impl fmt::Debug for Begin<'_> {
 }
 
 impl Begin<'_> {
-    pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64) -> Self {
+    pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, spans: BegunSpans) -> Self {
         let (generation, batch) = (fork::generation(), RefCell::new(None));
-        Self { calls, timeout_ns, generation, batch, client: PhantomData }
+        Self { calls, timeout_ns, spans, generation, batch, client: PhantomData }
     }
 
     /// Lets the calls that were begun so far leave.
@@ -71,9 +74,9 @@ impl Begin<'_> {
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let Self { calls, generation, batch: begun, .. } = self;
+        let Self { calls, generation, batch: begun, spans, .. } = self;
         let batch = RefMut::map(begun.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
-        Beginning { calls, batch, begun, procedure, generation: *generation }
+        Beginning { calls, batch, begun, procedure, spans, generation: *generation }
     }
 
     #[cold]
@@ -112,15 +115,13 @@ impl<'a> Beginning<'a> {
 
     /// Transporter: begins the call, and returns its handle. `decode` makes the handle's value of the outcome.
     #[inline]
-    pub fn submit<R>(
+    pub fn submit<R: 'static>(
         mut self,
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        match self.begun(arguments) {
-            Ok(call) => Pending::outstanding(call, decode),
-            Err(error) => Pending::ready(decode(Err(error))),
-        }
+        let span = self.spans.begin(self.procedure);
+        handle(self.begun(arguments), span, decode)
     }
 
     /// As [`submit`](Self::submit), for results that can be decoded only with something that the caller knows: the
@@ -130,23 +131,22 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
-        match self.begun(arguments) {
-            Ok(call) => Pending::decoding(call, Box::new(decode)),
-            Err(error) => Pending::ready(decode(Err(error))),
+        match (self.spans.begin(self.procedure), self.begun(arguments)) {
+            (None, Ok(call)) => Pending::decoding(call, Box::new(decode)),
+            (None, Err(error)) => Pending::ready(decode(Err(error))),
+            (Some(span), begun) => spanned(span, begun, decode),
         }
     }
 
     /// As [`submit`](Self::submit), of a one-way call: it goes on when its handle is dropped.
     #[inline]
-    pub fn submit_one_way<R>(
+    pub fn submit_one_way<R: 'static>(
         mut self,
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        match self.begun(arguments) {
-            Ok(call) => Pending::outstanding(call.one_way(), decode),
-            Err(error) => Pending::ready(decode(Err(error))),
-        }
+        let span = self.spans.begin(self.procedure);
+        handle(self.begun(arguments).map(BegunCall::one_way), span, decode)
     }
 
     /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `calling_thread` is the calling
@@ -180,5 +180,36 @@ impl<'a> Beginning<'a> {
     fn begun(&mut self, arguments: Result<usize, EncodeError>) -> Result<BegunCall, CallError> {
         let (calls, call) = self.begin(arguments)?;
         Ok(BegunCall::new(calls.clone(), call, self.generation))
+    }
+}
+
+/// The handle of a call, which could be begun or not.
+#[inline]
+fn handle<R: 'static>(
+    begun: Result<BegunCall, CallError>,
+    span: Option<BegunSpan>,
+    decode: fn(Outcome<'_>) -> R,
+) -> Pending<R> {
+    match (span, begun) {
+        (None, Ok(call)) => Pending::outstanding(call, decode),
+        (None, Err(error)) => Pending::ready(decode(Err(error))),
+        (Some(span), begun) => spanned(span, begun, decode),
+    }
+}
+
+/// The handle of a call that may become a span when its outcome is taken.
+#[cold]
+fn spanned<R>(
+    span: BegunSpan,
+    begun: Result<BegunCall, CallError>,
+    mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
+) -> Pending<R> {
+    let mut decode = move |outcome: Outcome<'_>| {
+        span.end(outcome.as_ref().err());
+        decode(outcome)
+    };
+    match begun {
+        Ok(call) => Pending::decoding(call, Box::new(decode)),
+        Err(error) => Pending::ready(decode(Err(error))),
     }
 }

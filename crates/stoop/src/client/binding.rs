@@ -1,6 +1,7 @@
 //! A client's binding: made together with the client, by a lazy client's first call, or anew in a forked child.
 
 use crate::account::CallAccount;
+use crate::account::begun_spans::BegunSpans;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;
@@ -200,6 +201,15 @@ impl Binding {
     /// [`BindOptions::account`](crate::BindOptions::account) has asked for it. That of a forked child has the child's calls.
     pub fn account(&self) -> CallAccount {
         self.known().map_or_else(CallAccount::default, |bound| bound.transport.account())
+    }
+
+    /// What makes spans of the calls that are begun.
+    #[inline]
+    pub(crate) fn begun_spans(&self) -> BegunSpans {
+        match self.options.account.is_some() {
+            true => self.known().map_or_else(BegunSpans::default, |bound| bound.transport.begun_spans()),
+            false => BegunSpans::default(),
+        }
     }
 
     fn is_of_this_process(&self) -> bool {

@@ -181,7 +181,10 @@ impl<L: ?Sized> Client<L> {
     /// Begins calls that no thread waits for yet.
     #[inline]
     pub fn begin(&self) -> Begin<'_> {
-        Begin::new(self.shared.binding.calls(self.timeout_ns), self.timeout_ns)
+        let binding = &self.shared.binding;
+        // The first: it binds a lazy client.
+        let calls = binding.calls(self.timeout_ns);
+        Begin::new(calls, self.timeout_ns, binding.begun_spans())
     }
 
     /// Sends a one-way call, whose arguments have been written.

@@ -44,7 +44,7 @@
 //! (server), lane found, thread awake, result handed over, result seen. Stubs and dispatch will report the others: stub begun, arguments
 //! written, procedure begun, procedure ended, result read.
 
-use crate::account::CallAccount;
+use crate::account::calls::Recorder;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
@@ -150,9 +150,9 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// The counters of the calls of all lanes.
     fn counters(&self) -> CallCounters;
 
-    /// The account of the calls of all lanes; empty if the binding keeps none.
-    fn account(&self) -> CallAccount {
-        CallAccount::default()
+    /// The account of the calls of all lanes, if the binding keeps one.
+    fn recorder(&self) -> Option<&Recorder> {
+        None
     }
 
     /// The other addresses of the server, as [`offers`](crate::offers) writes them.

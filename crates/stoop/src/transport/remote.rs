@@ -7,7 +7,7 @@ pub(crate) mod held_lane;
 pub(crate) mod moving;
 pub(crate) mod place;
 
-use crate::account::calls::{CallAccount, Recorder};
+use crate::account::calls::Recorder;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
@@ -458,8 +458,8 @@ impl<R: Remote> Binding for RemoteBinding<R> {
         counters
     }
 
-    fn account(&self) -> CallAccount {
-        self.recorder.as_ref().map_or_else(CallAccount::default, Recorder::account)
+    fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     fn offers(&self) -> String {

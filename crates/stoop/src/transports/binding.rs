@@ -1,6 +1,8 @@
 //! The client's end of any transport.
 
 use crate::account::CallAccount;
+use crate::account::begun_spans::BegunSpans;
+use crate::account::calls::Recorder;
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{CallError, InPlaceError, SendError};
@@ -80,7 +82,16 @@ impl AnyBinding {
     }
 
     pub(crate) fn account(&self) -> CallAccount {
-        on!(AnyBinding, self, binding => binding.account())
+        self.recorder().map_or_else(CallAccount::default, Recorder::account)
+    }
+
+    /// What makes spans of the calls that are begun.
+    pub(crate) fn begun_spans(&self) -> BegunSpans {
+        self.recorder().map_or_else(BegunSpans::default, Recorder::begun_spans)
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        on!(AnyBinding, self, binding => binding.recorder())
     }
 
     pub(crate) fn offers(&self) -> String {

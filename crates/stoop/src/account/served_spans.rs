@@ -1,0 +1,127 @@
+//! Procedures that a server runs, as spans of OpenTelemetry.
+//!
+//! The span of a procedure is current while it runs, so that the calls and spans that it makes are its children. A call does not carry
+//! the identity of its caller's trace: the span is the root of a trace of its own.
+
+use crate::account::options::AccountOptions;
+use crate::context::{Caller, serving_caller};
+use crate::interface::{Interface, Unserved};
+use opentelemetry::global::{self, BoxedTracer};
+use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
+use opentelemetry::{Context, ContextGuard, KeyValue};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Makes spans of the procedures of one server.
+pub(crate) struct ServedSpans {
+    tracer: BoxedTracer,
+    one_in: u32,
+    slow_after: Option<Duration>,
+    /// Calls until one becomes a span.
+    left: AtomicU32,
+}
+
+/// A procedure that runs. Its span ends with it, also if it panics.
+struct RunningSpan {
+    context: Context,
+    _is_current: ContextGuard,
+}
+
+impl ServedSpans {
+    /// Those that the options ask for, by the tracer provider of the process.
+    pub(crate) fn new(options: &AccountOptions) -> Option<Self> {
+        let (one_in, slow_after) = (options.spans_share?, options.slow_after);
+        Some(Self { tracer: global::tracer("stoop"), one_in, slow_after, left: AtomicU32::new(1) })
+    }
+
+    /// Runs a procedure in this thread: as a span if it is its turn, or if it takes longer than the options say.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        interface: &Interface,
+        procedure: u16,
+        run: impl FnOnce() -> Result<(), Unserved>,
+    ) -> Result<(), Unserved> {
+        if self.is_due() {
+            return self.begin(interface, procedure).run(run);
+        }
+        let begun = self.slow_after.map(|after| (after, Instant::now()));
+        let returned = run();
+        if let Some((after, begun)) = begun
+            && begun.elapsed() > after
+        {
+            self.add_slow(interface, procedure, begun.elapsed());
+        }
+        returned
+    }
+
+    /// Counts a call. Returns whether it is its turn.
+    #[inline]
+    fn is_due(&self) -> bool {
+        let left = self.left.load(Relaxed);
+        // Threads that run procedures at the same time may count a call once.
+        self.left.store(if left > 1 { left - 1 } else { self.one_in }, Relaxed);
+        left <= 1
+    }
+
+    #[cold]
+    fn begin(&self, interface: &Interface, procedure: u16) -> RunningSpan {
+        // The thread serves one caller after the other: no span of another call is its parent.
+        let context = Context::new();
+        let span = of_procedure(interface, procedure).start_with_context(&self.tracer, &context);
+        let context = context.with_span(span);
+        RunningSpan { _is_current: context.clone().attach(), context }
+    }
+
+    #[cold]
+    fn add_slow(&self, interface: &Interface, procedure: u16, took: Duration) {
+        let ended = SystemTime::now();
+        let begun = ended.checked_sub(took).unwrap_or(ended);
+        let span = of_procedure(interface, procedure).with_start_time(begun);
+        span.start_with_context(&self.tracer, &Context::new()).end_with_timestamp(ended);
+    }
+}
+
+impl RunningSpan {
+    fn run(self, run: impl FnOnce() -> Result<(), Unserved>) -> Result<(), Unserved> {
+        let returned = run();
+        if let Err(why) = returned {
+            self.fail("unserved", format!("the procedure did not run: {why:?}"));
+        }
+        returned
+    }
+
+    fn fail(&self, kind: &'static str, why: String) {
+        self.context.span().set_attribute(KeyValue::new("error.type", kind));
+        self.context.span().set_status(Status::error(why));
+    }
+}
+
+impl Drop for RunningSpan {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.fail("panic", "the procedure panicked".into());
+        }
+        self.context.span().end();
+    }
+}
+
+/// A span of the call that this thread serves.
+fn of_procedure(interface: &Interface, procedure: u16) -> SpanBuilder {
+    let procedure = interface.procedures[usize::from(procedure)].name;
+    let method = format!("{}/{procedure}", interface.name);
+    let mut attributes =
+        vec![KeyValue::new("rpc.system.name", "stoop"), KeyValue::new("rpc.method", method.clone())];
+    match serving_caller() {
+        Caller::Network(from) => {
+            attributes.push(KeyValue::new("client.address", from.ip().to_canonical().to_string()));
+            attributes.push(KeyValue::new("client.port", i64::from(from.port())));
+        }
+        Caller::Process(from) => {
+            attributes.push(KeyValue::new("stoop.client_pid", i64::from(from.pid)));
+            attributes.push(KeyValue::new("stoop.client_uid", i64::from(from.uid)));
+        }
+        Caller::Station(_) | Caller::Local => {}
+    }
+    SpanBuilder::from_name(method).with_kind(SpanKind::Server).with_attributes(attributes)
+}
