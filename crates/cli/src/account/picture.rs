@@ -42,7 +42,7 @@ pub(super) fn svg(about: &About, account: &Account) -> String {
     let parts = parts(about, &account.steps);
     let axis = Axis::of(parts.iter().map(Part::ns).sum());
     let rows = account.steps.len() as f64 * ROW + parts.len() as f64 * HEADING;
-    let height = STEPS_TOP + rows + 2.0 * MARGIN;
+    let height = STEPS_TOP + rows + 3.0 * MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"Helvetica, Arial, sans-serif\" \
          font-size=\"12\" fill=\"#222\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
@@ -59,6 +59,7 @@ pub(super) fn svg(about: &About, account: &Account) -> String {
             y += ROW;
         }
     }
+    svg += &text(MARGIN, height - 12.0, "fill=\"#666\"", &about.machine);
     svg + "</svg>\n"
 }
 
@@ -83,11 +84,10 @@ fn head(about: &About, account: &Account) -> String {
     let ns = account.plain.median_ns;
     let spread = format!("{}–{}", grouped(account.plain.low_ns), grouped(account.plain.high_ns));
     let facts = format!(
-        "{} ns without instruments (quartiles {spread}, {} calls); the steps below are {:.1} % of it. {}",
+        "{} ns without instruments (quartiles {spread}, {} calls); the steps below are {:.1} % of it",
         grouped(ns),
         grouped(account.plain.calls as f64),
         100.0 * account.ratio,
-        about.machine,
     );
     head += &text(MARGIN, 48.0, "fill=\"#666\"", &facts);
     head
