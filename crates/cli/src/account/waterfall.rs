@@ -1,6 +1,6 @@
 //! The picture of one call for a terminal: its steps one below the other, both processes on one time axis.
 
-use super::steps::{Account, Place, Step};
+use super::steps::{Account, Place};
 use std::fmt::Write;
 
 /// Columns of the bars in a terminal.
