@@ -77,12 +77,15 @@ fn layering(lab: &mut Lab<'_>, call: &Call) -> Result<Tried, String> {
     Ok(by_floors("UDP", cells_in_turn(lab, &before, &after)?))
 }
 
+/// A token bucket at this rate, in Mbit/s, lets each packet of a call pass at once.
+const UNLIMITED: u32 = 10_000;
+
 /// A link of a token bucket carries one packet each way in the time of its bits, both ways at once: a call takes as long as the
-/// longer packet, or as without a limit if that is longer. Times are means: the kernel's timer is late at times, and then the
-/// bucket lets several packets pass at once.
+/// longer packet, or as over a bucket that lets each packet pass at once, if that is longer: the kernel's work for the bucket is part of
+/// either. Times are means: the kernel's timer is late at times, and then the bucket lets several packets pass at once.
 fn network(lab: &mut Lab<'_>, call: &Call, from: &'static str, rates: [u32; 2]) -> Result<Tried, String> {
-    let unlimited = spinning(Transport::Udp, call.procedure);
-    let cells = [unlimited, at_rate(unlimited, rates[0]), at_rate(unlimited, rates[1])];
+    let cell = spinning(Transport::Udp, call.procedure);
+    let cells = [UNLIMITED, rates[0], rates[1]].map(|rate| at_rate(cell, rate));
     let mut means = [const { Vec::new() }; 3];
     for _ in 0..TURNS {
         for (cell, means) in cells.iter().zip(&mut means) {
