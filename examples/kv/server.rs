@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
+use stoop::account::AccountOptions;
 use stoop::{Server, current_call};
 use stoop_examples::kv::{Entry, KvError, MAX_VALUE, Store, StoreServer};
 
@@ -83,7 +84,9 @@ impl Store for Memory {
 }
 
 fn serve(uri: &str) -> Result<(), Box<dyn Error>> {
-    let server = Server::new().export(StoreServer::new(Memory::default())).listen(uri)?.start()?;
+    let server = Server::new().export(StoreServer::new(Memory::default()));
+    // `stoop top ADDRESS` shows it.
+    let server = server.account(AccountOptions::new()).listen(uri)?.start()?;
     println!("listening at {}", server.uris()[0]);
     server.wait();
     Ok(())
