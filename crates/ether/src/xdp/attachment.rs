@@ -5,7 +5,7 @@ use crate::error::{OpenError, failed};
 use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::privilege::Capability;
-use crate::xdp::Mode;
+use crate::xdp::options::Mode;
 use crate::xdp::program::{address_value, port_key, program};
 use crate::xdp::system;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -12,6 +12,7 @@
 //! an interface with a larger MTU packets are shorter than it allows.
 
 mod attachment;
+mod options;
 mod others;
 mod program;
 mod socket;
@@ -29,6 +30,7 @@ use crate::options::Options;
 use crate::ports::Reservation;
 use crate::sleep::Sleeper;
 use attachment::Attachment;
+pub use options::{Mode, XdpOptions};
 use others::OtherQueues;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -40,44 +42,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use stoop_net::packets::Segments;
-
-/// Where the XDP program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Behind the driver. Works on every interface; on veth the faster mode. The kernel copies each frame
-    /// that the interface receives, of other protocols, too, if a program could not write to its memory.
-    Generic,
-    /// In the driver, if it can do that. To attach it may interrupt the interface for a moment.
-    Native,
-}
-
-impl Mode {
-    fn attaching(self) -> &'static str {
-        match self {
-            Self::Generic => "generic XDP at this interface",
-            Self::Native => "native XDP at this interface",
-        }
-    }
-}
-
-/// Options of an AF_XDP socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct XdpOptions {
-    /// Where the program runs.
-    pub mode: Mode,
-    /// The receive queue of the socket; `None`: the first. The packet socket for the other queues is slower, so this is of
-    /// use where the interface puts our frames into another queue (`ethtool -N`).
-    pub queue: Option<u32>,
-    /// Receiving runs the driver's poll function. Of use in native mode, where the hardware would interrupt.
-    pub busy_poll: bool,
-}
-
-impl XdpOptions {
-    /// For an interface with one receive queue.
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, queue: None, busy_poll: false }
-    }
-}
 
 /// An endpoint on an AF_XDP socket.
 #[derive(Debug)]
