@@ -92,7 +92,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`OpenError::PortTaken`]; [`OpenError::Unsupported`]: an endpoint on AF_XDP does not survive its interface.
+    /// [`OpenError::PortTaken`]; and on AF_XDP as of [`listen`](Self::listen): until a later call succeeds, an endpoint on AF_XDP
+    /// then receives nothing, and cannot send.
     pub fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
         either!(self, inner => inner.follow(interface))
     }

@@ -47,6 +47,14 @@ impl<T> Exclusive<T> {
         drop(free);
         Some(result)
     }
+
+    /// Replaces the value when no other thread uses it.
+    pub(crate) fn replace(&self, value: T) {
+        let mut value = Some(value);
+        while self.try_use(|place| value.take().map(|value| *place = value)).is_none() {
+            std::thread::yield_now();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod network;
 
 use network::raw::Raw;
-use network::{BACKENDS, Ethernet, GENERIC, if_possible, next, wait_until};
+use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until};
 use std::io::ErrorKind;
 use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType, OVERHEAD, Template, frame_len};
@@ -215,6 +215,65 @@ fn endpoint_of_an_interface_that_is_gone_reports_it() {
         assert!(server.receive_within(&mut [0; 100], None).is_err(), "{server}");
         let gone = ethernet.b.listen(7400, backend, &Options::of_many_lanes());
         assert!(matches!(gone, Err(OpenError::NoInterface(_))), "{gone:?}");
+    }
+}
+
+#[test]
+fn endpoint_goes_on_at_an_interface_that_was_removed_and_made_again() {
+    let test = "endpoint_goes_on_at_an_interface_that_was_removed_and_made_again";
+    for backend in BACKENDS {
+        let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+        let options = Options { frames: 64, ..Options::of_many_lanes() };
+        let Some(server) = if_possible(test, ethernet.b.listen(7400, backend, &options)) else { continue };
+        for round in 0..10u8 {
+            ethernet.b.run("ip link delete stoop-b");
+            let nowhere = server.template(Address { mac: Mac([2; 6]), port: 1 }, Checksum::Computed);
+            // More than there are chunks: what a dead socket keeps comes back with the next one.
+            for _ in 0..2 * server.frames() {
+                server.send(&nowhere, &[round]).unwrap_err();
+            }
+            ethernet.make_again(1 + u32::from(round) % 3);
+            let interface = ethernet.b.interface();
+            ethernet.b.inside(|| server.follow(&interface)).unwrap();
+            assert_eq!(ethernet.b.interface().xdp.is_some(), backend != Backend::PacketRing);
+            assert_eq!(server.address().mac, interface.mac);
+
+            let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+            let to = caller.template(server.address(), Checksum::Computed);
+            let back = server.template(caller.address(), Checksum::Computed);
+            for number in 0..200 {
+                caller.send(&to, &[round, number]).unwrap();
+                assert_eq!(next(&server), [round, number], "{server}");
+                server.send(&back, &[number, round]).unwrap();
+                assert_eq!(next(&caller), [number, round], "{server}");
+            }
+        }
+    }
+}
+
+#[test]
+fn endpoint_that_could_not_go_on_does_so_at_the_next_attempt() {
+    let test = "endpoint_that_could_not_go_on_does_so_at_the_next_attempt";
+    for backend in [GENERIC, NATIVE] {
+        let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+        let options = Options::of_many_lanes();
+        let Some(server) = if_possible(test, ethernet.b.listen(7400, backend, &options)) else { continue };
+        ethernet.b.run("ip link delete stoop-b");
+        ethernet.make_again(1);
+        let other = ethernet.b.listen(7401, GENERIC, &options).unwrap();
+        let interface = ethernet.b.interface();
+        let taken = ethernet.b.inside(|| server.follow(&interface));
+        assert!(matches!(taken, Err(OpenError::XdpTaken(_))), "{taken:?}");
+        let caller = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+        let back = server.template(caller.address(), Checksum::Computed);
+        server.send(&back, &[1]).unwrap_err();
+        assert_eq!(server.receive(&mut [0; 100]), Arrival::Nothing);
+        drop(other);
+        wait_until(|| ethernet.b.inside(|| server.follow(&interface)).is_ok());
+        caller.send(&caller.template(server.address(), Checksum::Computed), &[2]).unwrap();
+        assert_eq!(next(&server), [2]);
+        server.send(&back, &[3]).unwrap();
+        assert_eq!(next(&caller), [3]);
     }
 }
 

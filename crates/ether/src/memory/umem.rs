@@ -24,6 +24,8 @@ pub(crate) struct Umem {
 pub(crate) struct Sending {
     chunk_len: usize,
     free: Vec<Chunk>,
+    /// For each chunk, whether the kernel has it to send.
+    with_kernel: Vec<bool>,
     rings: Option<(Producer<XdpDesc>, Consumer<u64>)>,
 }
 
@@ -44,7 +46,8 @@ impl Umem {
         assert!(chunk_len.is_power_of_two(), "the size of a chunk");
         let mapping = Mapping::of_process(2 * chunks * chunk_len)?;
         let free = (chunks..2 * chunks).map(Chunk).collect();
-        Ok(Self { mapping, chunk_len, sending: Mutex::new(Sending { chunk_len, free, rings: None }) })
+        let sending = Sending { chunk_len, free, with_kernel: vec![false; 2 * chunks], rings: None };
+        Ok(Self { mapping, chunk_len, sending: Mutex::new(sending) })
     }
 
     pub(crate) fn mapping(&self) -> &Mapping {
@@ -56,9 +59,16 @@ impl Umem {
     }
 
     /// From now on chunks go to the kernel by one ring, which has a place for each, and come back by the
-    /// other.
+    /// other. Chunks that the socket of earlier rings has not given back are free: it is closed.
     pub(crate) fn set_rings(&self, transmit: Producer<XdpDesc>, completed: Consumer<u64>) {
-        self.sending().rings = Some((transmit, completed));
+        let mut sending = self.sending();
+        sending.reclaim_all();
+        sending.rings = Some((transmit, completed));
+    }
+
+    /// Chunks that receive, and as many send.
+    pub(crate) fn half(&self) -> usize {
+        self.mapping.len() / self.chunk_len / 2
     }
 
     /// The chunks that send.
@@ -77,8 +87,7 @@ impl Umem {
 
     /// The addresses of the chunks that receive.
     pub(crate) fn receiving(&self) -> impl Iterator<Item = u64> {
-        let chunks = self.mapping.len() / self.chunk_len / 2;
-        (0..chunks).map(|chunk| (chunk * self.chunk_len) as u64)
+        (0..self.half()).map(|chunk| (chunk * self.chunk_len) as u64)
     }
 
     /// A frame that the kernel has received.
@@ -120,8 +129,29 @@ impl Sending {
         let Some((_, completed)) = &mut self.rings else { return };
         while let Some(address) = completed.front() {
             completed.pop();
-            self.free.push(Chunk(address as usize / self.chunk_len));
+            let chunk = address as usize / self.chunk_len;
+            self.with_kernel[chunk] = false;
+            self.free.push(Chunk(chunk));
         }
+    }
+
+    /// Takes back all that the kernel has, whose socket is closed.
+    fn reclaim_all(&mut self) {
+        for (chunk, with_kernel) in self.with_kernel.iter_mut().enumerate() {
+            if std::mem::take(with_kernel) {
+                self.free.push(Chunk(chunk));
+            }
+        }
+    }
+
+    /// Gives the rings up: their socket is to be closed, which they keep open. Nothing can be sent until there are others.
+    pub(crate) fn close(&mut self) {
+        self.rings = None;
+    }
+
+    /// Whether there are rings.
+    pub(crate) fn is_open(&self) -> bool {
+        self.rings.is_some()
     }
 
     /// Writes a frame of `len` bytes to the transmit ring. The kernel sees it when it is published.
@@ -132,6 +162,7 @@ impl Sending {
     #[inline]
     pub(crate) fn write(&mut self, chunk: Chunk, len: usize) {
         let (transmit, _) = self.rings.as_mut().expect("a socket that sends has rings");
+        self.with_kernel[chunk.0] = true;
         let (addr, len) = ((chunk.0 * self.chunk_len) as u64, len as u32);
         transmit.write(XdpDesc { addr, len, options: XdpDescOptions::empty() });
     }

@@ -19,6 +19,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// A server's endpoint, as those ask for it that have a name or an earlier address.
 pub trait Announced: Send + 'static {
@@ -124,6 +125,9 @@ impl Ending {
 /// Addresses that a server has had and that lead to it. Callers of earlier ones have had time enough to ask.
 const FORMER_MAX: usize = 16;
 
+/// Between two attempts to go on at the interface.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// The state of the thread.
 struct Answering<S> {
     socket: OwnedFd,
@@ -147,11 +151,13 @@ impl<S: Announced> Answering<S> {
     }
 
     fn answer(mut self, ending: &Ending) {
+        let mut again: Option<Instant> = None;
         while !ending.has_come() {
+            let limit = again.map(|again| again.saturating_duration_since(Instant::now()).as_nanos() as u64);
             // An error is about an interface that is down or gone, which is a change, too.
-            let slept = ending.sleeper.sleep(self.socket.as_fd(), Some(self.changes.fd()), None);
-            if self.changes.take() || slept.is_err() {
-                self.follow();
+            let slept = ending.sleeper.sleep(self.socket.as_fd(), Some(self.changes.fd()), limit);
+            if self.changes.take() || slept.is_err() || again.is_some_and(|again| again <= Instant::now()) {
+                again = self.follow().err().map(|_| Instant::now() + PAUSE);
             }
             let mut frame = [0; FRAME_MAX + 1];
             while !ending.has_come()
@@ -162,20 +168,21 @@ impl<S: Announced> Answering<S> {
         }
     }
 
-    /// Follows the interface. If that fails, its next change shows whether it goes better then.
-    fn follow(&mut self) {
-        let Ok(interface) = self.interface.now() else { return };
+    /// Follows the interface. An error may be gone a moment later: another endpoint has the port or an XDP program there.
+    fn follow(&mut self) -> Result<(), OpenError> {
+        // When it is made again, that is a change.
+        let Ok(interface) = self.interface.now() else { return Ok(()) };
         let before = self.server.address();
         let stays = (interface.index, interface.mac, interface.mtu)
             == (self.interface.index, self.interface.mac, self.interface.mtu);
-        if stays || self.server.follow(&interface).is_err() {
-            return;
+        if stays {
+            return Ok(());
         }
+        self.server.follow(&interface)?;
         if interface.index != self.interface.index {
             let of_questions = ether_type_of_questions(self.ether_type);
-            if socket::bind(self.socket.as_fd(), of_questions, interface.index).is_err() {
-                return;
-            }
+            socket::bind(self.socket.as_fd(), of_questions, interface.index)
+                .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
             // If another server has taken the name there, callers that ask for it are told of both.
             self.reservation =
                 Self::reserve(&interface, self.ether_type, self.name.as_ref()).unwrap_or_default();
@@ -187,6 +194,7 @@ impl<S: Announced> Answering<S> {
             self.former.drain(..surplus);
         }
         self.interface = interface;
+        Ok(())
     }
 
     fn handle(&self, frame: &[u8]) {

@@ -72,6 +72,15 @@ impl RingSocket {
         self.socket.as_fd()
     }
 
+    /// Goes on at an interface that has been made again. A member of a fan-out group cannot.
+    pub(crate) fn follow(&self, interface: &Interface, ether_type: EtherType) -> Result<(), OpenError> {
+        socket::bind(self.fd(), ether_type, interface.index)
+            .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
+        // The error of the interface that is gone would be that of the next packet.
+        let _ = take_error(self.fd());
+        Ok(())
+    }
+
     /// Frames for which the ring had no room since this was last asked.
     pub(crate) fn take_drops(&self) -> u64 {
         socket::take_drops(self.fd()).map_or(0, u64::from)
@@ -175,8 +184,7 @@ impl PacketRing {
         if interface.index != place.index {
             // The socket was bound to the interface that is gone.
             let reservation = Reservation::of_server(interface, self.ether_type, address.port)?;
-            socket::bind(self.socket(), self.ether_type, interface.index)
-                .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
+            self.inner.follow(interface, self.ether_type)?;
             *place = Place { index: interface.index, _reservation: reservation };
         }
         // The ring has no room for longer frames than there were at first.

@@ -10,10 +10,15 @@
 //!
 //! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on
 //! an interface with a larger MTU packets are shorter than it allows.
+//!
+//! A socket ends with its interface. When the interface is made again, [`Endpoint::follow`](crate::Endpoint::follow) makes program
+//! and socket anew, with the same memory, and the new socket takes the old one's descriptor: threads that receive and send go on
+//! without another look at where the endpoint is.
 
 mod attachment;
 mod options;
 mod others;
+mod place;
 mod program;
 mod socket;
 mod system;
@@ -32,14 +37,15 @@ use crate::sleep::Sleeper;
 use attachment::Attachment;
 pub use options::{Mode, XdpOptions};
 use others::OtherQueues;
+use place::Place;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::xdp::XdpDesc;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use socket::{HEADROOM, Receiving, Request, Socket};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use stoop_net::packets::Segments;
 
@@ -47,22 +53,23 @@ use stoop_net::packets::Segments;
 #[derive(Debug)]
 pub struct Xdp {
     // Dropped first, so that no frame is handed to a socket that is going.
-    attachment: Attachment,
+    place: Mutex<Place>,
+    /// Stands for another socket after the interface has been made again.
     socket: OwnedFd,
     umem: Arc<Umem>,
-    arrivals: Exclusive<Arrivals<Receiving>>,
-    /// If the interface has several receive queues.
-    others: Option<OtherQueues>,
-    _reservation: Reservation,
-    index: u32,
+    /// `None` while there is no interface.
+    arrivals: Exclusive<Option<Arrivals<Receiving>>>,
+    /// If the interface has, or has had, several receive queues.
+    others: OnceLock<OtherQueues>,
     address: CurrentAddress,
     ether_type: EtherType,
-    largest_packet: usize,
-    frames: usize,
+    largest_packet: AtomicUsize,
     options: XdpOptions,
-    is_zero_copy: bool,
-    /// Frames are in the transmit ring that the kernel would not take.
+    is_zero_copy: AtomicBool,
+    /// Frames are in the transmit ring that the kernel would not take, or there is no ring.
     is_stuck: AtomicBool,
+    /// Frames that earlier sockets have dropped.
+    dropped_before: AtomicU64,
     sleeper: Sleeper,
     counters: Counters,
 }
@@ -132,62 +139,55 @@ impl Xdp {
         } else {
             LARGE_CHUNK_LEN
         };
-        let frames = options.frames.max(64).next_power_of_two() as u32;
-        let XdpOptions { mode, queue, busy_poll } = xdp;
         let queues = socket::check(interface)?;
-        let queue = queue.unwrap_or(0);
+        let request = Request {
+            interface,
+            mode: xdp.mode,
+            queue: xdp.queue.unwrap_or(0),
+            frames: options.frames.max(64).next_power_of_two() as u32,
+            chunk_len,
+            busy_poll: xdp.busy_poll,
+        };
         // The program first: it fails at once where another process has one, and passes everything until a
         // port is registered.
-        let attachment = Attachment::new(interface, options.ether_type, mode, queue)?;
-        let Socket { socket, receiving, frames, is_zero_copy } =
-            Socket::open(&Request { interface, mode, queue, frames, chunk_len, busy_poll })?;
+        let attachment = Attachment::new(interface, options.ether_type, xdp.mode, request.queue)?;
+        let Socket { socket, receiving, is_zero_copy } = Socket::open(&request)?;
         let address = Address { mac: interface.mac, port: reservation.first() };
-        let others = match queues {
-            1 => None,
-            _ => Some(OtherQueues::open(interface, options, address.port)?),
-        };
-        attachment.register_socket(queue, socket.as_fd())?;
+        let others = OnceLock::new();
+        if queues > 1 {
+            let _ = others.set(OtherQueues::open(interface, options, address.port)?);
+        }
+        attachment.register_socket(request.queue, socket.as_fd())?;
         attachment.register_port(address)?;
         Ok(Self {
-            attachment,
+            place: Mutex::new(Place::new(interface, attachment, reservation)),
             socket,
             umem: Arc::clone(receiving.umem()),
-            arrivals: Exclusive::new(Arrivals::new(receiving)),
+            arrivals: Exclusive::new(Some(Arrivals::new(receiving))),
             others,
-            _reservation: reservation,
-            index: interface.index,
             address: CurrentAddress::new(address),
             ether_type: options.ether_type,
-            largest_packet: (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM) - OVERHEAD,
-            frames: frames as usize,
+            largest_packet: AtomicUsize::new(largest_packet(interface, chunk_len)),
             options: xdp,
-            is_zero_copy,
+            is_zero_copy: AtomicBool::new(is_zero_copy),
             is_stuck: AtomicBool::new(false),
+            dropped_before: AtomicU64::new(0),
             sleeper: Sleeper::new().map_err(failed("an event", &[]))?,
             counters: Counters::default(),
         })
     }
 }
 
-impl Xdp {
-    /// See [`Endpoint::follow`](crate::Endpoint::follow).
-    pub(crate) fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
-        if interface.index != self.index {
-            let operation = "to go on with AF_XDP at an interface that has been made again";
-            return Err(OpenError::Unsupported { operation, error: UNBOUND.into() });
-        }
-        let address = Address { mac: interface.mac, ..self.address() };
-        self.attachment.register_port(address)?;
-        self.address.set(address);
-        Ok(())
-    }
+/// Bytes of the longest packet that fits into a chunk and into a frame of the interface.
+fn largest_packet(interface: &Interface, chunk_len: usize) -> usize {
+    (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM) - OVERHEAD
 }
 
 /// Sending.
 impl Xdp {
     #[inline]
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
-        if packet.len() > self.largest_packet {
+        if packet.len() > self.largest_packet() {
             return Ok(self.not_sent(1, Errno::MSGSIZE)?);
         }
         let mut sending = self.umem.sending();
@@ -204,7 +204,7 @@ impl Xdp {
 
     /// Sends the packets in the room. Calls `failed` with the position of each one that the kernel refuses.
     pub(crate) fn send_room(&self, to: &Template, room: &mut Room, mut failed: impl FnMut(usize, io::Error)) {
-        if !room.is_lent() || room.longest() > self.largest_packet {
+        if !room.is_lent() || room.longest() > self.largest_packet() {
             return self.send_copies(to, room, failed);
         }
         room.complete(to).for_each(drop);
@@ -236,7 +236,7 @@ impl Xdp {
         failed: impl FnMut(usize, io::Error),
     ) {
         let mut room = self.room();
-        room.gather(pieces, segment, self.largest_packet);
+        room.gather(pieces, segment, self.largest_packet());
         self.send_room(to, &mut room, failed);
     }
 
@@ -252,7 +252,7 @@ impl Xdp {
     }
 
     fn send_frame(&self, frame: &[u8]) -> Result<(), Errno> {
-        if frame.len() > frame_len(self.largest_packet) {
+        if frame.len() > frame_len(self.largest_packet()) {
             return self.not_sent(1, Errno::MSGSIZE);
         }
         let mut sending = self.umem.sending();
@@ -297,6 +297,9 @@ impl Xdp {
     fn unstick(&self, sending: &Sending) -> Result<(), Errno> {
         if !self.is_stuck.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        if !sending.is_open() {
+            return self.not_sent(1, UNBOUND);
         }
         self.kick(sending.transmit()).or_else(|error| self.not_sent(1, error))?;
         self.is_stuck.store(false, Ordering::Relaxed);
@@ -356,7 +359,7 @@ impl Xdp {
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Arrival {
         let (ether_type, counters) = (self.ether_type, &self.counters);
         let own = |buffer: &mut [u8]| self.take(|it| it.take_one(ether_type, counters, buffer));
-        match &self.others {
+        match self.others.get() {
             None => own(buffer),
             Some(others) => {
                 others.take_turns(buffer, own, |it, buffer| it.take_one(ether_type, counters, buffer))
@@ -368,7 +371,7 @@ impl Xdp {
     pub(crate) fn receive_many(&self, buffer: &mut [u8]) -> Arrival<Segments> {
         let (ether_type, counters) = (self.ether_type, &self.counters);
         let own = |buffer: &mut [u8]| self.take(|it| it.take_many(ether_type, counters, buffer));
-        match &self.others {
+        match self.others.get() {
             None => own(buffer),
             Some(others) => {
                 others.take_turns(buffer, own, |it, buffer| it.take_many(ether_type, counters, buffer))
@@ -379,11 +382,12 @@ impl Xdp {
     #[inline]
     fn take<L>(&self, take: impl FnOnce(&mut Arrivals<Receiving>) -> Arrival<L>) -> Arrival<L> {
         let taken = self.arrivals.try_use(|receiving| {
+            let receiving = receiving.as_mut()?;
             let taken = take(receiving);
             let is_nothing = matches!(taken, Arrival::Nothing);
-            (taken, is_nothing && (self.options.busy_poll || receiving.queue.needs_wakeup()))
+            Some((taken, is_nothing && (self.options.busy_poll || receiving.queue.needs_wakeup())))
         });
-        let Some((taken, run_driver)) = taken else { return Arrival::Nothing };
+        let Some(Some((taken, run_driver))) = taken else { return Arrival::Nothing };
         if run_driver {
             // Nothing is read: the frames come by the ring. An error is reported when this endpoint sleeps or
             // sends.
@@ -398,7 +402,7 @@ impl Xdp {
         /// a second.
         const LIMIT_MAX_NS: u64 = 1_000_000_000;
         let limit_ns = limit_ns.unwrap_or(LIMIT_MAX_NS).min(LIMIT_MAX_NS);
-        let other = self.others.as_ref().map(OtherQueues::fd);
+        let other = self.others.get().map(OtherQueues::fd);
         self.sleeper.sleep(self.socket.as_fd(), other, Some(limit_ns))
     }
 }
@@ -416,12 +420,12 @@ impl Xdp {
 
     /// Whether the interface has other receive queues, whose frames a packet socket receives.
     pub fn has_other_queues(&self) -> bool {
-        self.others.is_some()
+        self.others.get().is_some()
     }
 
     /// Whether the driver reads and writes the frames without a copy.
     pub fn is_zero_copy(&self) -> bool {
-        self.is_zero_copy
+        self.is_zero_copy.load(Ordering::Relaxed)
     }
 
     pub(crate) fn ether_type(&self) -> EtherType {
@@ -429,11 +433,11 @@ impl Xdp {
     }
 
     pub(crate) fn largest_packet(&self) -> usize {
-        self.largest_packet
+        self.largest_packet.load(Ordering::Relaxed)
     }
 
     pub(crate) fn frames(&self) -> usize {
-        self.frames
+        self.umem.half()
     }
 
     pub(crate) fn wake(&self) {
@@ -441,13 +445,16 @@ impl Xdp {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        if let Ok(statistics) = sockopt::xdp_statistics(&self.socket) {
-            // A frame for which no chunk was free is in `rx_dropped`, one for which the ring had no place in
-            // `rx_ring_full`.
-            let dropped = statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0);
-            let others = self.others.as_ref().map_or(0, OtherQueues::dropped);
-            self.counters.overflowed.store(dropped + others, Ordering::Relaxed);
-        }
+        let others = self.others.get().map_or(0, OtherQueues::dropped);
+        let dropped = self.dropped_before.load(Ordering::Relaxed) + self.dropped_by_socket() + others;
+        self.counters.overflowed.fetch_max(dropped, Ordering::Relaxed);
         &self.counters
+    }
+
+    /// Frames for which the present socket had no room. A frame for which no chunk was free is in `rx_dropped`, one for which the
+    /// ring had no place in `rx_ring_full`.
+    fn dropped_by_socket(&self) -> u64 {
+        sockopt::xdp_statistics(&self.socket)
+            .map_or(0, |statistics| statistics.rx_dropped + statistics.rx_ring_full.unwrap_or(0))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arrival::{Arrival, Arrivals};
 use crate::error::OpenError;
+use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::options::Options;
 use crate::packet_ring::{Ring, RingSocket};
@@ -22,6 +23,11 @@ impl OtherQueues {
     pub(super) fn open(interface: &Interface, options: &Options, port: u16) -> Result<Self, OpenError> {
         let socket = RingSocket::open(interface, options, port, |_| Ok(()))?;
         Ok(Self { socket, is_first: AtomicBool::new(false), dropped: AtomicU64::new(0) })
+    }
+
+    /// Goes on at an interface that has been made again.
+    pub(super) fn follow(&self, interface: &Interface, ether_type: EtherType) -> Result<(), OpenError> {
+        self.socket.follow(interface, ether_type)
     }
 
     /// Receives by `own` from the AF_XDP socket, or by `take` from this one: whichever is next in turn and has something.

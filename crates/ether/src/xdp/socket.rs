@@ -32,6 +32,8 @@ pub(super) const HEADROOM: usize = 256;
 
 /// Between two attempts to get what the kernel is about to release.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Pauses while the kernel releases locked memory.
+const PAUSES: u32 = 100;
 
 /// The receiving half.
 #[derive(Debug)]
@@ -77,8 +79,6 @@ impl FrameQueue for Receiving {
 pub(super) struct Socket {
     pub(super) socket: OwnedFd,
     pub(super) receiving: Receiving,
-    /// Frames in each ring.
-    pub(super) frames: u32,
     /// The driver reads and writes our memory itself.
     pub(super) is_zero_copy: bool,
 }
@@ -99,17 +99,29 @@ pub(super) fn check(interface: &Interface) -> Result<u32, OpenError> {
     system::receive_queues(&interface.name).map_err(failed("counting receive queues", Capability::OF_XDP))
 }
 
-fn make() -> Result<OwnedFd, OpenError> {
+/// A socket that is bound to no interface: what is sent by it fails with ENXIO.
+pub(super) fn make() -> Result<OwnedFd, OpenError> {
     rustix::net::socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
         .map_err(failed("an AF_XDP socket", Capability::OF_XDP))
 }
 
 impl Socket {
     pub(super) fn open(request: &Request<'_>) -> Result<Self, OpenError> {
-        let failed = |operation| failed(operation, Capability::OF_XDP);
         let socket = make()?;
-        let (umem, frames) = make_memory(&socket, request)?;
-        let receiving = make_rings(&socket, umem, frames).map_err(failed("rings of AF_XDP"))?;
+        let umem = Arc::new(make_memory(&socket, request)?);
+        Self::with_memory(socket, umem, request)
+    }
+
+    /// A socket with the memory of another one, which is closed.
+    pub(super) fn open_with(umem: &Arc<Umem>, request: &Request<'_>) -> Result<Self, OpenError> {
+        let socket = make()?;
+        register_again(&socket, umem)?;
+        Self::with_memory(socket, Arc::clone(umem), request)
+    }
+
+    fn with_memory(socket: OwnedFd, umem: Arc<Umem>, request: &Request<'_>) -> Result<Self, OpenError> {
+        let failed = |operation| failed(operation, Capability::OF_XDP);
+        let receiving = make_rings(&socket, umem).map_err(failed("rings of AF_XDP"))?;
         if request.busy_poll {
             system::set_busy_poll(&socket).map_err(failed("busy polling"))?;
         }
@@ -120,34 +132,46 @@ impl Socket {
         let options = sockopt::xdp_options(&socket);
         let is_zero_copy =
             options.is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY));
-        Ok(Self { socket, receiving, frames, is_zero_copy })
+        Ok(Self { socket, receiving, is_zero_copy })
     }
 }
 
 /// Makes memory for as many frames as are wanted, or as this process may lock (RLIMIT_MEMLOCK; CAP_IPC_LOCK has no
-/// limit). Returns how many these are. The limit is one for all processes of the user, and the kernel takes the memory of
-/// a socket that has been closed off it a moment later, so this waits for it.
-fn make_memory(socket: &OwnedFd, request: &Request<'_>) -> Result<(Umem, u32), OpenError> {
+/// limit). The limit is one for all processes of the user, and the kernel takes the memory of a socket that has been closed
+/// off it a moment later, so this waits for it.
+fn make_memory(socket: &OwnedFd, request: &Request<'_>) -> Result<Umem, OpenError> {
     const FRAMES_MIN: u32 = 64;
-    const PAUSES: u32 = 100;
     let (mut frames, mut pauses) = (request.frames, 0);
     loop {
         let made = Umem::new(request.chunk_len, frames as usize);
         let made = made.and_then(|umem| register(socket, &umem).map(|()| umem));
         match made {
-            Ok(umem) => return Ok((umem, frames)),
+            Ok(umem) => return Ok(umem),
             Err(Errno::NOBUFS) if frames > FRAMES_MIN => frames /= 2,
             Err(Errno::NOBUFS) if pauses < PAUSES => {
                 thread::sleep(PAUSE);
                 (frames, pauses) = (request.frames, pauses + 1);
             }
-            Err(error) => {
-                return Err(match error {
-                    Errno::NOBUFS => OpenError::LockedMemory,
-                    error => failed("memory for frames", Capability::OF_XDP)(error),
-                });
-            }
+            Err(error) => return Err(no_memory(error)),
         }
+    }
+}
+
+/// Registers memory that a socket has had which is closed. Waits as [`make_memory`] does.
+fn register_again(socket: &OwnedFd, umem: &Umem) -> Result<(), OpenError> {
+    for _ in 0..PAUSES {
+        match register(socket, umem) {
+            Err(Errno::NOBUFS) => thread::sleep(PAUSE),
+            registered => return registered.map_err(no_memory),
+        }
+    }
+    register(socket, umem).map_err(no_memory)
+}
+
+fn no_memory(error: Errno) -> OpenError {
+    match error {
+        Errno::NOBUFS => OpenError::LockedMemory,
+        error => failed("memory for frames", Capability::OF_XDP)(error),
     }
 }
 
@@ -163,7 +187,9 @@ fn register(socket: &OwnedFd, umem: &Umem) -> Result<(), Errno> {
     sockopt::set_xdp_umem_reg(socket, memory)
 }
 
-fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Receiving, Errno> {
+/// Makes rings that have a place for each chunk of their half of the memory.
+fn make_rings(socket: &OwnedFd, umem: Arc<Umem>) -> Result<Receiving, Errno> {
+    let frames = umem.half() as u32;
     sockopt::set_xdp_umem_fill_ring_size(socket, frames)?;
     sockopt::set_xdp_umem_completion_ring_size(socket, frames)?;
     sockopt::set_xdp_rx_ring_size(socket, frames)?;
@@ -184,7 +210,7 @@ fn make_rings(socket: &OwnedFd, umem: Umem, frames: u32) -> Result<Receiving, Er
     umem.receiving().for_each(|chunk| fill.write(chunk));
     fill.publish();
     umem.set_rings(transmit, completed);
-    Ok(Receiving { umem: Arc::new(umem), received, fill })
+    Ok(Receiving { umem, received, fill })
 }
 
 /// Binds the socket to the receive queue. The kernel releases the queue of a socket that has been closed a

@@ -47,18 +47,22 @@ impl Ethernet {
     pub(crate) fn make_with_queues(test: &str, queues: u32) -> Option<Self> {
         let ethernet = Self::make(test, 1500)?;
         ethernet.a.run("ip link delete stoop-a");
-        let there = format!("/proc/{}/fd/{}", std::process::id(), ethernet.b.namespace.as_raw_fd());
+        ethernet.make_again(queues);
+        Some(ethernet)
+    }
+
+    /// Makes the interfaces of both sides, which were removed, with this many receive queues.
+    pub(crate) fn make_again(&self, queues: u32) {
+        let there = format!("/proc/{}/fd/{}", std::process::id(), self.b.namespace.as_raw_fd());
         let queues = format!("numrxqueues {queues} numtxqueues {queues}");
-        ethernet
-            .a
+        self.a
             .run(&format!("ip link add stoop-a {queues} type veth peer name stoop-b {queues} netns {there}"));
-        for side in [&ethernet.a, &ethernet.b] {
+        for side in [&self.a, &self.b] {
             side.run(&format!("ip link set {} up", side.name));
         }
-        for side in [&ethernet.a, &ethernet.b] {
+        for side in [&self.a, &self.b] {
             wait_until(|| side.interface().state == State::Up);
         }
-        Some(ethernet)
     }
 
     fn try_make(mtu: usize) -> Result<Self, String> {
