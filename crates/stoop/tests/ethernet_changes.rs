@@ -71,7 +71,7 @@ fn call(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-const BACKENDS: [&str; 2] = ["", "?backend=xdp-generic"];
+const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xdp"];
 
 #[test]
 fn long_calls_outlive_an_interface_that_goes_down_and_comes_up() {
@@ -136,12 +136,14 @@ fn address_that_a_server_has_had_leads_to_it() {
 
 #[test]
 fn calls_go_on_at_an_interface_that_was_removed_and_made_again() {
-    if !ethernet::enter() {
-        return;
-    }
-    let by_name = format!("ether://{}/again", ethernet::INTERFACE);
-    for address in [ethernet::address(""), by_name] {
-        call_at_during(&address, 100, |_| ethernet::make_again(|| {}));
+    for backend in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let by_name = format!("ether://{}/again{backend}", ethernet::INTERFACE);
+        for address in [ethernet::address(backend), by_name] {
+            call_at_during(&address, 100, |_| ethernet::make_again(|| {}));
+        }
     }
 }
 
