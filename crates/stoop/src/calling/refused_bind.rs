@@ -1,4 +1,4 @@
-//! Why a bind step that is no binding is the end: the error that the user gets.
+//! The error that the user gets when a bind step ends without a binding.
 
 use crate::error::{self, BindError};
 use crate::interface::Interface;
@@ -12,7 +12,7 @@ pub(crate) const NO_FILE_LENGTH: &str = "file length";
 /// The same, if others may still bind.
 pub(crate) const NO_SHARE: &str = "share";
 
-/// Why a bind step other than success is the end.
+/// The error for a bind step other than success.
 pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str) -> BindError {
     let server = uri.to_string();
     match step {
@@ -24,27 +24,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
             BindError::NoSuchInterface { server, interface: declared.name, exported }
         }
-        BindStep::Refused(BindStatus::Full, why) if why == NO_SHARE => BindError::Refused {
-            server,
-            why: "your host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
-                  shared memory, as a guest (`ShmOptions::allow_user`, `allow_everybody`), bindings for a quarter of its \
-                  descriptors; drop clients that are not needed, share one among threads, or raise the server's limits \
-                  (`Limits::bindings`, ulimit -n)",
-        },
-        BindStep::Refused(BindStatus::Full, why) if why == NO_DESCRIPTORS => BindError::Refused {
-            server,
-            why: "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
-                  limit (ulimit -n)",
-        },
-        BindStep::Refused(BindStatus::Full, why) if why == NO_FILE_LENGTH => BindError::Refused {
-            server,
-            why: "the memory of a binding is a file without a name, and its process may make none of that length; raise its limit \
-                  (ulimit -f)",
-        },
-        BindStep::Refused(BindStatus::Full, _) => BindError::Refused {
-            server,
-            why: "it has as many bindings as it takes; drop clients that are not needed, or share one among threads",
-        },
+        BindStep::Refused(BindStatus::Full, why) => BindError::Refused { server, why: full(&why) },
         BindStep::Refused(BindStatus::ShuttingDown, _) => {
             BindError::Refused { server, why: error::SHUTTING_DOWN }
         }
@@ -59,7 +39,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         BindStep::Refused(BindStatus::UnknownFlags(flags), _) => BindError::Protocol {
             server,
             why: format!(
-                "it does not know what this client requires of the binding (flags {flags:#x}); leave the option out, or build the \
+                "it does not know an option that this client requires of the binding (flags {flags:#x}); leave the option out, or build the \
                  server from a later version"
             ),
         },
@@ -67,8 +47,32 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
             server,
             why: format!("it refuses the binding for reason {status}, which this version does not know"),
         },
-        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => {
-            BindError::Protocol { server, why: "it answered what is no answer to a bind".into() }
+        BindStep::Refused(..) | BindStep::Continue | BindStep::Bound(_) => BindError::Protocol {
+            server,
+            why: "it sent a message that is no answer to a bind request".into(),
+        },
+    }
+}
+
+/// Why a server has no room for the binding; `why` is the reason in its reply.
+fn full(why: &str) -> &'static str {
+    match why {
+        NO_SHARE => {
+            "your host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
+             shared memory, as a guest (`ShmOptions::allow_user`, `allow_everybody`), bindings for a quarter of its \
+             descriptors; drop clients that are not needed, share one among threads, or raise the server's limits \
+             (`Limits::bindings`, ulimit -n)"
+        }
+        NO_DESCRIPTORS => {
+            "it has as many bindings as it takes: each needs two descriptors, and its process has none left; raise its \
+             limit (ulimit -n)"
+        }
+        NO_FILE_LENGTH => {
+            "the memory of a binding is a file without a name, and its process may make none of that length; raise its limit \
+             (ulimit -f)"
+        }
+        _ => {
+            "it has as many bindings as it takes; drop clients that are not needed, or share one among threads"
         }
     }
 }

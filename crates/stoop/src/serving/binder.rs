@@ -1,5 +1,6 @@
 //! The answers to bind requests on a connection, by which it becomes a binding.
 
+use crate::host_facts;
 use crate::serving::service::Service;
 use std::sync::atomic::Ordering;
 use stoop_net::clock;
@@ -73,9 +74,8 @@ impl Service {
         Ok((header, [&header.to_bytes()[..], &answer].concat()))
     }
 
-    /// Answers a bind request. A connection has one binding, made by the first page of fingerprints; none if its peer is not
-    /// `allowed`, nor if `prepare`, called once for a new binding to an interface, does not find what that needs, and says what is
-    /// [`MissingResource`].
+    /// Answers a bind request. A connection has one binding, which the first page of fingerprints makes. There is none if the peer is
+    /// not `allowed`, or if `prepare`, which is called once for a new binding to an interface, reports a [`MissingResource`].
     fn bind(
         &self,
         bound: &mut Option<Bound>,
@@ -97,34 +97,52 @@ impl Service {
         if other && status == BindStatus::Bound {
             return Err(Malformed);
         }
-        if request.required != 0 {
-            status = BindStatus::UnknownFlags(request.required);
-        }
-        if self.is_shutting_down() {
-            status = BindStatus::ShuttingDown;
-        }
-        if !allowed {
-            (status, procedures) = (BindStatus::NotAllowed, Vec::new());
-        }
+        status = self.checked(status, allowed, request);
         let mut missing = None;
         if status == BindStatus::Bound && bound.is_none() {
             missing = prepare(interface).err();
         }
         if missing.is_some() {
-            (status, procedures) = (BindStatus::Full, Vec::new());
+            status = BindStatus::Full;
             self.binds_refused.fetch_add(1, Ordering::Relaxed);
         }
-        if status == BindStatus::Bound && bound.is_none() {
-            *bound = Some(Bound {
-                // Never zero, which stands for none.
-                binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
-                interface,
-                together: host::can_run_together(&self.own, &crate::host_facts::from_wire(&request.host)),
-            });
+        if matches!(status, BindStatus::NotAllowed | BindStatus::Full) {
+            procedures.clear();
         }
-        let host = crate::host_facts::to_wire(&self.own);
+        if status == BindStatus::Bound && bound.is_none() {
+            *bound = Some(self.new_binding(interface, request));
+        }
+        Ok(self.reply(request, (status, procedures), missing))
+    }
+
+    /// The answer to a request that compares as `compared`, with regard to the server's state and the peer's rights.
+    fn checked(&self, compared: BindStatus, allowed: bool, request: &BindRequest) -> BindStatus {
+        match compared {
+            _ if !allowed => BindStatus::NotAllowed,
+            _ if self.is_shutting_down() => BindStatus::ShuttingDown,
+            _ if request.required != 0 => BindStatus::UnknownFlags(request.required),
+            compared => compared,
+        }
+    }
+
+    fn new_binding(&self, interface: u16, request: &BindRequest) -> Bound {
+        Bound {
+            // Never zero, which stands for none.
+            binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
+            interface,
+            together: host::can_run_together(&self.own, &host_facts::from_wire(&request.host)),
+        }
+    }
+
+    fn reply(
+        &self,
+        request: &BindRequest,
+        (status, procedures): (BindStatus, Vec<u16>),
+        missing: Option<MissingResource>,
+    ) -> BindReply {
+        let host = host_facts::to_wire(&self.own);
         let now_ns = clock::boot_now_ns();
-        Ok(BindReply {
+        BindReply {
             status,
             nonce: request.nonce,
             incarnation: self.incarnation,
@@ -144,6 +162,6 @@ impl Service {
             packet_data: STREAM_FRAGMENT as u32,
             lanes: self.lanes,
             credit: NO_CREDIT_LIMIT,
-        })
+        }
     }
 }

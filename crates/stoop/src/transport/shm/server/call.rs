@@ -84,7 +84,7 @@ impl ShmEndpoint {
             outcome => outcome,
         };
         if binding.is_closed() {
-            // It may have been told so and have returned early, and its caller may not be dead, and look.
+            // The procedure may have returned early because of that. The caller may still live, and must not see such a result.
             return binding.forget(request.lane, request.number);
         }
         let outcome = match outcome {
@@ -94,20 +94,7 @@ impl ShmEndpoint {
             outcome => outcome,
         };
         match outcome {
-            Outcome::Result(len) if len <= SLOT => {
-                let answer = Answer {
-                    kind: AnswerKind::Result,
-                    len: len as u32,
-                    word: mem::take(&mut worker.told_ns),
-                    cpu: worker.cpu,
-                    channel: 0,
-                    base: 0,
-                };
-                let message = &worker.result[HEADER_LEN..HEADER_LEN + len];
-                stamp(Point::ResultLeaves);
-                binding.answer(request.lane, request.number, &answer, message);
-                stamp(Point::ResultLeft);
-            }
+            Outcome::Result(len) if len <= SLOT => send_short(worker, call, len),
             Outcome::Result(len) => {
                 // Before the result is copied.
                 self.note_time(worker, call, begun_ns);
@@ -255,6 +242,23 @@ fn trim(worker: &mut WorkerState) {
     if worker.result.len() > KEPT_MAX {
         worker.result = Vec::new();
     }
+}
+
+/// Answers a call with a result that fits into a slot.
+#[inline(always)]
+fn send_short(worker: &mut WorkerState, ShmCall { binding, request, .. }: &ShmCall, len: usize) {
+    let answer = Answer {
+        kind: AnswerKind::Result,
+        len: len as u32,
+        word: mem::take(&mut worker.told_ns),
+        cpu: worker.cpu,
+        channel: 0,
+        base: 0,
+    };
+    let message = &worker.result[HEADER_LEN..HEADER_LEN + len];
+    stamp(Point::ResultLeaves);
+    binding.answer(request.lane, request.number, &answer, message);
+    stamp(Point::ResultLeft);
 }
 
 /// Clears the result packet before it serves another binding: an OUT argument is a slice of the packet, in which the procedure would
