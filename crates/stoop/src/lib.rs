@@ -8,7 +8,7 @@
 //!
 //! #[stoop::interface]
 //! pub trait Greeter {
-//!     /// Greets whoever calls.
+//!     /// Returns a greeting for `name`.
 //!     fn greet(&self, name: &str) -> String;
 //! }
 //!

@@ -18,7 +18,7 @@ pub(crate) struct CallTable<T> {
     open: usize,
     /// The number of open calls that have a waker.
     polled: usize,
-    /// The number of open calls that are detached, and of those that were and are reclaimed.
+    /// The number of open calls that are detached, and of open calls that were detached and are reclaimed.
     detached: usize,
     reclaimed: usize,
     /// No open call has an earlier deadline.
@@ -234,7 +234,7 @@ impl<T> CallTable<T> {
         wakeup
     }
 
-    /// Lets the handle of a call that has ended see that.
+    /// Shows the handle of a call that the call has ended.
     #[inline]
     fn publish_end(&self, call: u32) {
         let Some(completions) = self.completions(call) else { return };

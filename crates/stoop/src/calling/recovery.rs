@@ -12,16 +12,16 @@ use stoop_wire::Refused;
 
 /// How an attempt to make a call ended without a result.
 pub(crate) enum Ended {
-    /// As the caller is to be told.
+    /// With the error that the caller gets.
     With(CallError),
-    /// Its deadline has passed, and the server may have it.
+    /// By its deadline. The server may have the call.
     Late,
-    /// With its session.
+    /// By the loss of its session.
     Lost {
-        /// The server may have run it; otherwise it has not taken it, and never will.
+        /// The server may have run the call; if not, it has not taken the call, and never will.
         may_have_run: bool,
     },
-    /// The server does not know its session any more. Whether it may have run it shows after another bind.
+    /// The server does not know its session any more. Only the next bind shows whether the server may have run the call.
     Unbound(Unbound),
 }
 
@@ -56,7 +56,7 @@ pub(crate) trait Attempts {
     /// How the last attempt was lost.
     fn loss(&self) -> Loss;
 
-    /// Whether some of its arguments may be gone: parts of a result are where they were.
+    /// Whether parts of a result may have overwritten some of its arguments.
     fn is_overwritten(&self) -> bool;
 
     /// As [`RetryBudget::wait`](stoop_exchange::retry::RetryBudget::wait), of the binding's budget.
@@ -133,7 +133,8 @@ impl EarlierAttempts {
     }
 }
 
-/// An attempt did not end with a result: binds again and makes the call once more where that is right, and explains where it is not.
+/// Goes on with a call whose attempt ended without a result: binds again and makes the call once more if that is right, and otherwise
+/// returns its error.
 ///
 /// A call that may have run is made again only if it is idempotent; and from then on no error may say that it has not run.
 #[cold]

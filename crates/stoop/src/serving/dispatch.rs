@@ -20,16 +20,16 @@ use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 /// The interfaces of a server and how long their procedures take.
 pub(crate) struct Exports {
     pub(crate) all: Vec<Arc<dyn Exported>>,
-    /// Where else the server can be reached, see [`offers`](crate::offers).
+    /// The other addresses of the server, see [`offers`](crate::offers).
     offers: String,
-    /// For each procedure how long it took of late, in nanoseconds; see [`took`](Self::took).
+    /// For each procedure the time of its last calls in nanoseconds; see [`took`](Self::took).
     times: Vec<Vec<AtomicU32>>,
     options: Vec<Vec<ProcedureOptions>>,
-    /// The same as `times`, of procedures that take long.
+    /// For each procedure the mean time of its long calls.
     long: Vec<Vec<LongTimes>>,
 }
 
-/// How long a procedure takes that takes long, in nanoseconds.
+/// The mean time of a procedure whose calls take long.
 #[derive(Debug, Default)]
 struct LongTimes {
     mean_ns: AtomicU64,
@@ -37,18 +37,18 @@ struct LongTimes {
     noted_ns: AtomicU64,
 }
 
-/// If no call of a procedure has ended for its mean time and so long, half of that mean counts: a procedure that was slow once would be
-/// refused for ever, because calls that are refused are no samples.
+/// If no call of a procedure has ended for its mean time and this time, only half of the mean counts. Otherwise the server would refuse
+/// the calls of a procedure that was slow once for ever, because refused calls give no new times.
 const UNPROVED_NS: u64 = 250_000_000;
 
 /// A call counts as at most so many times the mean before it, and the first as at most [`FIRST_MOST_NS`]. The scheduler may have stopped
-/// the procedure for seconds; taken at its word, one such call would have the server refuse hundreds of calls with time enough. A mean that
-/// is too low for some calls is no harm: the queue measures how fast it empties.
+/// the procedure for seconds; if such a time counted whole, the server would refuse hundreds of calls that have time enough. A mean
+/// that is too low does no harm: the queue measures how fast it empties.
 const TIMES_MOST: u64 = 8;
 const FIRST_MOST_NS: u64 = 10_000_000;
 
 impl LongTimes {
-    /// Remembers how long a call took.
+    /// Notes how long a call took.
     #[cold]
     fn note(&self, nanos: u64, now_ns: u64) {
         let mean = match self.mean_ns.load(Ordering::Relaxed) {
@@ -59,7 +59,7 @@ impl LongTimes {
         self.noted_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// How long it takes on average.
+    /// The mean time of a call.
     fn mean_at(&self, now_ns: u64) -> u64 {
         let mean_ns = self.mean_ns.load(Ordering::Relaxed);
         let silent_ns = now_ns.saturating_sub(self.noted_ns.load(Ordering::Relaxed));
@@ -71,7 +71,7 @@ impl LongTimes {
 /// About the cost of a write to a socket: an answer may wait for another one that is ready after so short a time.
 const SHORT_NANOS: u32 = 10_000;
 
-/// In place of the time of a procedure: each of its calls is counted.
+/// Stands in place of a procedure's time if each of its calls must be counted.
 const COUNTED: u32 = u32::MAX;
 
 /// The least time that each call takes: to receive it, and to answer it.

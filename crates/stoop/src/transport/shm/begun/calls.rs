@@ -106,7 +106,7 @@ impl SessionCalls {
         is_short
     }
 
-    /// Hands a call over to the background thread whose answer is there, and is long, makes no sense, or is a refusal.
+    /// Hands a call over to the background thread because its answer is long, invalid, or a refusal.
     #[cold]
     fn hand_over_answered(&self, slot: &LaneSlot, seen: Seen) {
         self.hand_over(slot, seen);
@@ -126,13 +126,13 @@ impl SessionCalls {
         let number = state.calls.open(deadline_ns, managed);
         match slot.move_to(seen, number) {
             true => state.sent.push((number, id)),
-            // Its handle has taken the answer at this moment.
+            // Its handle has just taken the answer.
             false => drop(state.calls.abandon(number)),
         }
     }
 
-    /// Hands over the calls that the background thread has to drive: those with long results, those that were refused, and, when the session is lost, those
-    /// without answers.
+    /// Hands over the calls that the background thread has to drive: those with long results, those that were refused, and, if the
+    /// session is lost, those without answers.
     pub(super) fn hand_over_due(&self) {
         let is_lost = self.session.is_lost();
         for slot in self.slots.iter() {

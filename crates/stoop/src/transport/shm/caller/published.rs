@@ -26,19 +26,20 @@ pub(crate) struct PublishedCall {
 struct Receiving {
     emptying: Emptying,
     len: usize,
-    /// So many of its first bytes are placed in the caller's memory...
+    /// The number of first bytes that are placed in the caller's memory.
     scatter_len: usize,
-    /// ... and of these so many are not in the result buffer: that begins there, with the alignment that the bytes have in the message.
+    /// The number of first bytes that are not in the result buffer. The buffer begins with the byte behind them, at the alignment
+    /// that the byte has in the message.
     elsewhere: usize,
 }
 
 /// Why a call has no result.
 pub(crate) enum NoResult {
-    /// The server has answered so.
+    /// The server has answered with this error.
     Answered(CallError),
-    /// Its result is not taken: the server need not send it.
+    /// The caller does not take the result: the server need not send it.
     NotTaken(CallError),
-    /// The server has said something impossible.
+    /// The server has written values that the protocol does not allow.
     Disorder,
 }
 

@@ -41,7 +41,7 @@ const LOOKS_AT_LAST: u32 = 256;
 enum Look {
     Call(Request, Vec<u8>),
     Nothing,
-    /// The peer has said something impossible.
+    /// The peer has written values that the protocol does not allow.
     Disorder,
 }
 
@@ -198,7 +198,7 @@ impl ShmEndpoint {
         None
     }
 
-    /// The peer at the other end of a binding has said something impossible.
+    /// The peer at the other end of a binding has written values that the protocol does not allow.
     #[cold]
     fn close_disorderly(&self, bindings: &mut Bindings, worker: &mut WorkerState, token: u64) {
         self.service.malformed.fetch_add(1, Ordering::Relaxed);

@@ -26,7 +26,7 @@ pub(super) struct Connection {
     /// Its name in the poller.
     pub(super) token: u64,
     pub(super) caller: Caller,
-    /// The server serves its user, or it comes from a network.
+    /// The server serves the user of its caller, or the caller is on a network.
     pub(super) is_allowed: bool,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
@@ -48,17 +48,17 @@ pub(super) struct Incoming {
     pub(super) arrived: Numbers,
     /// The server has ended the binding.
     pub(super) has_ended: bool,
-    /// When all that had come was last received.
+    /// When a receive last found nothing more.
     pub(super) emptied_ns: u64,
 }
 
 /// Lanes of one connection: as many as a caller's threads and begun calls use at once.
 pub(super) const LANES: u16 = 1024;
-/// Messages of the greatest length that a peer may have incomplete, and that may be under way to it or wait for it to
-/// read.
+/// The number of messages of the greatest length that a peer may have incomplete. As many may be on their way to the peer, or wait
+/// until it reads.
 const LONG_MESSAGES: usize = 4;
 
-/// Bytes of the longest answer that waits for others to leave with, and of answers that leave together, about.
+/// Bytes of the longest answer that waits to leave with others, and about the most bytes of answers that leave together.
 const SHORT: usize = 4 * 1024;
 const TOGETHER_MAX: usize = 32 * 1024;
 
@@ -137,7 +137,7 @@ impl Connection {
         self.outgoing().bytes()
     }
 
-    /// Counts room for a result of so many bytes, if that and what waits for the reader is not too much.
+    /// Reserves memory for a result of so many bytes. `false`: with the answers that wait for the reader that would be too much.
     pub(super) fn reserve_result(&self, bytes: usize, message_max: usize) -> bool {
         let most = message_max.saturating_mul(LONG_MESSAGES).saturating_sub(self.outgoing().bytes());
         let more = |reserved: usize| reserved.checked_add(bytes).filter(|&reserved| reserved <= most);
@@ -151,7 +151,7 @@ impl Connection {
         taken
     }
 
-    /// Such a result goes to the reader, or waits for it.
+    /// Releases the memory that was reserved for a result: the result has left, or is counted among the answers that wait.
     pub(super) fn release_result(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
         self.memory.give_back(Content::Results, bytes);
@@ -161,7 +161,7 @@ impl Connection {
     pub(super) fn cancel(&self, call: &Header) {
         let outgoing = self.outgoing();
         if outgoing.answered.is_before(call) {
-            // Under the lock, which its answer takes before it ends.
+            // The lock is held: the thread that answers the call takes it before the call ends.
             cancelled::cancel(CallId::new(call.binding, call.lane, call.number));
         }
     }
@@ -184,8 +184,8 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Tells the caller of a binding, behind the answers so far, that the server refuses its next calls. A caller that has not taken
-    /// its answers is not told: it is behind anyway.
+    /// Tells the caller of a binding, behind the answers so far, that the server refuses its next calls. Does not tell a caller that
+    /// has not read its answers: it could not read this message in time either.
     ///
     /// # Errors
     /// The connection is broken.
@@ -210,17 +210,17 @@ impl Connection {
         // Refusals may be held back since the server last looked. A reader that has not taken its answers does not learn it.
         if matches!(self.flush(poller, &mut Vec::new()), Ok(true)) {
             unbind_notice::send(&self.stream, bound.binding, UnbindReason::ShuttingDown);
-            // That the connection is broken is found by the next look at it.
+            // The next operation on the connection finds that it is broken.
             let _ = self.stream.finish();
         }
         let _ = poller.remove(&self.stream);
         true
     }
 
-    /// After [`end`](Self::end): throws away what has arrived since. Returns whether something has; `None` when nothing more can.
+    /// Discards the bytes that have arrived since [`end`](Self::end). Returns whether there were some; `None` if no more can arrive.
     pub(super) fn throw_away(&self) -> Option<bool> {
         if !matches!(self.caller, Caller::Network(_)) {
-            // Over a Unix socket the end has been delivered already.
+            // A Unix socket has delivered the end already.
             return None;
         }
         let (mut bytes, mut came) = ([0; 4096], false);
@@ -233,11 +233,11 @@ impl Connection {
         }
     }
 
-    /// Ends the connection. Returns whether it was this that ended it.
+    /// Ends the connection. Returns whether it was open until now.
     pub(super) fn close(&self) -> bool {
         let first = !self.closed.swap(true, Ordering::SeqCst);
         if first {
-            // Only the peer could have been faster.
+            // An error: the peer has closed the connection before.
             let _ = self.stream.shutdown();
             let mut outgoing = self.outgoing();
             if outgoing.held_back() > 0 {
@@ -291,7 +291,7 @@ impl Connection {
         self.send_together(poller, &mut outgoing)
     }
 
-    /// Sends what was held back, if anything was.
+    /// Sends the answers that were held back, if there are any.
     ///
     /// # Errors
     /// The connection is broken.
@@ -319,8 +319,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message, `packet` with room for its header in front, without ever waiting for the reader: what does not
-    /// go is taken away and sent when there is room.
+    /// Sends a message, `packet` with room for its header in front, without ever waiting for the reader: the bytes that the stream
+    /// does not take are kept, and sent when there is room.
     ///
     /// # Errors
     /// The connection is broken, or its reader so slow that more than a bound waits for it.
@@ -370,13 +370,13 @@ impl Connection {
         let mut message = OutgoingMessage::new(header, packet);
         let is_answer = matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure);
         loop {
-            // Let go after each fragment: results of other lanes go between them.
+            // The lock is released after each fragment: results of other lanes go between them.
             let mut outgoing = self.outgoing();
             if is_answer && message.is_at_start() {
                 outgoing.answered.note(&header);
             }
             if outgoing.held_back() > 0 {
-                // Nothing is queued behind what is held back: no thread would learn that there is room for it.
+                // No bytes are queued behind answers that are held back: no thread would learn when the stream has room for them.
                 self.send_together(poller, &mut outgoing)?;
             }
             if outgoing.is_empty() && send_fragment(&self.stream, packet, &mut message)? {
@@ -411,7 +411,7 @@ impl Connection {
         Ok(Sent::Kept)
     }
 
-    /// Sends what has waited for room. Returns whether that is all; messages that have left go to `unused`.
+    /// Sends the bytes that have waited for room. Returns whether all have left; the memory of messages that have left goes to `unused`.
     ///
     /// # Errors
     /// The connection is broken.
