@@ -5,7 +5,8 @@
 
 use crate::account::options::AccountOptions;
 use crate::context::{Caller, serving_caller};
-use crate::interface::{Interface, Unserved};
+use crate::error::unserved::Unserved;
+use crate::interface::Interface;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, ContextGuard, KeyValue};
