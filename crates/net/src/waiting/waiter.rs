@@ -164,6 +164,15 @@ impl Waiter {
         self.wait.arrived(now_ns);
     }
 
+    /// Part of what is waited for has come at `now_ns`, such as some bytes of a long message. The wait for the rest is a wait of its own:
+    /// the rest comes soon.
+    pub fn part_arrived(&mut self, wait: &mut OngoingWait, now_ns: u64) {
+        self.arrived(wait, now_ns);
+        // It may have been uncounted.
+        wait.guard = self.slot().wait();
+        self.begin_again(wait, now_ns);
+    }
+
     /// No wait began, because the result was there already.
     #[inline]
     pub fn came_at_once(&mut self) {
@@ -232,6 +241,20 @@ mod tests {
         assert!(wait.yields() && now_ns > 0);
         waiter.pause(&mut wait, 1_000_000);
         assert!(wait.sleeps(), "a yield that took a millisecond ends yielding");
+    }
+
+    #[test]
+    fn a_thread_spins_for_the_rest_of_what_comes_in_parts_however_long_the_whole_takes() {
+        let mut waiter = Waiter::new(Waiting::Adaptive, APART);
+        for whole in 1..100 {
+            let begun_ns = whole * 1_000_000_000;
+            let mut wait = waiter.begin(begun_ns);
+            for part in 1..1000 {
+                waiter.part_arrived(&mut wait, begun_ns + part * 1000);
+                assert!(wait.spins());
+            }
+            waiter.arrived(&wait, begun_ns + 1_000_000);
+        }
     }
 
     #[test]

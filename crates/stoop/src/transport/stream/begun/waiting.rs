@@ -101,6 +101,9 @@ impl Outstanding {
                     lost = session.deliver(&mut role).is_err();
                     is_leaving = long_leaves();
                     has_ended = self.ended_among(calls).is_some();
+                    if !has_ended && role.has_part() {
+                        waiter.part_arrived(&mut wait, clock_ns);
+                    }
                     self.submit();
                 }
                 Ok(false) if is_leaving => {

@@ -245,7 +245,11 @@ impl StreamLane {
                 Ok(true) => {
                     session.heard(clock_ns);
                     receives += 1;
-                    self.deliver(session, &mut role, number)
+                    let own = self.deliver(session, &mut role, number);
+                    if own.is_none() && role.has_part() {
+                        self.waiter.part_arrived(&mut wait, clock_ns);
+                    }
+                    own
                 }
                 Ok(false) => None,
                 Err(Lost) => Some(Waited::Lost),

@@ -47,6 +47,14 @@ pub(crate) struct Receiver {
     answered: Vec<Answered>,
 }
 
+impl Receiver {
+    /// Whether part of a message has been received, and the rest has not.
+    #[inline]
+    pub(crate) fn has_part(&self) -> bool {
+        !self.reassembler.is_at_rest()
+    }
+}
+
 /// The receive role, held.
 pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
 

@@ -78,8 +78,12 @@ impl StreamEndpoint {
                     return false;
                 }
             }
+            if worker.found.is_some() {
+                break;
+            }
+            worker.has_part = !incoming.reassembler.is_at_rest();
             // The rest of a fragment is most likely there already; after a whole message nothing is.
-            if worker.found.is_some() || !incoming.reassembler.is_in_fragment() {
+            if !incoming.reassembler.is_in_fragment() {
                 break;
             }
         }

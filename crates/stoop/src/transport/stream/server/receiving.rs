@@ -5,6 +5,7 @@ use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_net::clock;
@@ -51,7 +52,10 @@ impl StreamEndpoint {
                 self.service.background.yield_to_running_procedures();
             }
             worker.clock_ns = clock::now_ns();
-            worker.waiter.go_on(&mut wait, worker.clock_ns);
+            match mem::take(&mut worker.has_part) {
+                true => worker.waiter.part_arrived(&mut wait, worker.clock_ns),
+                false => worker.waiter.go_on(&mut wait, worker.clock_ns),
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct WorkerState {
     pub(super) looks: u32,
     pub(super) asked_ns: u64,
     pub(super) waiter: Waiter,
+    /// Part of a message has arrived since the wait for a call began.
+    pub(super) has_part: bool,
     /// It waits in this receive, and so will come back for what is pending.
     pub(super) patient: bool,
     /// When this worker last looked at the clock, and when what it received then had come.
@@ -74,6 +76,7 @@ impl WorkerState {
             looks: u32::MAX,
             asked_ns: 0,
             waiter: Waiter::new(waiting, placement),
+            has_part: false,
             patient: false,
             clock_ns: clock::now_ns(),
             came_ns: 0,
