@@ -50,7 +50,7 @@ impl ShmEndpoint {
     /// bindings.
     #[inline(always)]
     pub(super) fn take_another(&self, worker: &mut WorkerState) -> Option<ShmCall> {
-        let others_wait = worker.in_a_row >= IN_A_ROW_MAX
+        let others_wait = worker.in_a_row >= worker.in_a_row_max
             || worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_BETWEEN_CALLS_NS;
         if others_wait {
             return None;
@@ -98,8 +98,10 @@ impl ShmEndpoint {
                 let looked_ns = worker.clock_ns;
                 if let Some(call) = self.look(bindings, worker) {
                     worker.waiter.arrived(&wait, looked_ns);
-                    let is_alone = wait.spins() && bindings.polled.len() == 1;
-                    worker.looks_at_last = if is_alone { LOOKS_AT_LAST } else { 1 };
+                    let is_alone = bindings.polled.len() == 1;
+                    worker.looks_at_last = if is_alone && wait.spins() { LOOKS_AT_LAST } else { 1 };
+                    // Others begin to be polled when the poller is asked, which is not long put off.
+                    worker.in_a_row_max = if is_alone { u32::MAX } else { IN_A_ROW_MAX };
                     return Some(call);
                 }
             }

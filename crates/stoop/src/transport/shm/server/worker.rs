@@ -35,8 +35,9 @@ pub(crate) struct WorkerState {
     pub(super) moved_ns: u64,
     /// The binding of the last call, if that was short: the next call is most likely from there, and need not count a reference.
     last: Option<Arc<Binding>>,
-    /// Calls taken in a row from one binding before others have their turn.
+    /// Calls taken in a row from one binding, and how many they may be before others have their turn.
     pub(super) in_a_row: u32,
+    pub(super) in_a_row_max: u32,
     /// Looks at the last binding before the others have their turn.
     pub(super) looks_at_last: u32,
     /// The worker is counted among the active calls for its last call, though that is answered: to count one call out and the next in
@@ -67,6 +68,7 @@ impl WorkerState {
             moved_ns: 0,
             last: None,
             in_a_row: 0,
+            in_a_row_max: 0,
             looks_at_last: 0,
             is_counted: false,
             has_more: false,
