@@ -125,6 +125,15 @@ impl<P> IncompleteCall<P> {
         self.message.len() - self.start
     }
 
+    /// Bytes of the arguments that may be under way as far as the memory goes: no bound once there is memory for the whole call. A
+    /// window that shrank with the bytes still missing would let a receipt leave for each quarter of an ever smaller one.
+    pub(super) fn unfilled(&self) -> u32 {
+        if self.message.len() >= self.needed() {
+            return u32::MAX;
+        }
+        u32::try_from(self.room()).unwrap_or(u32::MAX).saturating_sub(self.incoming.received())
+    }
+
     /// Whether the packet with this header is a part of this call.
     #[inline]
     pub(super) fn has_part(&self, header: &Header) -> bool {

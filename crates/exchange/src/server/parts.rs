@@ -324,8 +324,7 @@ impl<P: Peer> Server<P> {
         let window = self.limits.window;
         let call = self.arriving((binding, lane))?;
         call.receipts = call.receipts.wrapping_add(1);
-        let room = (call.room() as u64).saturating_sub(call.incoming.received().into());
-        let receipt = call.incoming.receipt(now, window.min(u32::try_from(room).unwrap_or(u32::MAX)));
+        let receipt = call.incoming.receipt(now, window.min(call.unfilled()));
         let header = Header::bare(Kind::Receipt, binding, lane, call.number);
         put(&receipt, header, call.receipts, reply);
         Some(call.peer)

@@ -61,6 +61,24 @@ impl World {
 }
 
 #[test]
+fn receipts_come_no_faster_towards_the_end_of_a_call() {
+    let (part, parts, parts_in_window) = (1024, 256, 64);
+    let (server, _) = bound_with(|limits| limits.window = (part * parts_in_window) as u32);
+    let mut world = World { server, ..World::new(|_| false) };
+    let mut receipts = Vec::new();
+    for index in 0..parts {
+        let packet = world.fragment(1, (part * parts) as u32, (part * index) as u32, part);
+        match give(&mut world.server, &packet) {
+            Made::Reply(Kind::Receipt, _) => receipts.push(index),
+            Made::Run(_) => assert_eq!(index, parts - 1),
+            _ => {}
+        }
+    }
+    let shortest = receipts.windows(2).map(|pair| pair[1] - pair[0]).min();
+    assert_eq!(shortest, Some(parts_in_window / 4), "receipts after the parts {receipts:?}");
+}
+
+#[test]
 fn a_call_that_never_completes_is_refused_and_its_memory_freed() {
     let mut world = World::new(|_| false);
     let (first, last) = (world.fragment(1, 3000, 0, 1440), world.fragment(1, 3000, 1440, 1560));
