@@ -6,8 +6,6 @@ mod processes;
 use processes::{Process, TargetClient, client, eventually, is_idle_for_a_second, name, patient};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::BufRead;
-use std::thread;
-use std::time::Duration;
 use stoop::Server;
 
 /// No test of its own: another process, when it is started as such.
