@@ -1,12 +1,12 @@
-//! A caller whose calls leave from two addresses in turn, as with two ways to the network: it proves the second address once, and is not
-//! challenged again.
+//! A caller whose calls, or all of whose packets, leave from two addresses in turn, as with two ways to the network: it proves the second
+//! address once, and is not challenged again.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use stoop::{BindOptions, Server};
+use stoop::{BindOptions, RunningServer, Server};
 use stoop_wire::{BindingId, Header, Kind};
 
 #[stoop::interface]
@@ -27,8 +27,12 @@ struct TwoAddresses {
     uri: String,
     /// After each result, packets leave from the other address; before, all leave from the first.
     in_turn: Arc<AtomicBool>,
+    /// Each packet leaves from another address than the one before.
+    by_packets: Arc<AtomicBool>,
     /// Challenges of a binding that the server has sent.
     challenges: Arc<AtomicU64>,
+    /// Proofs that have left.
+    proofs: Arc<AtomicU64>,
     /// Packets that have left from each address.
     sent: Arc<[AtomicU64; 2]>,
 }
@@ -46,11 +50,14 @@ impl TwoAddresses {
         let there = Self {
             uri: format!("udp://{}", front.local_addr().unwrap()),
             in_turn: Arc::default(),
+            by_packets: Arc::default(),
             challenges: Arc::default(),
+            proofs: Arc::default(),
             sent: Arc::default(),
         };
         let server: SocketAddr = server.parse().unwrap();
         let (in_turn, sent) = (Arc::clone(&there.in_turn), Arc::clone(&there.sent));
+        let (by_packets, proofs) = (Arc::clone(&there.by_packets), Arc::clone(&there.proofs));
         let challenges = Arc::clone(&there.challenges);
         thread::spawn(move || {
             let turn = Arc::<AtomicUsize>::default();
@@ -63,9 +70,11 @@ impl TwoAddresses {
                     lanes.push((client, back.connect(server, &in_turn, &turn)));
                 }
                 let (_, backs) = lanes.iter().find(|(known, _)| *known == client).unwrap();
-                let from = turn.load(Ordering::SeqCst) % 2;
+                let step = usize::from(by_packets.load(Ordering::SeqCst));
+                let from = turn.fetch_add(step, Ordering::SeqCst) % 2;
                 sent[from].fetch_add(1, Ordering::SeqCst);
                 backs[from].send(&buffer[..len]).unwrap();
+                proofs.fetch_add(u64::from(buffer[2] == Kind::Proof as u8), Ordering::SeqCst);
             }
         });
         there
@@ -112,16 +121,25 @@ impl Back {
     }
 }
 
-#[test]
-fn a_caller_with_two_addresses_proves_the_second_once() {
-    let server =
-        Server::new().export(CounterServer::new(Adds)).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+fn serve() -> RunningServer {
+    Server::new().export(CounterServer::new(Adds)).listen("udp://127.0.0.1:0").unwrap().start().unwrap()
+}
+
+/// A client behind the relay, which has bound and called from the first address.
+fn bound(server: &RunningServer) -> (TwoAddresses, CounterClient) {
     let relay = TwoAddresses::before(server.uris()[0].strip_prefix("udp://").unwrap());
     let long = Duration::from_secs(60);
     let options = BindOptions::new().timeout(long).bind_timeout(long);
     let client = CounterClient::bind_with(&relay.uri, &options).unwrap();
     assert_eq!(client.next(0).unwrap(), 1);
     assert_eq!(relay.challenges.load(Ordering::SeqCst), 0, "it has bound from the first address");
+    (relay, client)
+}
+
+#[test]
+fn a_caller_with_two_addresses_proves_the_second_once() {
+    let server = serve();
+    let (relay, client) = bound(&server);
     relay.in_turn.store(true, Ordering::SeqCst);
     // The first still leaves from the first address.
     (0..4).for_each(|number| assert_eq!(client.next(number).unwrap(), number + 1));
@@ -140,5 +158,26 @@ fn a_caller_with_two_addresses_proves_the_second_once() {
     assert_eq!(relay.challenges.load(Ordering::SeqCst), proven, "no call is challenged again");
     let sent = [0, 1].map(|of| relay.sent[of].load(Ordering::SeqCst) - before[of]);
     assert!(sent.iter().all(|sent| *sent >= 50), "{sent:?} packets left from the two addresses");
+    server.shut_down();
+}
+
+#[test]
+fn a_caller_whose_every_packet_takes_the_other_way_proves_the_second_address_once() {
+    let server = serve();
+    let (relay, client) = bound(&server);
+    relay.by_packets.store(true, Ordering::SeqCst);
+    let mut call = |number| assert_eq!(client.next(number).unwrap(), number + 1);
+    // A call that was challenged may end before the challenge is read, because its repetition left from the first address.
+    while relay.proofs.load(Ordering::SeqCst) == 0 {
+        call(1);
+    }
+    // The server has taken the proof before it takes these.
+    (0..4).for_each(&mut call);
+    let challenges = || relay.challenges.load(Ordering::SeqCst);
+    let proven = challenges();
+    (0..400).for_each(&mut call);
+    assert_eq!(challenges(), proven, "no call is challenged again");
+    let sent = [0, 1].map(|of| relay.sent[of].load(Ordering::SeqCst));
+    assert!(sent.iter().all(|sent| *sent >= 200), "{sent:?} packets left from the two addresses");
     server.shut_down();
 }

@@ -25,7 +25,7 @@ impl<P: Peer> Server<P> {
             return self.unknown_binding(now, header, reply);
         };
         if !binding.is_from(peer) {
-            return self.challenge(now, *peer, header, header.binding.0, reply);
+            return self.challenge_caller(now, *peer, header, reply);
         }
         binding.heard = now;
         let terms = binding.terms();

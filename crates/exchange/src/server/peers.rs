@@ -1,6 +1,6 @@
 //! Binding, release of bindings, and proofs of address.
 
-use super::hosts::EarlierHosts;
+use super::hosts::OtherHosts;
 use super::lanes::Lanes;
 use super::replies::put;
 use super::shares::Share;
@@ -37,20 +37,44 @@ impl<P: Peer> Server<P> {
         Arrival::Reply
     }
 
+    /// Asks a bound caller to prove that it receives at the address from which its packet came.
+    #[cold]
+    pub(super) fn challenge_caller(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        reply: &mut Vec<u8>,
+    ) -> Arrival<P> {
+        if let Some(binding) = self.bindings.get_mut(header.binding) {
+            binding.others.challenge(&peer);
+        }
+        self.challenge(now, peer, header, header.binding.0, reply)
+    }
+
     /// Moves a bound caller to another address, if it has proved that it receives there.
     #[cold]
     pub(super) fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
-        let proven = header.challenge().is_some_and(|cookie| {
-            self.admission.admits(now, peer.host(), peer.port(), header.binding.0, cookie)
-        });
-        match self.bindings.get_mut(header.binding) {
-            Some(binding) if proven => {
-                binding.move_to(peer.host());
-                binding.heard = now;
+        match self.proven_host(now, &peer, header) {
+            Some(host) => {
+                if let Some(binding) = self.bindings.get_mut(header.binding) {
+                    binding.move_to(host);
+                    binding.heard = now;
+                }
             }
-            _ => self.counters.malformed += 1,
+            None => self.counters.malformed += 1,
         }
         Arrival::Nothing
+    }
+
+    /// The host at which a proof shows that the binding's caller receives: the one from which the proof comes or, if the caller's
+    /// packets take several ways, the one that was challenged.
+    fn proven_host(&mut self, now: Instant, peer: &P, header: &Header) -> Option<[u8; 16]> {
+        let cookie = header.challenge()?;
+        let challenged = self.bindings.get_mut(header.binding)?.others.challenged();
+        let places = [Some((peer.host(), peer.port())), challenged];
+        let proves = |&(host, port): &_| self.admission.admits(now, host, port, header.binding.0, cookie);
+        places.into_iter().flatten().find(proves).map(|(host, _)| host)
     }
 
     #[cold]
@@ -241,7 +265,7 @@ impl<P: Peer> Server<P> {
         let owner = share.owner;
         let binding = Binding {
             host: peer.host(),
-            earlier: EarlierHosts::default(),
+            others: OtherHosts::default(),
             interface,
             together,
             heard: now,

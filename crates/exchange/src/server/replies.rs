@@ -48,7 +48,7 @@ impl<P: Peer> Server<P> {
             return Some(self.unknown_binding(now, header, reply));
         };
         if !binding.is_from(&peer) {
-            return Some(self.challenge(now, peer, header, header.binding.0, reply));
+            return Some(self.challenge_caller(now, peer, header, reply));
         }
         binding.heard = now;
         None

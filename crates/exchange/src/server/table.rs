@@ -5,7 +5,7 @@
 //! k bits differ in their low k + 1.
 
 use super::assignment::Terms;
-use super::hosts::EarlierHosts;
+use super::hosts::OtherHosts;
 use super::lane::LaneState;
 use super::lanes::Lanes;
 use super::peer::Peer;
@@ -22,8 +22,8 @@ use stoop_wire::{BindingId, Header, LaneId};
 pub(super) struct Binding<P> {
     /// The address that bound, or the last that has since proved that the caller moved there.
     pub(super) host: [u8; 16],
-    /// Addresses that the caller had before.
-    pub(super) earlier: EarlierHosts,
+    /// Addresses that the caller had before, and one that it has yet to prove.
+    pub(super) others: OtherHosts,
     pub(super) interface: u16,
     /// Whether caller and server can run at the same time.
     pub(super) together: bool,
@@ -51,13 +51,13 @@ impl<P> Binding<P> {
     where
         P: Peer,
     {
-        peer.is_at(&self.host) || self.earlier.contain(peer)
+        peer.is_at(&self.host) || self.others.were_at(peer)
     }
 
     /// The caller has proved that it receives at `host`, too.
     pub(super) fn move_to(&mut self, host: [u8; 16]) {
         let before = core::mem::replace(&mut self.host, host);
-        self.earlier.add(before, host);
+        self.others.prove(before, host);
     }
 
     /// The facts about the binding that each call needs.
@@ -238,7 +238,7 @@ impl<P> Table<P> {
 
     pub(super) fn bytes_held(&self) -> usize {
         let of_binding = |(_, binding): &Place<P>| {
-            size_of::<Binding<P>>() + binding.earlier.bytes_held() + binding.lanes.bytes_held()
+            size_of::<Binding<P>>() + binding.others.bytes_held() + binding.lanes.bytes_held()
         };
         self.places.capacity() * size_of::<Option<Place<P>>>()
             + self.places.iter().flatten().map(of_binding).sum::<usize>()
@@ -254,7 +254,7 @@ mod tests {
         let owner = Owners::<()>::default().enter(Owner::user(1));
         Binding {
             host: [0; 16],
-            earlier: EarlierHosts::default(),
+            others: OtherHosts::default(),
             interface: 0,
             together: true,
             heard: Instant::default(),

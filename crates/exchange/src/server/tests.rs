@@ -313,6 +313,26 @@ fn a_caller_that_sends_from_two_addresses_in_turn_proves_the_second_once() {
 }
 
 #[test]
+fn a_proof_counts_for_the_challenged_address_from_wherever_it_comes() {
+    let (mut server, binding) = bound();
+    let mut challenge_of = |server: &mut Server<Host>, host, number| {
+        let mut reply = Vec::new();
+        server.handle_packet(at(1), &host, &packet(Kind::Call, binding, number), &mut reply);
+        let (challenge, _) = Header::parse(&reply).unwrap();
+        challenge.with_challenge(Kind::Proof, challenge.challenge().expect("a challenge")).to_bytes()
+    };
+    let (second, third) = (challenge_of(&mut server, Host(2), 1), challenge_of(&mut server, Host(3), 1));
+    give_from(&mut server, Host(1), at(1), &second);
+    let call = packet(Kind::Call, binding, 1);
+    assert!(call_from(&mut server, Host(2), &call), "the third was challenged after it");
+    let fourth = challenge_of(&mut server, Host(4), 2);
+    give_from(&mut server, Host(3), at(1), &third);
+    give_from(&mut server, Host(1), at(1), &fourth);
+    let call = packet(Kind::Call, binding, 2);
+    assert!(!call_from(&mut server, Host(4), &call), "the proof came from another address");
+}
+
+#[test]
 fn a_caller_that_has_been_at_more_addresses_than_are_remembered_proves_the_oldest_again() {
     let (mut server, binding) = bound();
     let mut number = 0;
