@@ -6,7 +6,7 @@
 //!
 //! A call is *under way* from when it leaves until something is heard about it. The driver keeps the calls that may not leave yet.
 
-use crate::server::credits::GOOD_FOR;
+use crate::server::credits::{GOOD_FOR, RESERVED_FOR};
 use crate::{Instant, RoundTrip};
 use core::time::Duration;
 
@@ -22,6 +22,10 @@ const LEAST_WINDOW: u32 = 2;
 /// A caller that needs its credit asks for it again when this time has passed since the last grant.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
+/// A credit is void when this time has passed since it was asked for: the server may give it to others after [`RESERVED_FOR`], and the last
+/// calls that it allows have to arrive before.
+const ASKED_WITHIN: Duration = RESERVED_FOR.saturating_sub(GOOD_FOR);
+
 /// Retransmissions in one look at the timeouts, at most: after a burst was lost, it must not come again as a burst.
 const REPEATED_MOST: u32 = 32;
 
@@ -32,6 +36,9 @@ pub struct Flow {
     initial: u32,
     granted: u32,
     granted_at: Instant,
+    /// When the call was sent that asked for it, and until when it is good.
+    asked_at: Instant,
+    good_until: Instant,
     /// Results that the caller's own buffer holds.
     own: u32,
     under_way: u32,
@@ -53,6 +60,8 @@ impl Flow {
             initial: credit.max(1),
             granted: 0,
             granted_at: Instant::default(),
+            asked_at: Instant::default(),
+            good_until: Instant::default(),
             own: own.max(1),
             under_way: 0,
             window: if is_lan { u32::MAX } else { FIRST_WINDOW },
@@ -68,7 +77,7 @@ impl Flow {
     }
 
     fn credit(&self, now: Instant) -> u32 {
-        let is_good = self.granted > self.initial && now.since(self.granted_at) < GOOD_FOR;
+        let is_good = self.granted > self.initial && now < self.good_until;
         if is_good { self.granted } else { self.initial }
     }
 
@@ -84,9 +93,15 @@ impl Flow {
         needs && self.initial != u32::MAX
     }
 
-    /// The server has granted this credit.
-    pub fn on_grant(&mut self, now: Instant, credit: u16) {
-        (self.granted, self.granted_at) = (u32::from(credit), now);
+    /// The server has granted this credit, in the result of a call that was first sent at `asked`. It did so when the call arrived, and
+    /// the result may come much later: then the server reserves the credit no more.
+    pub fn on_grant(&mut self, now: Instant, credit: u16, asked: Instant) {
+        if asked < self.asked_at {
+            // A later grant was here first.
+            return;
+        }
+        (self.granted, self.granted_at, self.asked_at) = (u32::from(credit), now, asked);
+        self.good_until = (now + GOOD_FOR).min(asked + ASKED_WITHIN);
     }
 
     /// So many calls leave.
@@ -173,7 +188,7 @@ mod tests {
         flow.on_sent(64);
         assert_eq!(flow.room(at(1)), 0);
         assert!(flow.asks(at(1), true));
-        flow.on_grant(at(1), 128);
+        flow.on_grant(at(1), 128, at(1));
         assert_eq!(flow.room(at(1)), 64);
         flow.on_heard(10, at(1));
         assert_eq!(flow.room(at(1)), 74);
@@ -182,10 +197,50 @@ mod tests {
     #[test]
     fn a_credit_is_void_after_a_time_and_is_asked_for_again_before() {
         let mut flow = Flow::new(64, 1000, RoundTrip::default());
-        flow.on_grant(at(1), 500);
+        flow.on_grant(at(1), 500, at(1));
         flow.on_sent(400);
         assert!(!flow.asks(at(100), false) && flow.asks(at(300), false));
         assert_eq!((flow.room(at(400)), flow.room(at(501))), (100, 0));
+    }
+
+    #[test]
+    fn a_grant_that_comes_late_is_void() {
+        let mut flow = Flow::new(64, 1000, RoundTrip::default());
+        flow.on_sent(64);
+        flow.on_grant(at(1_300), 500, at(1));
+        assert_eq!((flow.room(at(1_500)), flow.room(at(1_501))), (436, 0), "1.5 s after it was asked for");
+        flow.on_grant(at(2_000), 500, at(200));
+        assert_eq!(flow.room(at(2_000)), 0);
+        assert!(flow.asks(at(2_000), true), "calls that wait ask again");
+    }
+
+    #[test]
+    fn an_earlier_grant_that_comes_later_changes_nothing() {
+        let mut flow = Flow::new(64, 1000, RoundTrip::default());
+        flow.on_grant(at(20), 100, at(10));
+        flow.on_grant(at(30), 500, at(5));
+        assert_eq!(flow.room(at(30)), 100, "the server reserves no more");
+    }
+
+    #[test]
+    fn a_late_grant_overflows_no_buffer() {
+        for delay in [0, 400, 1_400, 1_600, 1_999, 2_001, 5_000] {
+            let mut credits = crate::server::credits::Credits::new(1000);
+            let mut flows = [1, 2].map(|_| Flow::new(credits.initial(), 10_000, RoundTrip::default()));
+            let grow = |credits: &mut crate::server::credits::Credits, id, now| {
+                (0..5).map(|_| credits.grant(now, stoop_wire::BindingId(id), [1; 16])).last().unwrap()
+            };
+            let late = grow(&mut credits, 1, at(1));
+            for now in (1..6_000).step_by(100) {
+                let granted = grow(&mut credits, 2, at(now));
+                flows[1].on_grant(at(now), granted, at(now));
+                if now > delay {
+                    flows[0].on_grant(at(now), late, at(1));
+                }
+                let together: u32 = flows.iter().map(|flow| flow.room(at(now))).sum();
+                assert!(together <= 1000 - 250 + 2 * 64, "{delay} ms late, at {now}: {together} calls");
+            }
+        }
     }
 
     #[test]
@@ -265,7 +320,7 @@ mod tests {
             let answered = network.answer(40);
             if asks {
                 let id = stoop_wire::BindingId(1);
-                flow.on_grant(at(steps), credits.grant(at(steps), id, [1; 16]));
+                flow.on_grant(at(steps), credits.grant(at(steps), id, [1; 16]), at(steps));
             }
             flow.on_heard(answered, at(steps));
             steps += 1;

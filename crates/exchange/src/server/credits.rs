@@ -14,8 +14,8 @@ use stoop_wire::bind::NO_CREDIT_LIMIT;
 /// A caller uses a credit beyond the initial one for this long after it was granted.
 pub(crate) const GOOD_FOR: Duration = Duration::from_millis(500);
 
-/// The server reserves it for longer: the result that grants it takes some time.
-const RESERVED_FOR: Duration = Duration::from_secs(2);
+/// The server reserves it for longer, from when the call that asks for it arrives: the result that grants it takes some time.
+pub(crate) const RESERVED_FOR: Duration = Duration::from_secs(2);
 
 /// Most calls that a binding may have under way without being granted more.
 const INITIAL_MAX: u32 = 64;

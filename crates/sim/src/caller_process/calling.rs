@@ -165,7 +165,7 @@ impl Sim {
         }
         match heard {
             Heard::Result { len, .. } => {
-                self.takes_grant(at.caller, packet);
+                self.takes_grant(at, packet);
                 self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
             }
             Heard::Part(part) => self.takes_part(at, part, packet),

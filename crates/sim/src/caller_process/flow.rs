@@ -95,11 +95,15 @@ impl Sim {
     }
 
     /// A result may grant more credit.
-    pub(super) fn takes_grant(&mut self, caller: usize, result: &[u8]) {
-        let now = self.caller_now(caller);
-        let CallerProcess { flow, largest_credit, .. } = &mut self.callers[caller];
+    pub(super) fn takes_grant(&mut self, at: ThreadId, result: &[u8]) {
+        let now = self.caller_now(at.caller);
+        let CallerProcess { flow, largest_credit, threads, .. } = &mut self.callers[at.caller];
+        let Some(Stage::Calling { first_sent }) = threads[at.thread].call.as_ref().map(|call| &call.stage)
+        else {
+            return;
+        };
         if let (Some(credit), Some(flow)) = (Header::credit(result), flow) {
-            flow.on_grant(now, credit);
+            flow.on_grant(now, credit, *first_sent);
             *largest_credit = (*largest_credit).max(credit.into());
             self.report.granted += 1;
         }

@@ -156,7 +156,7 @@ impl<L: PacketLink> Calls<L> {
         if let Heard::Result { len, .. } = heard {
             self.path = slot.lane.path();
             if let Some(credit) = Header::credit(packet) {
-                self.flow.on_grant(clock, credit);
+                self.flow.on_grant(clock, credit, slot.sent);
             }
             self.record(call, clock, Header::server_ns_of(packet));
             return self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len]);
