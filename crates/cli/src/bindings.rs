@@ -3,13 +3,12 @@
 //! The server is a process of its own. This process makes bindings and one call of Null() on each; then it waits. The memory
 //! of the server's process is that which the kernel counts as resident.
 
-use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
+use crate::args::{BenchArgs, Transport, Waiting, name_of};
 use crate::child::Child;
 use crate::greedy::{PlainClient, stats};
 use crate::network::Network;
-use crate::placement::{Placement, pin};
 use crate::session::{socket_path, start_server};
-use crate::{machine, table};
+use crate::stage::{Stage, chosen_or};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -24,20 +23,12 @@ const FIRST: u32 = 16;
 
 /// Measures each transport that `args` choose.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
-    let placement =
-        Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
-    let cpus = placement.sides(Processors::Two).or(placement.sides(Processors::One));
-    let sides = cpus.ok_or("no processor may be used")?;
-    machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
-    let network = Network::prepare();
-    println!("{}", table::headed("machine", &machine::describe()));
-    println!("{}", table::headed("network", &network.describe()));
-    pin(sides.caller).map_err(|error| format!("pinning the callers: {error}"))?;
+    let stage = Stage::set()?;
     let all = [Transport::Udp, Transport::Tcp, Transport::Unix];
-    let transports = if args.transport.is_empty() { &all[..] } else { &args.transport };
+    let transports = chosen_or(&args.transport, &all);
     println!("transport  bindings  memory KiB  bytes each  {} s later", AFTER.as_secs());
     for &transport in transports {
-        let measured = measure(transport, &args.bindings, sides.server, &network);
+        let measured = measure(transport, &args.bindings, stage.sides.server, &stage.network);
         measured.map_err(|why| format!("{}: {why}", name_of(transport)))?;
     }
     Ok(ExitCode::SUCCESS)

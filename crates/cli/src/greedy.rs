@@ -7,22 +7,23 @@
 
 pub(crate) mod attack;
 mod attacker;
+mod means;
 mod packets;
 mod port;
 pub(crate) mod serve;
 mod victim;
 
-use crate::args::{Attack, BenchArgs, Processors, Transport, Waiting, name_of};
+use crate::args::{Attack, BenchArgs, Transport, Waiting, name_of};
 use crate::child::Child;
 use crate::network::Network;
-use crate::placement::{Placement, pin};
+use crate::progress::Progress;
 use crate::session::{socket_path, start_server};
-use crate::{machine, table};
+use crate::stage::{Stage, chosen_or};
 use attacker::Attacker;
 use clap::ValueEnum;
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stoop::InPlace;
 use victim::Victim;
 
@@ -54,26 +55,21 @@ const MEMORY_MAX: u64 = 32 << 20;
 
 /// Measures each attack over each transport that `args` choose. Fails if the victim missed a bar.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
-    let placement =
-        Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;
-    let cpus = placement.sides(Processors::Two).or(placement.sides(Processors::One));
-    let sides = cpus.ok_or("no processor may be used")?;
-    machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
-    let network = Network::prepare();
-    println!("{}", table::headed("machine", &machine::describe()));
-    println!("{}", table::headed("network", &network.describe()));
-    pin(sides.caller).map_err(|error| format!("pinning the callers: {error}"))?;
+    let stage = Stage::set()?;
     let all = [Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm, Transport::Ether];
-    let transports = if args.transport.is_empty() { &all[..] } else { &args.transport };
+    let transports = chosen_or(&args.transport, &all);
+    let progress = Progress::of(transports.iter().map(|transport| lines(args, *transport)).sum());
     let mut missed = 0;
     for &transport in transports {
-        if let Some(why) = why_not(transport, &network) {
-            println!("\n{}: not measured: {why}", name_of(transport));
+        if let Some(why) = why_not(transport, &stage.network) {
+            progress.print(&format!("\n{}: not measured: {why}", name_of(transport)));
+            progress.advance(lines(args, transport));
             continue;
         }
-        let measured = measure(transport, args, sides.server, &network);
+        let measured = measure(transport, args, &stage, &progress);
         missed += measured.map_err(|why| format!("{}: {why}", name_of(transport)))?;
     }
+    progress.finish();
     println!(
         "\n{missed} lines miss a bar (marked !): no refusal or failure, Null() 100 ms, 1 MiB 1 s, memory 32 MiB"
     );
@@ -93,53 +89,77 @@ fn why_not(transport: Transport, network: &Network) -> Option<&'static str> {
     }
 }
 
-fn measure(transport: Transport, args: &BenchArgs, cpu: usize, network: &Network) -> Result<usize, String> {
+fn measure(
+    transport: Transport,
+    args: &BenchArgs,
+    stage: &Stage,
+    progress: &Progress,
+) -> Result<usize, String> {
     let path = socket_path("greedy");
     let waiting = args.waiting.first().copied().unwrap_or(Waiting::Adaptive);
-    let server = start_server("bench-greedy-server", (transport, waiting, cpu), network, &path, None);
+    let server = start_server(
+        "bench-greedy-server",
+        (transport, waiting, stage.sides.server),
+        &stage.network,
+        &path,
+        None,
+    );
     let (mut server, uri) = server.map_err(|error| error.to_string())?;
-    println!("\n{}", name_of(transport));
-    println!(
-        "  attack                      bindings  refused | bind ms  Null() ms (calls)  1 MiB ms   not served"
+    progress.print(&format!("\n{}", name_of(transport)));
+    progress.print(
+        "  attack                      bindings  refused | bind ms  Null() ms (calls)  1 MiB ms   not served",
     );
     let victim = Victim::new(&uri, args.calls);
     // The server has run each path once when its memory is looked at.
     let quiet = victim.calls();
-    print_line("none", &mut server, &quiet)?;
+    print_line(progress, "none", &mut server, &quiet)?;
     let before = memory(&mut server)?;
     let (mut missed, mut most) = (usize::from(quiet.misses()), before);
-    for &attack in chosen(args).iter().filter(|attack| attack.is_possible(transport)) {
+    for attack in attacks(args, transport) {
+        progress.show(&format!("{}, {}", name_of(transport), attack.describe()));
         let attacker =
-            Attacker::start(attack, transport, &uri, network).map_err(|error| error.to_string())?;
+            Attacker::start(attack, transport, &uri, &stage.network).map_err(|error| error.to_string())?;
         let served = victim.calls();
         missed += usize::from(served.misses());
-        print_line(attack.describe(), &mut server, &served)?;
+        print_line(progress, attack.describe(), &mut server, &served)?;
         most = most.max(memory(&mut server)?);
         drop(attacker);
     }
-    let ended = Instant::now();
-    thread::sleep(AFTER.saturating_sub(ended.elapsed()));
+    thread::sleep(AFTER);
     let after = memory(&mut server)?;
     let keeps_much = after > before + MEMORY_MAX;
-    println!(
+    progress.print(&format!(
         "  memory of the server: {} before, at most {} at the end of an attack, {} {} s after the last{}",
         mib(before),
         mib(most),
         mib(after),
         AFTER.as_secs(),
         if keeps_much { " !" } else { "" }
-    );
+    ));
     let _ = std::fs::remove_file(&path);
     Ok(missed + usize::from(keeps_much))
 }
 
-fn chosen(args: &BenchArgs) -> &[Attack] {
-    if args.attack.is_empty() { Attack::value_variants() } else { &args.attack }
+/// The chosen attacks that are possible over the transport.
+fn attacks(args: &BenchArgs, transport: Transport) -> impl Iterator<Item = Attack> {
+    let chosen = if args.attack.is_empty() { Attack::value_variants() } else { &args.attack };
+    chosen.iter().copied().filter(move |attack| attack.is_possible(transport))
 }
 
-fn print_line(what: &str, server: &mut Child, served: &victim::Served) -> Result<(), String> {
+/// Lines of the transport's table: one without an attacker, and one for each attack.
+fn lines(args: &BenchArgs, transport: Transport) -> u64 {
+    1 + attacks(args, transport).count() as u64
+}
+
+fn print_line(
+    progress: &Progress,
+    what: &str,
+    server: &mut Child,
+    served: &victim::Served,
+) -> Result<(), String> {
     let stats = stats(server)?;
-    println!("  {what:26} {:9} {:8} | {served}", stats[0], stats[1]);
+    progress.print(&format!("  {what:26} {:9} {:8} | {served}", stats[0], stats[1]));
+    progress.advance(1);
     Ok(())
 }
 

@@ -12,9 +12,11 @@ pub(crate) mod serve;
 use crate::args::{BenchArgs, Processors, Transport, Waiting, name_of};
 use crate::network::Network;
 use crate::placement::{Placement, pin};
+use crate::progress::Progress;
 use crate::session::{socket_path, start_server};
+use crate::stage::chosen_or;
 use crate::{machine, table};
-use phase::Phases;
+use phase::{Phases, steps_of_all};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,16 +49,19 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     println!("{}", table::headed("processors", &placement.describe()));
     pin(sides.caller).map_err(|error| format!("pinning the load: {error}"))?;
     let all = [Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm];
-    let transports = if args.transport.is_empty() { &all[..] } else { &args.transport };
+    let transports = chosen_or(&args.transport, &all);
+    let progress = Progress::of(transports.len() as u64 * steps_of_all(args));
     let waiting = args.waiting.first().copied().unwrap_or(Waiting::Adaptive);
     for transport in transports {
         let path = socket_path("overload");
         let server =
             start_server("bench-overloaded", (*transport, waiting, sides.server), &network, &path, None);
         let (server, uri) = server.map_err(|error| error.to_string())?;
-        let measured = Phases::new(*transport, server, &uri).and_then(|mut phases| phases.run(args, &uri));
+        let measured =
+            Phases::new(*transport, server, &uri, &progress).and_then(|mut phases| phases.run(args, &uri));
         let _ = std::fs::remove_file(&path);
         measured.map_err(|why| format!("{}: {why}", name_of(*transport)))?;
     }
+    progress.finish();
     Ok(ExitCode::SUCCESS)
 }

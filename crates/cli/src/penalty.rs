@@ -13,7 +13,6 @@ use crate::plan::Cell;
 use crate::samples::Samples;
 use crate::session::Session;
 use crate::{cell, machine, table};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
 /// Bytes of data in a frame, and the paper's penalty in microseconds (Peregrine Table 1).
@@ -88,46 +87,42 @@ pub(crate) fn run(args: &PenaltyArgs) -> Result<(), String> {
         "\nTable 4, the parts of Null(): stoop tables peregrine-4, of a program with the feature `account`",
     );
     penalties.print_calls("Table 5: calls of several packets", &TABLE_5)?;
-    penalties.progress.finish_and_clear();
+    penalties.progress.finish();
     Ok(())
 }
 
 /// Counts the lines of all tables.
-fn progress() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {msg}, {pos} of {len}, about {eta} left");
-    let lines = TABLE_1.len() + TABLE_2.len() + TABLE_3.len() + TABLE_5.len();
-    ProgressBar::new(lines as u64).with_style(style.expect("the template is well formed"))
+fn progress() -> Progress {
+    Progress::of((TABLE_1.len() + TABLE_2.len() + TABLE_3.len() + TABLE_5.len()) as u64)
 }
 
 struct Penalties<'a> {
     args: &'a PenaltyArgs,
     sides: Sides,
     network: &'a Network,
-    progress: ProgressBar,
+    progress: Progress,
 }
 
 impl Penalties<'_> {
-    /// Shows the name of the present measurement. It is drawn only between measurements: a thread that redraws would take the processor from the caller.
-    fn show(&self, what: String) {
-        self.progress.set_message(what);
-        self.progress.tick();
+    fn show(&self, what: &str) {
+        self.progress.show(what);
     }
 
     fn print(&self, line: &str) {
-        self.progress.suspend(|| println!("{line}"));
+        self.progress.print(line);
     }
 
     /// Prints a line of a table, which is one of those that are counted.
     fn print_measured(&self, line: &str) {
         self.print(line);
-        self.progress.inc(1);
+        self.progress.advance(1);
     }
 
     fn print_table_1(&self) -> Result<(), String> {
         self.print("\nTable 1: the network penalty of one frame, µs one way");
         self.print(&format!("{:>6} {:>10} {:>8} {:>8} {:>8}", "data", "Peregrine", "p50", "p99", "times"));
         for (data, paper_us) in TABLE_1 {
-            self.show(format!("a frame of {data} bytes"));
+            self.show(&format!("a frame of {data} bytes"));
             let mut times = self.bare(Transfer { data, frames: 1 })?;
             let [p50, p99] = [0.5, 0.99].map(|share| times.percentile_ns(share) / 2e3);
             let line = format!("{data:>6} {paper_us:>10.0} {p50:>8.2} {p99:>8.2} {:>8.0}", paper_us / p50);
@@ -143,7 +138,7 @@ impl Penalties<'_> {
             "data", "frames", "Peregrine", "p50", "Mbit/s", "paper's", "times"
         ));
         for (frames, paper_ms) in TABLE_2 {
-            self.show(format!("full frames in a row: {frames}"));
+            self.show(&format!("full frames in a row: {frames}"));
             let (data, paper_us) = (frames * FULL, paper_ms * 1e3);
             let us = self.bare(Transfer { data: FULL, frames })?.percentile_ns(0.5) / 2e3;
             let mbits = |us: f64| data as f64 * 8.0 / us;

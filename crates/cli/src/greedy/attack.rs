@@ -2,6 +2,7 @@
 
 use crate::args::{Attack, AttackArgs};
 use crate::child;
+use crate::greedy::means::{LONG, LOOK, tell};
 use crate::greedy::{PlainBegin, PlainClient, packets};
 use rustix::process::{Gid, Uid};
 use std::collections::VecDeque;
@@ -18,12 +19,9 @@ const CLIENTS: usize = 16;
 /// Outstanding calls of each.
 const SHORT_CALLS: usize = 900;
 const LONG_CALLS: usize = 6;
-pub(super) const LONG: usize = 8 << 20;
 /// Connections held.
 const CONNECTIONS: usize = 1000;
 const DAY: Duration = Duration::from_secs(86_400);
-/// Time between two looks at outstanding calls.
-pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// Attacks until the parent ends it.
 pub(crate) fn run(args: &AttackArgs) -> Result<(), String> {
@@ -143,8 +141,4 @@ fn fill_shared_memory(uri: &str) -> Result<(), String> {
         let _ = client.sum_in_place(buffer);
     }
     Ok(())
-}
-
-pub(super) fn tell() -> Result<(), String> {
-    child::answer("attacking").map_err(|error| error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Attacks by packets made by hand, over UDP and Ethernet.
 
-use crate::greedy::attack::{LONG, LOOK, tell};
+use crate::greedy::means::{LONG, LOOK, tell};
 use crate::greedy::port::{Port, announcement, bare, bind_packet, null_call};
 use std::io;
 use std::thread;

@@ -5,17 +5,19 @@ use crate::child::Child;
 use crate::overload::load::{Callers, Outcomes, Pattern};
 use crate::overload::serve::ServerStats;
 use crate::overload::{DEADLINE, WorkClient};
+use crate::progress::Progress;
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::BindOptions;
 
 /// A server, and clients of it.
-pub(super) struct Phases {
+pub(super) struct Phases<'a> {
     transport: Transport,
     server: Child,
     /// The load comes over several bindings, as from several programs.
     clients: Vec<WorkClient>,
     other: WorkClient,
+    pub(super) progress: &'a Progress,
 }
 
 /// Bindings of the load.
@@ -41,29 +43,39 @@ impl Second {
         self.outcomes.good as f64 / self.of
     }
 
-    fn print(&self, at: f64) {
+    fn line(&self, at: f64) -> String {
         let Outcomes { begun, good, refused, failed, unknown, not_sent } = self.outcomes;
         let ServerStats { cpu_ns, run, late, latest_ns, .. } = self.server;
-        println!(
+        format!(
             "{at:5.1} s {begun:7} {good:6} {refused:8} {failed:8} {unknown:8} {not_sent:8} | {run:6} {late:5} {:6.1} {:6.0}",
             latest_ns as f64 / 1e6,
             cpu_ns as f64 / 1e7 / self.of,
-        );
+        )
     }
 }
 
-fn print_head(what: &str) {
-    println!(
-        "\n{what}\n             calls   good  refused   failed  unknown  unsent |    run  late max ms  cpu %"
-    );
+/// Steps of the progress bar for so long: two a second.
+const fn steps(of: Duration) -> u64 {
+    2 * of.as_secs()
 }
 
-impl Phases {
-    pub(super) fn new(transport: Transport, server: Child, uri: &str) -> Result<Self, String> {
+/// Steps of the progress bar for the phases at one server.
+pub(super) fn steps_of_all(args: &BenchArgs) -> u64 {
+    let overloads = args.overload.len() as u64 + 1;
+    steps(CONTROL) + overloads * (steps(OVERLOAD) + steps(AFTER))
+}
+
+impl<'a> Phases<'a> {
+    pub(super) fn new(
+        transport: Transport,
+        server: Child,
+        uri: &str,
+        progress: &'a Progress,
+    ) -> Result<Self, String> {
         let options = BindOptions::new().timeout(DEADLINE);
         let bind = |_| WorkClient::bind_with(uri, &options).map_err(|error| error.to_string());
         let clients = (0..BINDINGS).map(bind).collect::<Result<_, _>>()?;
-        Ok(Self { transport, server, clients, other: bind(0)? })
+        Ok(Self { transport, server, clients, other: bind(0)?, progress })
     }
 
     pub(super) fn run(&mut self, args: &BenchArgs, uri: &str) -> Result<(), String> {
@@ -88,9 +100,16 @@ impl Phases {
         self.overload(&what, load, control)
     }
 
+    fn print_head(&self, what: &str) {
+        self.progress.print(&format!(
+            "\n{what}\n             calls   good  refused   failed  unknown  unsent |    run  late max ms  cpu %"
+        ));
+        self.progress.show(what);
+    }
+
     /// The server's capacity: calls a second.
     fn control(&mut self, what: &str) -> Result<f64, String> {
-        print_head(what);
+        self.print_head(what);
         let mut callers = Callers::new();
         callers.call(&self.other, CONTROL_CALLERS);
         let seconds = self.watch(&callers, CONTROL, Duration::from_secs(1))?;
@@ -99,25 +118,25 @@ impl Phases {
     }
 
     fn overload(&mut self, what: &str, load: Callers, control: f64) -> Result<(), String> {
-        print_head(what);
+        self.print_head(what);
         let seconds = self.watch(&load, OVERLOAD, Duration::from_secs(1))?;
         load.stop();
         let mut callers = Callers::new();
         callers.call(&self.other, CONTROL_CALLERS);
-        println!("after it, {CONTROL_CALLERS} callers:");
+        self.progress.print(&format!("after it, {CONTROL_CALLERS} callers:"));
         let after = self.watch(&callers, AFTER, Duration::from_millis(500))?;
         callers.join();
         load.join();
         let steady = &seconds[1..];
         let least = steady.iter().map(Second::rate).fold(f64::INFINITY, f64::min);
-        println!(
+        self.progress.print(&format!(
             "goodput after the first second: median {:.0} %, least {:.0} % of the control; {:.0} % in the second after the load's end",
             percent(median(steady), control),
             percent(least, control),
             percent(after[2].rate(), control),
-        );
+        ));
         let late: u64 = seconds.iter().chain(&after).map(|second| second.server.late).sum();
-        println!("begun after their deadline: {late}");
+        self.progress.print(&format!("begun after their deadline: {late}"));
         Ok(())
     }
 
@@ -132,7 +151,8 @@ impl Phases {
             let (at, outcomes_now, stats_now) = (Instant::now(), callers.tally.outcomes(), self.stats()?);
             let of = (at - last).as_secs_f64();
             let second = Second { of, outcomes: outcomes_now - outcomes, server: stats_now.since(&stats) };
-            second.print((at - begun).as_secs_f64());
+            self.progress.print(&second.line((at - begun).as_secs_f64()));
+            self.progress.advance((2.0 * each.as_secs_f64()) as u64);
             seconds.push(second);
             (last, outcomes, stats) = (at, outcomes_now, stats_now);
         }

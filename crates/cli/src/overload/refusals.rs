@@ -35,7 +35,7 @@ impl fmt::Display for Costs {
     }
 }
 
-impl Phases {
+impl Phases<'_> {
     /// Measures and prints what Null()s and refusals cost the server: one after the other, and many at a time.
     pub(super) fn refusals(&mut self, uri: &str) -> Result<(), String> {
         let bind = |timeout| {
@@ -45,7 +45,8 @@ impl Phases {
         let (patient, hasty) = (bind(OCCUPIED * 2)?, bind(HASTE)?);
         patient.nap(NAP.as_millis() as u64).map_err(|error| error.to_string())?;
         let occupant = patient.begin().nap(OCCUPIED.as_millis() as u64);
-        println!("\nprocessor time at the server, median and range of {SLICES} slices");
+        self.progress.print(&format!("\nprocessor time at the server, median and range of {SLICES} slices"));
+        self.progress.show("the cost of refusals");
         let one_by_one = |nulls: bool| {
             for _ in 0..CALLS {
                 let _ = if nulls { hasty.null() } else { hasty.nap(0) };
@@ -82,12 +83,12 @@ impl Phases {
             }
         }
         let (null_ns, refusal_ns) = (nulls.median_ns(), refusals.median_ns());
-        println!(
+        self.progress.print(&format!(
             "{how:20} Null() {:.1} µs ({nulls}), refusal {:.1} µs ({refusals}){}",
             null_ns / 1e3,
             refusal_ns / 1e3,
             if served == 0 { String::new() } else { format!("; {served} calls were not refused") },
-        );
+        ));
         Ok(())
     }
 }
