@@ -10,6 +10,7 @@ use crate::floor::penalty::{BareTransfer, Transfer};
 use crate::network::Network;
 use crate::placement::{Placement, Sides, pin};
 use crate::plan::Cell;
+use crate::progress::Progress;
 use crate::samples::Samples;
 use crate::session::Session;
 use crate::{cell, machine, table};
@@ -168,7 +169,7 @@ impl Penalties<'_> {
         ));
         let mut session: Option<Session> = None;
         for call in calls {
-            self.show(call.name.to_owned());
+            self.show(call.name);
             let cell = self.cell(call);
             let session = match &mut session {
                 Some(session) => session,

@@ -315,7 +315,7 @@ fn a_caller_that_sends_from_two_addresses_in_turn_proves_the_second_once() {
 #[test]
 fn a_proof_counts_for_the_challenged_address_from_wherever_it_comes() {
     let (mut server, binding) = bound();
-    let mut challenge_of = |server: &mut Server<Host>, host, number| {
+    let challenge_of = |server: &mut Server<Host>, host, number| {
         let mut reply = Vec::new();
         server.handle_packet(at(1), &host, &packet(Kind::Call, binding, number), &mut reply);
         let (challenge, _) = Header::parse(&reply).unwrap();
