@@ -61,11 +61,13 @@ pub(crate) fn explain(
         );
     }
     let names = joined(missing, ", ", |capability| capability.to_string());
-    let file = joined(missing, ",", |capability| capability.to_string().to_lowercase());
-    let unit = joined(missing, " ", |capability| capability.to_string());
+    // All of them: `setcap` takes those away that it is not told.
+    let file = joined(needed, ",", |capability| capability.to_string().to_lowercase());
+    let unit = joined(needed, " ", |capability| capability.to_string());
+    let only = if missing == needed { "that" } else { "what it needs" };
     write!(
         f,
-        "the process lacks {names}; grant only that by `setcap {file}+ep PROGRAM`, or by \
+        "the process lacks {names}; grant only {only} by `setcap {file}+ep PROGRAM`, or by \
          `AmbientCapabilities={unit}` in its systemd unit"
     )
 }

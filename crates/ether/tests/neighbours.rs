@@ -219,6 +219,8 @@ fn ordinary_user_needs_the_capabilities_that_errors_name_and_no_others() {
     ] {
         let said = said_by_user(&ethernet, GENERIC, has, usual);
         assert!(said.starts_with("refused ") && said.contains(&format!("lacks {lacks}")), "{has}: {said}");
+        // The command takes capabilities away that it does not name.
+        assert!(said.contains("by `setcap cap_net_raw,cap_net_admin,cap_bpf+ep PROGRAM`"), "{has}: {said}");
     }
     for mode in [GENERIC, NATIVE] {
         // Memory for many frames, and for few.
