@@ -239,8 +239,7 @@ impl Measured {
             let end = self.end_of(tracepoint, slices, gap, whole, rate);
             ends.extend(end.map(|figure| (*tracepoint, figure)));
         }
-        // A packet may pass them in another order than this program knows.
-        ends.sort_by(|one, other| one.1.median_ns.total_cmp(&other.1.median_ns));
+        put_in_order(&mut ends);
         let mut parts = Vec::new();
         let mut begin_ns = 0.0;
         for (tracepoint, end) in &ends {
@@ -305,6 +304,23 @@ impl Measured {
         figure.median_ns = figure.median_ns.clamp(0.0, whole.median_ns);
         Some(figure)
     }
+}
+
+/// Tracepoints are measured in different calls: where one seems to be passed before an earlier one of the list, both are taken to be passed
+/// at the mean of their times. (The least change that puts them in order: pool adjacent violators.)
+fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
+    // Runs of tracepoints that are passed at one time: their number, and that time.
+    let mut runs: Vec<(usize, f64)> = Vec::new();
+    for (_, end) in &*ends {
+        let mut run = (1, end.median_ns);
+        while let Some((number, ns)) = runs.pop_if(|before| before.1 > run.1) {
+            let both = number + run.0;
+            run = (both, (ns * number as f64 + run.1 * run.0 as f64) / both as f64);
+        }
+        runs.push(run);
+    }
+    let times = runs.into_iter().flat_map(|(number, ns)| std::iter::repeat_n(ns, number));
+    ends.iter_mut().zip(times).for_each(|((_, end), ns)| end.median_ns = ns);
 }
 
 /// A tracepoint takes no longer; more of a difference is noise of waits.

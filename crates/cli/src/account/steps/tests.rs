@@ -125,3 +125,17 @@ fn calls_without_stamps_are_no_account() {
     measured.stamped[0].stamps.clear();
     assert!(measured.account().is_err());
 }
+
+#[test]
+fn tracepoints_stay_in_the_order_in_which_a_packet_passes_them() {
+    let figure = |ns| Figure { median_ns: ns, low_ns: ns, high_ns: ns, calls: 1 };
+    let in_order = |times: &[f64]| {
+        let mut ends: Vec<_> = TRACEPOINTS.iter().zip(times.iter().map(|ns| figure(*ns))).collect();
+        put_in_order(&mut ends);
+        ends.into_iter().map(|(_, end)| end.median_ns).collect::<Vec<_>>()
+    };
+    assert_eq!(in_order(&[1.0, 2.0, 2.0, 5.0]), [1.0, 2.0, 2.0, 5.0]);
+    assert_eq!(in_order(&[10.0, 8.0, 9.5]), [9.0, 9.0, 9.5]);
+    assert_eq!(in_order(&[1.0, 10.0, 8.0, 3.0, 20.0]), [1.0, 7.0, 7.0, 7.0, 20.0]);
+    assert!(in_order(&[]).is_empty());
+}
