@@ -82,8 +82,8 @@ pub(crate) struct Served {
     ended: AtomicU64,
     /// Calls that begin before the next one is timed. After a call that took long in comparison with a reading of the clock: 0.
     untimed: AtomicU32,
-    /// The last call that was timed took so long.
-    is_long: AtomicBool,
+    /// The next call that is timed stands for the calls before it, too, that were not.
+    has_skipped: AtomicBool,
 }
 
 /// A procedure that takes less is short, in nanoseconds.
@@ -106,8 +106,8 @@ impl Served {
     pub(crate) fn note(&self, took_ns: u64, short_share: u32, is_own: bool) -> u32 {
         self.whole.add(took_ns, is_own);
         let is_long = took_ns >= SHORT_NS;
-        let stands_for = if self.is_long.load(Relaxed) { 1 } else { short_share };
-        self.is_long.store(is_long, Relaxed);
+        let stands_for = if self.has_skipped.load(Relaxed) { short_share } else { 1 };
+        self.has_skipped.store(!is_long, Relaxed);
         self.untimed.store(if is_long { 0 } else { short_share - 1 }, Relaxed);
         stands_for
     }
@@ -209,6 +209,22 @@ mod tests {
         assert_eq!((whole.count(), server.count(), rest.count(), failed), (calls, calls, calls, 0));
         assert_eq!(whole.sum(), server.sum() + rest.sum());
         assert_eq!(times.sum(0).0[0].count(), 0);
+    }
+
+    #[test]
+    fn a_timed_call_stands_for_those_before_it_that_were_not_timed() {
+        let served = Served::default();
+        let mut timed = Vec::new();
+        for took_ns in [100; 9].into_iter().chain([SHORT_NS; 4]) {
+            if served.begin(true) {
+                timed.push(served.note(took_ns, 4, true));
+            }
+            served.end(true);
+        }
+        // Of the nine short calls the first, the fifth and the ninth; three of the long ones pass before the next is timed.
+        assert_eq!(timed, [1, 4, 4, 4]);
+        assert!(served.begin(true));
+        assert_eq!(served.note(SHORT_NS, 4, true), 1);
     }
 
     #[test]
