@@ -101,8 +101,12 @@ impl View {
     }
 
     fn write_table(&self, text: &mut String, uri: &str, peers_max: usize) -> std::fmt::Result {
-        let restarted = if self.restarted { ", started anew" } else { "" };
-        writeln!(text, "{uri}: up for {:.0} s{restarted}; of {:.1} s:", self.up_seconds, self.seconds)?;
+        let shown = match (self.restarted, self.seconds < self.up_seconds) {
+            (true, _) => "started anew; since then".into(),
+            (false, true) => format!("in the last {:.1} s", self.seconds),
+            (false, false) => "since its start".into(),
+        };
+        writeln!(text, "{uri}: up for {:.0} s; {shown}:", self.up_seconds)?;
         self.write_counters(text)?;
         if !self.account_is_kept {
             return writeln!(
@@ -133,8 +137,8 @@ impl View {
         let share = self.short_share;
         writeln!(
             text,
-            "\nTimes are those of procedures, without queue and network. Of calls that take less than 5 µs, one in {share} \
-             is timed."
+            "\nTimes are those of procedures, without queue and network; busy is in percent of one processor. Of calls that take\n\
+             less than 5 µs one in {share} is timed, hence figures of callers are estimates (- where no call was timed)."
         )
     }
 
