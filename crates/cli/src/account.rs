@@ -28,8 +28,8 @@ use model::Model;
 use path::CallPath;
 use report::About;
 use std::fs;
+use steps::Measured;
 pub(crate) use steps::{Account, Place, Step};
-use steps::{Apart, Measured};
 
 /// Measures the call that `args` describe, and prints its account.
 pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
@@ -126,7 +126,7 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
             measured.path = CallPath::most_taken(args.processors.number() == 1, &stamped);
         }
         measured.stamped.push(stamped);
-        if args.transport == Transport::Shm {
+        if is_shorter_than_its_stamps(args) {
             measure_apart(measuring, &mut measured)?;
         }
         for (tracepoint, slices) in &mut measured.traced {
@@ -138,15 +138,17 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
     Ok(measured)
 }
 
-/// A call over shared memory takes less time than all of its stamps: each step is measured with the stamps at its ends alone, and between
-/// calls without stamps, which tell what these took.
+/// A call over shared memory takes less time than all of its stamps, unless a thread sleeps or waits for the other's processor.
+fn is_shorter_than_its_stamps(args: &AccountArgs) -> bool {
+    args.transport == Transport::Shm && args.waiting != Waiting::Block && args.processors.number() == 2
+}
+
+/// Each point of the path is stamped in calls of its own, so that one stamp at a time disturbs what it measures.
 fn measure_apart(measuring: &mut Measuring<'_>, measured: &mut Measured) -> Result<(), String> {
-    let ends = measured.path.ends();
-    measured.apart.resize_with(ends.len(), Vec::new);
-    for (rounds, points) in measured.apart.iter_mut().zip(&ends) {
-        let before = measuring.plain()?;
-        let slice = measuring.stamped_at(&points.0)?;
-        rounds.push(Apart { slice, plain: [before, measuring.plain()?] });
+    let points = &measured.path.0;
+    measured.apart.resize_with(points.len(), Vec::new);
+    for (slices, point) in measured.apart.iter_mut().zip(points) {
+        slices.push(measuring.stamped_at(&[*point])?);
     }
     Ok(())
 }

@@ -27,13 +27,6 @@ impl CallPath {
         longer.find(|path| path.calls(slice).len() >= half).unwrap_or(shortest)
     }
 
-    /// For each step of a call in turn, the points at its two ends; the first and the last step have only one.
-    pub(super) fn ends(&self) -> Vec<CallPath> {
-        let points = &self.0;
-        let around = |at: usize| points[at.saturating_sub(1)..(at + 1).min(points.len())].to_vec();
-        (0..=points.len()).map(|at| CallPath(around(at))).collect()
-    }
-
     /// The complete calls of a slice: for each the cycle counter at its begin, at each point, and at its end.
     pub(super) fn calls(&self, slice: &Slice) -> Vec<Vec<u64>> {
         let mut rest = &slice.stamps[..];
@@ -125,15 +118,6 @@ mod tests {
             CallPath::most_taken(true, &slice(&times, &passed(&CallPath::new(true), 101))),
             CallPath::new(true)
         );
-    }
-
-    #[test]
-    fn each_step_has_the_points_at_its_ends() {
-        let ends = CallPath::new(false).ends();
-        assert_eq!(ends.len(), CallPath::new(false).0.len() + 1);
-        assert_eq!(ends[0].0, [Point::StubBegun]);
-        assert_eq!(ends[1].0, [Point::StubBegun, Point::CallStarted]);
-        assert_eq!(ends[ends.len() - 1].0, [Point::StubEnded]);
     }
 
     #[test]

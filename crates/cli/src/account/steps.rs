@@ -37,27 +37,11 @@ pub(super) struct Measured {
     pub(super) plain: Vec<Slice>,
     pub(super) stamped: Vec<Slice>,
     pub(super) traced: Vec<(&'static Tracepoint, Vec<Slice>)>,
-    /// Of each step, calls with stamps at its two ends only, round by round; empty where all points are stamped together.
-    pub(super) apart: Vec<Vec<Apart>>,
+    /// Of each point of the path, calls in which only that point is stamped, round by round; empty where all points are stamped together.
+    pub(super) apart: Vec<Vec<Slice>>,
     pub(super) stamp_cycles: f64,
     /// The medium that carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
-}
-
-/// Calls with stamps at the ends of one step only, and calls without stamps just before and after them.
-pub(super) struct Apart {
-    pub(super) slice: Slice,
-    pub(super) plain: [Slice; 2],
-}
-
-impl Apart {
-    /// What the stamps took of the step, in nanoseconds: half of what they took of the call, because the other half lies in the steps
-    /// beside it. It is no constant: a stamp takes next to nothing where the processor waits for a cache line anyway.
-    fn stamp_ns(&self) -> f64 {
-        let median = |slice: &Slice| Quartiles::of(slice.durations_ns()).median;
-        let plain_ns = self.plain.iter().map(median).sum::<f64>() / self.plain.len() as f64;
-        (median(&self.slice) - plain_ns) / 2.0
-    }
 }
 
 /// A step of every call: its begin and its end among the times of a call.
@@ -110,53 +94,30 @@ impl Measured {
         Quartiles::of(rates).median
     }
 
-    /// Stamps that the path of a call contains.
-    fn stamps(&self) -> f64 {
-        self.path.0.len() as f64
-    }
-
     /// The account.
     ///
     /// # Errors
     /// No call has passed all points.
     pub(super) fn account(&self) -> Result<Account, String> {
         let rate = self.cycles_per_ns();
-        let per_round: Vec<(Vec<f64>, Vec<Vec<u64>>)> = self
-            .plain
-            .iter()
-            .zip(&self.stamped)
-            .map(|(plain, stamped)| (plain.durations_ns(), self.path.calls(stamped)))
-            .collect();
-        let calls: Vec<Vec<u64>> = per_round.iter().flat_map(|(_, calls)| calls).cloned().collect();
+        let plain: Vec<Vec<f64>> = self.plain.iter().map(Slice::durations_ns).collect();
+        let calls: Vec<Vec<u64>> = self.stamped.iter().flat_map(|slice| self.path.calls(slice)).collect();
         if calls.is_empty() {
             return Err("no call has passed all points once and in order".into());
         }
-        let sum = |call: &Vec<u64>| (whole(call) as f64 - self.stamps() * self.stamp_cycles) / rate;
-        let ratio_of = |(plain, calls): &(Vec<f64>, Vec<Vec<u64>>)| {
-            Quartiles::of(calls.iter().map(sum).collect()).median / Quartiles::of(plain.clone()).median
-        };
-        let sums_apart = self.sums_apart(rate);
-        let ratios = match sums_apart.is_empty() {
-            true => per_round.iter().filter(|(_, calls)| !calls.is_empty()).map(ratio_of).collect(),
-            false => {
-                let plain = per_round.iter().map(|(plain, _)| Quartiles::of(plain.clone()).median);
-                sums_apart.iter().zip(plain).map(|(sum, plain)| sum / plain).collect()
-            }
-        };
-        let ratios = Quartiles::of(ratios);
-        let sums = match sums_apart.is_empty() {
-            true => calls.iter().map(sum).collect(),
-            false => sums_apart,
-        };
+        let sums = self.sums(rate);
+        let median = |times: &Vec<f64>| Quartiles::of(times.clone()).median;
+        let rounds = sums.iter().zip(&plain).filter(|(sums, _)| !sums.is_empty());
+        let ratios = Quartiles::of(rounds.map(|(sums, plain)| median(sums) / median(plain)).collect());
         let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
         Ok(Account {
-            plain: Figure::of(per_round.iter().flat_map(|(plain, _)| plain.iter().copied()).collect()),
+            plain: Figure::of(plain.concat()),
             stamped: Figure::of(calls.iter().map(|call| whole(call) as f64 / rate).collect()),
-            accounted: Figure::of(sums),
+            accounted: Figure::of(sums.concat()),
             ratio: ratios.median,
             ratio_low: ratios.low,
             ratio_high: ratios.high,
-            stamp_ns: self.stamp_ns(rate),
+            stamp_ns: self.stamp_cycles / rate,
             left_out: made - calls.len(),
             steps: self.steps(&calls, rate),
         })
@@ -187,8 +148,8 @@ impl Measured {
     /// How long the calls took from one of their times to the next. The stamp at its end has taken some of it; the reading of the clock
     /// at the end of a call is part of the call without instruments, too.
     fn gap(&self, calls: &[Vec<u64>], from: usize, rate: f64) -> Figure {
-        if let Some(rounds) = self.apart.get(from) {
-            return Figure::of(rounds.iter().flat_map(|apart| self.step_apart(from, apart, rate)).collect());
+        if !self.apart.is_empty() {
+            return self.gap_apart(from, rate);
         }
         let is_last = from == self.path.0.len();
         let cost = if is_last { 0.0 } else { self.stamp_cycles };
@@ -196,32 +157,45 @@ impl Measured {
         Figure::of(calls.iter().map(ns).collect())
     }
 
-    /// How long a step took in the calls with stamps at its ends only.
-    fn step_apart(&self, from: usize, apart: &Apart, rate: f64) -> Vec<f64> {
-        let path = &self.path.ends()[from];
-        let begin = usize::from(from > 0);
-        let stamp_ns = apart.stamp_ns();
-        let calls = path.calls(&apart.slice);
-        calls.iter().map(|call| (call[begin + 1] - call[begin]) as f64 / rate - stamp_ns).collect()
-    }
-
-    /// What a stamp takes, in nanoseconds: the mean over the steps, where these were measured apart.
-    fn stamp_ns(&self, rate: f64) -> f64 {
-        let steps = self.apart.get(1..self.path.0.len()).unwrap_or_default();
-        let each: Vec<f64> = steps.iter().flatten().map(Apart::stamp_ns).collect();
-        match each.is_empty() {
-            true => self.stamp_cycles / rate,
-            false => each.iter().sum::<f64>() / each.len() as f64,
+    /// As [`gap`](Self::gap), where each point is stamped in calls of its own: the difference of the medians of two times since the begin of a
+    /// call. The step behind the last point lies in the calls with that point.
+    fn gap_apart(&self, from: usize, rate: f64) -> Figure {
+        let points = self.path.0.len();
+        if from == points {
+            return Figure::of(self.times_apart(points - 1, rate, |call| call[2] - call[1]));
+        }
+        let since_begin = |point| Figure::of(self.times_apart(point, rate, |call| call[1] - call[0]));
+        let (begin_ns, end) = match from {
+            0 => (0.0, since_begin(0)),
+            _ => (since_begin(from - 1).median_ns, since_begin(from)),
+        };
+        Figure {
+            median_ns: end.median_ns - begin_ns,
+            low_ns: end.low_ns - begin_ns,
+            high_ns: end.high_ns - begin_ns,
+            ..end
         }
     }
 
-    /// The sums of the medians of the steps that were measured apart, round by round.
-    fn sums_apart(&self, rate: f64) -> Vec<f64> {
-        let rounds = self.apart.first().map_or(0, Vec::len);
-        let step = |from: usize, round: usize| {
-            Quartiles::of(self.step_apart(from, &self.apart[from][round], rate)).median
+    /// A time of each call in which only that point is stamped. Half of the stamp lies before its moment, half behind.
+    fn times_apart(&self, point: usize, rate: f64, time: impl Fn(&[u64]) -> u64) -> Vec<f64> {
+        let path = CallPath(vec![self.path.0[point]]);
+        let ns = |call: Vec<u64>| (time(&call) as f64 - self.stamp_cycles / 2.0) / rate;
+        self.apart[point].iter().flat_map(|slice| path.calls(slice)).map(ns).collect()
+    }
+
+    /// Of each round, the sums of the steps of its calls.
+    fn sums(&self, rate: f64) -> Vec<Vec<f64>> {
+        let sums = |path: &CallPath, slice: &Slice| {
+            let stamps = path.0.len() as f64 * self.stamp_cycles;
+            path.calls(slice).iter().map(|call| (whole(call) as f64 - stamps) / rate).collect()
         };
-        (0..rounds).map(|round| (0..self.apart.len()).map(|from| step(from, round)).sum()).collect()
+        match (self.apart.last(), self.path.0.last()) {
+            (Some(rounds), Some(&last)) => {
+                rounds.iter().map(|slice| sums(&CallPath(vec![last]), slice)).collect()
+            }
+            _ => self.stamped.iter().map(|slice| sums(&self.path, slice)).collect(),
+        }
     }
 
     fn gaps(&self) -> Vec<Gap> {

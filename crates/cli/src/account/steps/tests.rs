@@ -64,37 +64,23 @@ fn what_stamps_take_is_taken_out() {
 }
 
 #[test]
-fn what_the_stamps_of_a_step_take_is_measured_beside_it_where_steps_are_measured_apart() {
+fn where_each_point_is_stamped_apart_a_step_is_the_difference_of_two_times() {
     let mut measured = measured();
     measured.traced.clear();
-    let whole = STEP * (measured.path.0.len() as u64 + 1);
-    let plain = || slice_of(whole, Vec::new());
-    let ends = measured.path.ends();
-    measured.apart = ends
-        .iter()
-        .enumerate()
-        .map(|(at, ends)| vec![Apart { slice: apart(at, ends, whole), plain: [plain(), plain()] }])
-        .collect();
+    let points = measured.path.0.clone();
+    measured.apart = (1..).zip(points).map(|(at, point)| vec![apart(at, point)]).collect();
     let account = measured.account().expect("all calls are complete");
     assert!(account.steps.iter().all(|step| (step.ns - 50.0).abs() < 1e-9), "{:?}", account.steps);
     assert!((account.ratio - 1.0).abs() < 1e-9, "{}", account.ratio);
-    // Of the stamps measured apart, not of those that are measured by themselves.
-    assert!((account.stamp_ns - 3.0).abs() < 1e-9, "{}", account.stamp_ns);
+    assert_eq!(account.accounted.median_ns, account.plain.median_ns);
+    assert_eq!(account.stamp_ns, 10.0);
 }
 
-/// Calls with stamps at the ends of the step `at`, of which each takes six cycles: half of them before its moment, half behind.
-fn apart(at: usize, ends: &CallPath, whole: u64) -> Slice {
-    let points = &ends.0;
-    let call = whole + 6 * points.len() as u64;
-    let first = at.max(1) as u64 * STEP;
-    let stamps = (0..CALLS).flat_map(|number| {
-        let begin = number * call + first;
-        points.iter().zip(0..).map(move |(&point, behind)| Stamp {
-            thread: 0,
-            point,
-            cycles: begin + 3 + behind * (STEP + 6),
-        })
-    });
+/// Calls in which only the point behind `at` steps is stamped: half of the stamp lies before its moment, half behind.
+fn apart(at: u64, point: Point) -> Slice {
+    let call = STEP * (CallPath::new(false).0.len() as u64 + 1) + STAMP;
+    let stamps =
+        (0..CALLS).map(|number| Stamp { thread: 0, point, cycles: number * call + at * STEP + STAMP / 2 });
     slice_of(call, stamps.collect())
 }
 
