@@ -6,11 +6,12 @@
 //!
 //! It offers `empty`, `sleep` (for as many milliseconds as its argument says), `fail`, and `once`: as `sleep`, but not idempotent.
 
-use std::error::Error;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 use stoop::Server;
 use stoop_examples::olympus::{Interpreter, InterpreterServer, Offer, Outcome};
+use stoop_examples::serve::{exit_code, serve};
 
 struct Worker;
 
@@ -41,23 +42,7 @@ impl Interpreter for Worker {
     }
 }
 
-fn serve(uris: &[String]) -> Result<(), Box<dyn Error>> {
-    let mut server = Server::new().export(InterpreterServer::new(Worker));
-    for uri in uris {
-        server = server.listen(uri)?;
-    }
-    let server = server.start()?;
-    for uri in server.uris() {
-        println!("listening at {uri}");
-    }
-    server.wait();
-    Ok(())
-}
-
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Err(why) = serve(&arguments) {
-        eprintln!("{why}");
-        std::process::exit(1);
-    }
+fn main() -> ExitCode {
+    let addresses: Vec<String> = std::env::args().skip(1).collect();
+    exit_code(serve(Server::new().export(InterpreterServer::new(Worker)), &addresses))
 }

@@ -5,6 +5,7 @@ pub mod files;
 pub mod greeter;
 pub mod kv;
 pub mod olympus;
+pub mod serve;
 pub mod weather;
 
 /// The programs in the README, so that they are compiled and run.

@@ -8,9 +8,10 @@
 //! are given as arguments (after `--`). With `--register` it tells rpcbind, so that callers of Sun RPC need no port.
 
 use std::collections::BTreeMap;
-use std::error::Error;
+use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stoop::Server;
+use stoop_examples::serve::{exit_code, serve};
 use stoop_examples::weather::{Measurement, Station, Weather, WeatherServer};
 
 const ADDRESSES: [&str; 3] = ["udp://127.0.0.1:7401", "onc+udp://127.0.0.1:7402", "onc+tcp://127.0.0.1:7402"];
@@ -48,29 +49,14 @@ impl Weather for Archive {
     }
 }
 
-fn serve(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (options, addresses): (Vec<&str>, Vec<&str>) =
         arguments.iter().map(String::as_str).partition(|argument| *argument == "--register");
     let addresses = if addresses.is_empty() { &ADDRESSES } else { &addresses[..] };
     let mut server = Server::new().export(WeatherServer::new(Archive::default()));
-    for address in addresses {
-        server = server.listen(address)?;
-    }
     if !options.is_empty() {
         server = server.register();
     }
-    let server = server.start()?;
-    for uri in server.uris() {
-        println!("listening at {uri}");
-    }
-    server.wait();
-    Ok(())
-}
-
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Err(why) = serve(&arguments) {
-        eprintln!("{why}");
-        std::process::exit(1);
-    }
+    exit_code(serve(server, addresses))
 }

@@ -14,10 +14,12 @@ use service::Service;
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::RwLock;
 use stoop::Server;
 use stoop_examples::files::FilesServer;
 use stoop_examples::files::tree::Tree;
+use stoop_examples::serve::{exit_code, serve};
 
 const USAGE: &str = "usage: files-server [--read-only] [--no-sync] [--verbose] DIRECTORY [ADDRESS]…";
 
@@ -56,30 +58,18 @@ impl Arguments {
     }
 }
 
-fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+fn serve_files(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let Arguments { directory, addresses, read_only, durable, verbose } = arguments;
     let tree = Tree::open(&directory).map_err(|why| format!("{}: {why}", directory.display()))?;
     let start = RandomState::new().hash_one(std::process::id());
     let service = Service { tree, start, read_only, durable, verbose, parts: RwLock::default() };
-    let mut server = Server::new().export(FilesServer::new(service));
-    for address in &addresses {
-        server = server.listen(address)?;
-    }
-    let server = server.start()?;
-    for uri in server.uris() {
-        println!("listening at {uri}");
-    }
-    server.wait();
-    Ok(())
+    serve(Server::new().export(FilesServer::new(service)), &addresses)
 }
 
-fn main() {
+fn main() -> ExitCode {
     let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
-        std::process::exit(2);
+        return ExitCode::from(2);
     };
-    if let Err(why) = serve(arguments) {
-        eprintln!("{why}");
-        std::process::exit(1);
-    }
+    exit_code(serve_files(arguments))
 }
