@@ -128,17 +128,15 @@ impl Direction for Get<'_> {
     fn piece(&self, long: &Long, index: u64, buffer: &mut Buffer) -> Result<(), Failure> {
         let Long { remote, version, part, writing, .. } = long;
         let at = piece::range(index, version.size).start;
-        let checksum = match buffer {
+        let expected = match buffer {
             Buffer::Private(bytes) => self.files.read(remote, version, at, bytes),
-            Buffer::Shared(bytes) => self.files.read_in_place(remote, version, at, bytes),
+            Buffer::Shared { memory, .. } => self.files.read_in_place(remote, version, at, memory),
         };
-        let checksum = checksum.map_err(|error| Failure::of_call(remote, error))?;
+        let expected = expected.map_err(|error| Failure::of_call(remote, error))?;
+        let (bytes, checksum) = buffer.received();
+        part::check(checksum, expected).map_err(|error| Failure::of(remote, error))?;
         let _writing = writing.lock().expect("no thread panics with the lock");
-        let written = match buffer {
-            Buffer::Private(bytes) => part.write(at, bytes, checksum),
-            Buffer::Shared(bytes) => part.write_in_place(at, bytes, checksum),
-        };
-        written.map_err(|error| Failure::of(remote, error))
+        part.write_checked(at, bytes).map_err(|error| Failure::of(remote, error))
     }
 
     fn finish(&self, long: &Long) -> Result<(), Failure> {

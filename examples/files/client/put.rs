@@ -168,13 +168,13 @@ impl Direction for Put<'_> {
         let at = piece::range(index, upload.size).start;
         let read = match buffer {
             Buffer::Private(bytes) => piece::read(file, at, bytes),
-            Buffer::Shared(bytes) => piece::read_in_place(file, at, bytes),
+            Buffer::Shared { memory, .. } => piece::read_in_place(file, at, memory),
         };
         let read = read.and_then(|checksum| local::check_unchanged(file, entry).map(|()| checksum));
         let checksum = read.map_err(|error| Failure::of(&upload.path, error))?;
         let written = match buffer {
             Buffer::Private(bytes) => self.files.write(upload, at, checksum, bytes),
-            Buffer::Shared(bytes) => self.files.write_in_place(upload, at, checksum, bytes),
+            Buffer::Shared { memory, .. } => self.files.write_in_place(upload, at, checksum, memory),
         };
         written.map_err(|error| Failure::of_call(&upload.path, error))
     }

@@ -92,21 +92,30 @@ impl Part {
         }
     }
 
-    /// Writes the bytes of a piece at their place. If their checksum is not this one, the part has wrong bytes there until the piece is
-    /// written again, which the next comparison of checksums asks for.
+    /// Writes the bytes of a piece at their place, if their checksum is `expected`.
+    ///
+    /// # Errors
+    /// [`FileError::Corrupt`] if it is not; otherwise why they cannot be written.
+    pub fn write(&self, at: u64, bytes: &[u8], expected: u32) -> Result<(), FileError> {
+        check(piece::checksum(bytes), expected)?;
+        self.write_checked(at, bytes)
+    }
+
+    /// Writes the bytes of a piece, whose checksum the caller has compared, at their place.
+    ///
+    /// # Errors
+    /// Why they cannot be written.
+    pub fn write_checked(&self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+        piece::write(&self.file, at, bytes)
+    }
+
+    /// Writes the bytes of a piece from a buffer that another process may have mapped too. If their checksum is not `expected`, the part has
+    /// wrong bytes there until the piece is written again, which the next comparison of checksums asks for.
     ///
     /// # Errors
     /// [`FileError::Corrupt`] after writing bytes of another checksum; otherwise why they cannot be written.
-    pub fn write(&self, at: u64, bytes: &[u8], checksum: u32) -> Result<(), FileError> {
-        check(piece::write(&self.file, at, bytes)?, checksum)
-    }
-
-    /// As [`write`](Self::write), from a buffer that another process may have mapped too.
-    ///
-    /// # Errors
-    /// As [`write`](Self::write).
-    pub fn write_in_place(&self, at: u64, bytes: &InPlace<u8>, checksum: u32) -> Result<(), FileError> {
-        check(piece::write_in_place(&self.file, at, bytes)?, checksum)
+    pub fn write_in_place(&self, at: u64, bytes: &InPlace<u8>, expected: u32) -> Result<(), FileError> {
+        check(piece::write_in_place(&self.file, at, bytes)?, expected)
     }
 
     /// The checksums of its pieces from number `first` on; see [`piece::checksums`].
@@ -154,7 +163,11 @@ impl Part {
     }
 }
 
-fn check(checksum: u32, expected: u32) -> Result<(), FileError> {
+/// Fails if a checksum is not the expected one.
+///
+/// # Errors
+/// [`FileError::Corrupt`].
+pub fn check(checksum: u32, expected: u32) -> Result<(), FileError> {
     if checksum == expected { Ok(()) } else { Err(FileError::Corrupt) }
 }
 
@@ -192,9 +205,10 @@ impl<'a> Whole<'a> {
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let temporary = format!("{PREFIX}{:x}-{number:x}{SUFFIX}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        check(piece::checksum(bytes), *checksum)?;
         let new = fs::openat(directory, &temporary, flags, Mode::from(0o600))?;
         let whole = Self { directory, temporary, name };
-        let written = piece::write(&new, 0, bytes).and_then(|written| check(written, *checksum));
+        let written = piece::write(&new, 0, bytes);
         let written = written.and_then(|()| set_attributes(&new, attributes));
         whole.or_remove(written).map(|()| whole)
     }

@@ -61,21 +61,48 @@ fn fill(file: impl AsFd, mut at: u64, mut bytes: &mut [u8]) -> Result<(), FileEr
     Ok(())
 }
 
-/// Writes all bytes to a file, and returns their checksum.
+/// The checksum of a piece.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}
+
+/// Copies a buffer that another process may have mapped too, and returns the checksum of the copy: that of the bytes that are written,
+/// whatever that process does meanwhile.
+///
+/// # Panics
+/// When `copy` is longer than the buffer.
+pub fn copy_out(piece: &InPlace<u8>, copy: &mut [u8]) -> u32 {
+    let mut checksum = 0;
+    for (number, chunk) in copy.chunks_mut(CHUNK).enumerate() {
+        piece.read(number * CHUNK, chunk);
+        checksum = crc32c::crc32c_append(checksum, chunk);
+    }
+    checksum
+}
+
+/// Bytes that are written at a time: on ext4 (Linux 6.18) the service took twice as long to receive a GiB when it wrote each piece of
+/// 1 MiB at once.
+const WRITE: usize = 128 << 10;
+
+/// Writes all bytes to a file.
 ///
 /// # Errors
 /// Why it cannot be written.
-pub fn write(file: impl AsFd, at: u64, bytes: &[u8]) -> Result<u32, FileError> {
-    let mut checksum = 0;
-    for (number, chunk) in (0..).zip(bytes.chunks(CHUNK)) {
-        checksum = crc32c::crc32c_append(checksum, chunk);
-        put(&file, at + number * CHUNK as u64, chunk)?;
+pub fn write(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileError> {
+    while !bytes.is_empty() {
+        let len = match pwrite(&file, &bytes[..bytes.len().min(WRITE)], at) {
+            Ok(0) => return Err(FileError::NoSpace),
+            Err(Errno::INTR) => continue,
+            written => written?,
+        };
+        at += len as u64;
+        bytes = &bytes[len..];
     }
-    Ok(checksum)
+    Ok(())
 }
 
-/// As [`write()`], from a buffer that another process may have mapped too. The checksum is the one of the bytes that are written,
-/// whatever that process does meanwhile.
+/// Writes a buffer that another process may have mapped too, and returns the checksum of the bytes that are written, whatever that process
+/// does meanwhile.
 ///
 /// # Errors
 /// As [`write()`].
@@ -85,22 +112,9 @@ pub fn write_in_place(file: impl AsFd, at: u64, piece: &InPlace<u8>) -> Result<u
         let chunk = &mut chunk[..CHUNK.min(piece.len() - place)];
         piece.read(place, chunk);
         checksum = crc32c::crc32c_append(checksum, chunk);
-        put(&file, at + place as u64, chunk)?;
+        write(&file, at + place as u64, chunk)?;
     }
     Ok(checksum)
-}
-
-fn put(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileError> {
-    while !bytes.is_empty() {
-        let len = match pwrite(&file, bytes, at) {
-            Ok(0) => return Err(FileError::NoSpace),
-            Err(Errno::INTR) => continue,
-            written => written?,
-        };
-        at += len as u64;
-        bytes = &bytes[len..];
-    }
-    Ok(())
 }
 
 /// The checksums of the pieces of a file of `size` bytes from number `first` on, at most [`CHECKSUMS_MAX`].
