@@ -1,9 +1,9 @@
 //! The outcomes that a caller gets when a server is killed: real processes.
 
 mod loopback;
+mod server_process;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use server_process::Process;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Ran, Server};
@@ -30,59 +30,21 @@ impl Slow for Hanging {
     }
 }
 
-/// Set in the environment of a process that is to be the server.
-const SERVE_AT: &str = "STOOP_TEST_SERVE_AT";
-
 /// No test of its own: the server's process, when it is started as such.
 #[test]
 fn server_process() {
-    let Ok(uri) = std::env::var(SERVE_AT) else { return };
+    let Some(uri) = server_process::address() else { return };
     let server = Server::new().export(SlowServer::new(Hanging)).listen(&uri).unwrap().start().unwrap();
     // With one processor the line has been begun: "test server_process ... ".
     println!("\n{}", server.uris()[0]);
     server.wait();
 }
 
-/// A server in a process of its own, which is killed when this is dropped.
-struct Process {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Process {
-    fn start(uri: &str) -> (Self, String) {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "server_process", "--nocapture"])
-            .env(SERVE_AT, uri)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut process = Self { child, lines };
-        let uri = process.await_line(|line| line.contains(':') && !line.contains(' '));
-        (process, uri)
-    }
-
-    fn await_line(&mut self, is_it: impl Fn(&str) -> bool) -> String {
-        self.lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find(|line| is_it(line))
-            .expect("the server's process has ended")
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have been killed already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a server in another process. Returns the process and its address.
+fn start(uri: &str) -> (Process, String) {
+    let mut process = Process::start(uri);
+    let uri = process.await_line(|line| line.contains(':') && !line.contains(' '));
+    (process, uri)
 }
 
 /// A port of an address that no other test uses.
@@ -91,7 +53,7 @@ fn address(transport: &str) -> String {
 }
 
 fn killed_in_a_call(uri: &str) -> CallError {
-    let (mut server, uri) = Process::start(uri);
+    let (mut server, uri) = start(uri);
     let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
     assert_ne!(client.process().unwrap(), std::process::id());
     std::thread::scope(|scope| {
@@ -135,7 +97,7 @@ fn a_call_whose_server_is_killed_while_it_runs_may_have_run_over_every_transport
         let error = killed_in_a_call(&uri);
         assert_eq!(error.ran(), Ran::Perhaps, "{uri}: {error}");
 
-        let (mut server, uri) = Process::start(&uri);
+        let (mut server, uri) = start(&uri);
         let client = SlowClient::bind(&uri).unwrap().with_timeout(Duration::from_secs(3600));
         let call = client.begin().hang();
         server.await_line(|line| line.ends_with("hanging"));
@@ -148,7 +110,7 @@ fn a_call_whose_server_is_killed_while_it_runs_may_have_run_over_every_transport
 #[test]
 fn a_call_whose_server_was_killed_before_has_not_run_over_every_transport() {
     for uri in addresses("death-before-call") {
-        let (mut server, uri) = Process::start(&uri);
+        let (mut server, uri) = start(&uri);
         let client = SlowClient::bind(&uri).unwrap().with_timeout(Duration::from_secs(3600));
         client.process().unwrap();
         client.begin().process().wait().unwrap();
@@ -170,7 +132,7 @@ fn outstanding_calls_end_when_their_server_is_killed() {
     let unix = format!("unix:@stoop-test-death-in-flight-{}", std::process::id());
     let shm = format!("shm:stoop-test-death-in-flight-{}", std::process::id());
     for uri in [&address("tcp"), &unix, &shm] {
-        let (mut server, uri) = Process::start(uri);
+        let (mut server, uri) = start(uri);
         let options = BindOptions::new().timeout(Duration::from_secs(3600));
         let client = SlowClient::bind_with(&uri, &options).unwrap();
         let calls = client.begin();
@@ -191,7 +153,7 @@ fn outstanding_calls_end_when_their_server_is_killed() {
 
 #[test]
 fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
-    let (mut server, uri) = Process::start(&address("udp"));
+    let (mut server, uri) = start(&address("udp"));
     let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
     let calls = client.begin();
     let (hanging, process) = (calls.hang(), calls.process());
@@ -211,7 +173,7 @@ fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
             other => panic!("{other}"),
         }
     }
-    let (_server, _uri) = Process::start(&uri);
+    let (_server, _uri) = start(&uri);
     // The first call may find out that the server is another one, and cannot know what the old one did.
     let again = || client.begin().process().wait();
     again().or_else(|_| again()).unwrap();
@@ -219,12 +181,12 @@ fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
 
 #[test]
 fn the_next_server_at_the_address_is_found_by_the_same_client() {
-    let (mut server, uri) = Process::start(&address("udp"));
+    let (mut server, uri) = start(&address("udp"));
     let client = SlowClient::bind(&uri).unwrap();
     let first = client.process().unwrap();
     server.kill();
     assert!(client.process().is_err());
-    let (_server, _uri) = Process::start(&uri);
+    let (_server, _uri) = start(&uri);
     // The first call may find out that the server is another one, and cannot know what the old one did.
     let second = client.process().or_else(|_| client.process()).unwrap();
     assert_ne!(first, second);
@@ -234,11 +196,11 @@ fn the_next_server_at_the_address_is_found_by_the_same_client() {
 fn a_restart_while_a_client_was_idle_is_not_noticed_by_its_next_call() {
     let begun = |client: &SlowClient| client.begin().process().wait();
     for call in [SlowClient::process, begun] {
-        let (mut server, uri) = Process::start(&address("udp"));
+        let (mut server, uri) = start(&address("udp"));
         let client = SlowClient::bind(&uri).unwrap();
         let first = call(&client).unwrap();
         server.kill();
-        let (_server, _uri) = Process::start(&uri);
+        let (_server, _uri) = start(&uri);
         let second = call(&client).unwrap();
         assert_ne!(first, second);
     }

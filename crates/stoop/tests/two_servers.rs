@@ -2,14 +2,15 @@
 
 mod gate;
 mod hosts_file;
+mod server_process;
 
 use gate::Gate;
 use hosts_file::{NAME, Names};
+use server_process::Process;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, Ran, RunningServer, Server};
@@ -72,56 +73,21 @@ fn free_port(numbers: [u64; 2]) -> u16 {
     }
 }
 
-/// Set in the environment of a process that is to be the server.
-const SERVE_AT: &str = "STOOP_TEST_SERVE_AT";
-
 /// No test of its own: the server's process, when it is started as such.
 #[test]
 fn server_process() {
-    let Ok(uri) = std::env::var(SERVE_AT) else { return };
+    let Some(uri) = server_process::address() else { return };
     let server = start(&uri, &Desk::default());
     // With one processor the line has been begun: "test server_process ... ".
     println!("\nready");
     server.wait();
 }
 
-/// A server in a process of its own, which is killed when this is dropped.
-struct Process {
-    child: Child,
-    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
-}
-
-impl Process {
-    fn start(scheme: &str, number: u64, port: u16) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "server_process", "--nocapture"])
-            .env(SERVE_AT, format!("{scheme}://127.0.7.{number}:{port}"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut process = Self { child, lines };
-        process.await_line("ready");
-        process
-    }
-
-    fn await_line(&mut self, wanted: &str) {
-        let is_there = self.lines.by_ref().map_while(Result::ok).any(|line| line == wanted);
-        assert!(is_there, "the server's process has ended without {wanted:?}");
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It may have been killed already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a server in another process, at the address of that number, and waits until it listens.
+fn start_process(scheme: &str, number: u64, port: u16) -> Process {
+    let mut process = Process::start(&format!("{scheme}://127.0.7.{number}:{port}"));
+    process.await_line(|line| line == "ready");
+    process
 }
 
 /// The numbers that were recorded in a file.
@@ -153,17 +119,17 @@ fn check(number: u64, outcome: Result<u64, CallError>, ran: &[u64]) {
 fn killed_in_use(scheme: &str, numbers: [u64; 2]) {
     let Some(names) = Names::new() else { return };
     let (port, file) = (free_port(numbers), file_of(numbers));
-    let mut first = Process::start(scheme, numbers[0], port);
-    let second = Process::start(scheme, numbers[1], port);
+    let mut first = start_process(scheme, numbers[0], port);
+    let second = start_process(scheme, numbers[1], port);
     names.lead_to(&numbers);
     let client = bind(scheme, port);
-    assert_eq!(client.identity().unwrap().0, first.child.id());
+    assert_eq!(client.identity().unwrap().0, first.id());
     let path = file.to_str().unwrap();
     let begun_hang = client.begin().hang(path, 1);
     thread::scope(|scope| {
         let blocking_hang = scope.spawn(|| client.hang(path, 2));
-        first.await_line("hangs");
-        first.await_line("hangs");
+        first.await_line(|line| line == "hangs");
+        first.await_line(|line| line == "hangs");
         let begin = client.begin();
         let begun: Vec<_> = (10..60).map(|number| (number, begin.record(path, number))).collect();
         drop(begin);
@@ -177,7 +143,7 @@ fn killed_in_use(scheme: &str, numbers: [u64; 2]) {
         }
         outcomes.into_iter().for_each(|(number, outcome)| check(number, outcome, &ran));
     });
-    assert_eq!(client.identity().unwrap().0, second.child.id(), "the next call goes to the other server");
+    assert_eq!(client.identity().unwrap().0, second.id(), "the next call goes to the other server");
     fs::remove_file(file).unwrap();
 }
 
