@@ -51,7 +51,7 @@ impl Placement {
 ///   the thread for the rest.
 /// - When a spin ran out and then, once asleep, the wait ended within *W*/2, the peer had needed our
 ///   processor (across processors it would have taken *W*): sleep for a number of waits that doubles each
-///   time up to 1024, and is forgotten when a spin succeeds.
+///   time up to 1024, and is forgotten when a spin succeeds. A wait that ends at once where it was to sleep counts as one that spun.
 /// - While the mean forbids spinning, every 64th wait spins anyway; when that finds something, the mean
 ///   starts from there.
 #[derive(Clone, Debug)]
@@ -86,6 +86,9 @@ pub struct WaitCounts {
 /// Weight of the newest wait in the mean: one in this many.
 const MEAN_OF: u64 = 4;
 const HOLD_OFF_MAX: u32 = 1024;
+/// A wait that ends sooner after its spin was never asleep: what it waited for had come while the kernel ran another thread in this one's
+/// place. A switch to the peer and back takes longer.
+const LEAST_SLEEP_NS: u64 = 1_500;
 const TRIAL_EVERY: u32 = 64;
 /// Spin time of an oversubscribed thread: longer than the peer takes to wake another thread. If it is shorter, each thread that sleeps
 /// makes the next one sleep, too. Calls per second of eight callers of Null() on one processor, by those of one caller:
@@ -244,6 +247,9 @@ impl Wait {
     fn arrived_asleep(&mut self, waited_ns: u64, asleep_ns: u64) {
         let spun = self.spin_until_ns > self.began_ns;
         let ran_out = spun && self.slept_ns >= Some(self.spin_until_ns);
+        if ran_out && asleep_ns < LEAST_SLEEP_NS {
+            return self.arrived_while_spinning(waited_ns);
+        }
         match spun {
             true => self.counts.spun_then_slept += 1,
             false => self.counts.slept += 1,

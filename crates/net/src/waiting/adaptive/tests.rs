@@ -99,6 +99,17 @@ fn time_in_which_the_kernel_stops_a_spinning_thread_does_not_end_spinning() {
 }
 
 #[test]
+fn what_came_while_the_kernel_ran_another_thread_does_not_end_spinning_though_the_spin_had_run_out() {
+    let mut wait = adaptive(APART);
+    for n in 0..1_000 {
+        let spin_ns = wait.begin(0, 8);
+        assert!(spin_ns > 0, "wait {n} sleeps");
+        wait.sleeps(3_000_000);
+        wait.arrived(3_000_500);
+    }
+}
+
+#[test]
 fn spin_and_block_do_as_they_are_told() {
     for placement in [APART, ON_ONE_CPU] {
         let mut spin = Wait::new(Waiting::Spin, COSTS, placement);
