@@ -31,6 +31,8 @@ impl StreamEndpoint {
         stopping: &AtomicBool,
     ) -> Option<StreamCall> {
         let mut wait = worker.waiter.begin(worker.clock_ns);
+        // The parts of the call before are no parts of the next.
+        worker.has_part = false;
         loop {
             if wait.sleeps() {
                 wait.uncount();
