@@ -66,8 +66,8 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-/// Copies a buffer that another process may have mapped too, and returns the checksum of the copy: that of the bytes that are written,
-/// whatever that process does meanwhile.
+/// Copies a buffer that another process may have mapped too. Returns the checksum of the copy, also if that process changes the buffer
+/// meanwhile.
 ///
 /// # Panics
 /// When `copy` is longer than the buffer.
@@ -101,8 +101,8 @@ pub fn write(file: impl AsFd, mut at: u64, mut bytes: &[u8]) -> Result<(), FileE
     Ok(())
 }
 
-/// Writes a buffer that another process may have mapped too, and returns the checksum of the bytes that are written, whatever that process
-/// does meanwhile.
+/// Writes a buffer that another process may have mapped too. Returns the checksum of the bytes that are written, also if that process
+/// changes the buffer meanwhile.
 ///
 /// # Errors
 /// As [`write()`].

@@ -164,8 +164,8 @@ impl Waiter {
         self.wait.arrived(now_ns);
     }
 
-    /// Part of what is waited for has come at `now_ns`, such as some bytes of a long message. The wait for the rest is a wait of its own:
-    /// the rest comes soon.
+    /// Some bytes of a long message have come at `now_ns`, and others are missing. Ends `wait` and begins another one for the missing bytes:
+    /// the waiter learns the time between two parts of a message, which is short, and not the time that the message takes.
     pub fn part_arrived(&mut self, wait: &mut OngoingWait, now_ns: u64) {
         self.arrived(wait, now_ns);
         // It may have been uncounted.

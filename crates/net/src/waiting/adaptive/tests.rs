@@ -72,7 +72,7 @@ fn first_wait_already_spins_or_not_by_the_facts_alone() {
 }
 
 #[test]
-fn oversubscribed_threads_spin_for_ten_microseconds_at_most() {
+fn oversubscribed_threads_spin_for_their_own_limit_at_most() {
     let mut wait = adaptive(APART);
     assert_eq!(wait.begin(0, 2), OVERSUBSCRIBED_SPIN_NS);
     assert_eq!(wait.begin(0, 1), 2 * W);
