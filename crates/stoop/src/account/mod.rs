@@ -58,6 +58,8 @@ mod spans;
 mod steps;
 pub(crate) mod tell;
 mod times;
+#[cfg(feature = "opentelemetry")]
+mod turns;
 
 pub use crate::account::calls::{CallAccount, CalledProcedure};
 pub use crate::account::histogram::Histogram;

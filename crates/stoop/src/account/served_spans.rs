@@ -4,22 +4,20 @@
 //! the identity of its caller's trace: the span is the root of a trace of its own.
 
 use crate::account::options::AccountOptions;
+use crate::account::turns::Turns;
 use crate::context::{Caller, serving_caller};
 use crate::error::unserved::Unserved;
 use crate::interface::Interface;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, ContextGuard, KeyValue};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Makes spans of the procedures of one server.
 pub(crate) struct ServedSpans {
     tracer: BoxedTracer,
-    one_in: u32,
     slow_after: Option<Duration>,
-    /// Calls until one becomes a span.
-    left: AtomicU32,
+    turns: Turns,
 }
 
 /// A procedure that runs. Its span ends with it, also if it panics.
@@ -31,8 +29,8 @@ struct RunningSpan {
 impl ServedSpans {
     /// Those that the options ask for, by the tracer provider of the process.
     pub(crate) fn new(options: &AccountOptions) -> Option<Self> {
-        let (one_in, slow_after) = (options.spans_share?, options.slow_after);
-        Some(Self { tracer: global::tracer("stoop"), one_in, slow_after, left: AtomicU32::new(1) })
+        let turns = Turns::new(options.spans_share?);
+        Some(Self { tracer: global::tracer("stoop"), slow_after: options.slow_after, turns })
     }
 
     /// Runs a procedure in this thread: as a span if it is its turn, or if it takes longer than the options say.
@@ -43,7 +41,7 @@ impl ServedSpans {
         procedure: u16,
         run: impl FnOnce() -> Result<(), Unserved>,
     ) -> Result<(), Unserved> {
-        if self.is_due() {
+        if self.turns.is_due() {
             return self.begin(interface, procedure).run(run);
         }
         let begun = self.slow_after.map(|after| (after, Instant::now()));
@@ -54,15 +52,6 @@ impl ServedSpans {
             self.add_slow(interface, procedure, begun.elapsed());
         }
         returned
-    }
-
-    /// Counts a call. Returns whether it is its turn.
-    #[inline]
-    fn is_due(&self) -> bool {
-        let left = self.left.load(Relaxed);
-        // Threads that run procedures at the same time may count a call once.
-        self.left.store(if left > 1 { left - 1 } else { self.one_in }, Relaxed);
-        left <= 1
     }
 
     #[cold]

@@ -5,12 +5,12 @@
 
 use crate::account::options::AccountOptions;
 use crate::account::slow::{Facts, SlowCall};
+use crate::account::turns::Turns;
 use crate::error::CallError;
 use crate::interface::Interface;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status};
 use opentelemetry::{Context, KeyValue};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 /// Makes spans of calls of one binding.
@@ -19,16 +19,15 @@ pub(crate) struct Spans {
     interface: &'static Interface,
     /// Attributes of each span.
     common: Vec<KeyValue>,
-    one_in: u32,
     slow_after: Option<Duration>,
-    /// Recorded calls until one becomes a span though it is not slow.
-    left: AtomicU32,
+    /// Of the recorded calls that are not slow.
+    turns: Turns,
 }
 
 impl Spans {
     /// Those that the options ask for, by the tracer provider of the process. `uri`: address of the server.
     pub(crate) fn new(interface: &'static Interface, uri: &str, options: &AccountOptions) -> Option<Self> {
-        let one_in = options.spans_share?;
+        let turns = Turns::new(options.spans_share?);
         let (host, port) = server(uri);
         let mut common = vec![
             KeyValue::new("rpc.system.name", "stoop"),
@@ -37,25 +36,15 @@ impl Spans {
         ];
         common.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
         let tracer = global::tracer("stoop");
-        let (slow_after, left) = (options.slow_after, AtomicU32::new(1));
-        Some(Self { tracer, interface, common, one_in, slow_after, left })
+        Some(Self { tracer, interface, common, slow_after: options.slow_after, turns })
     }
 
     /// A call of the calling thread has just ended with a result. It becomes a span if it was slow or if it is its turn.
     #[inline]
     pub(crate) fn add(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
-        if slow.is_some() || self.is_due() {
+        if slow.is_some() || self.turns.is_due() {
             self.add_call(procedure, facts, slow);
         }
-    }
-
-    /// Counts a call that is not slow. Returns whether it is its turn.
-    #[inline]
-    fn is_due(&self) -> bool {
-        let left = self.left.load(Relaxed);
-        // Threads that call at the same time may count a call once.
-        self.left.store(if left > 1 { left - 1 } else { self.one_in }, Relaxed);
-        left <= 1
     }
 
     #[cold]
@@ -77,7 +66,7 @@ impl Spans {
         let begun = KeyValue::new("stoop.begun", true);
         match error {
             Some(error) => self.add_error(parent, procedure, took, error, vec![begun]),
-            None if self.slow_after.is_some_and(|after| took > after) || self.is_due() => {
+            None if self.slow_after.is_some_and(|after| took > after) || self.turns.is_due() => {
                 self.add_span(parent, procedure, took, vec![begun], Status::Unset);
             }
             None => {}
