@@ -31,7 +31,6 @@ impl Entry {
 
     /// The paper of the table, by its name on the command line.
     pub(crate) fn paper(&self) -> &'static str {
-        let end = self.name.rfind('-').filter(|_| self.name != "what-if");
-        end.map_or(self.name, |end| &self.name[..end])
+        self.name.rsplit_once('-').map_or(self.name, |(paper, _)| paper)
     }
 }
