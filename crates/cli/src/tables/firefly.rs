@@ -106,6 +106,6 @@ pub(crate) const TABLES: &[Entry] = &[
 ];
 
 const INCREMENTAL: &str = "As in the paper: what a call with these arguments takes more than Null(), to another process of \
-    the same machine by shared memory, both ends spinning on a processor each. Slices of Null() and of each call alternate, \
-    and the difference is taken slice by slice. Where it is a few nanoseconds it is within the noise of a call, and may be \
-    negative.";
+    the same machine by shared memory, both ends spinning on a processor each. Short slices of Null() and of each call alternate, \
+    calls are timed ten at a time, and the difference is taken slice by slice. Where it is a few nanoseconds it is within the \
+    noise of a call, and may be negative.";

@@ -98,7 +98,7 @@ pub(super) fn table_5(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
 }
 
 fn way(mut call: impl FnMut() -> Result<(), CallError> + Send + 'static) -> Box<dyn Calls> {
-    Way::boxed(move || call().map_err(|error| error.to_string()))
+    Way::in_batches(move || call().map_err(|error| error.to_string()))
 }
 
 /// A call, the paper's microseconds, and how to make it.
@@ -118,7 +118,7 @@ fn compare(
         lines.push(Line::new(label).paper(paper));
         ways.push(way);
     }
-    let mut figures = lab.in_turn(ways, US)?;
+    let mut figures = lab.in_short_turns(ways, US)?;
     let null = figures.remove(0);
     for (line, figure) in lines.iter_mut().zip(&figures) {
         line.today = Some(figure.minus(&null));
