@@ -13,6 +13,7 @@ mod peregrine;
 pub(crate) mod programs;
 mod render;
 mod report;
+mod rounds;
 mod what_if;
 
 use crate::args::{Processors, TablesArgs};
@@ -42,11 +43,11 @@ pub(crate) fn run(args: &TablesArgs) -> Result<ExitCode, String> {
     machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
     // While this process has one thread: only a process with one thread can make a user namespace.
     let network = Network::prepare();
-    let seconds = entries.iter().map(|entry| entry.seconds(args)).sum();
-    let mut lab = Lab::new(args, placement, network, seconds);
+    let seconds: u64 = entries.iter().map(|entry| entry.seconds(args)).sum();
+    let mut lab = Lab::new(args, placement, network, u64::from(args.rounds) * seconds);
     let report = measure(&entries, &mut lab)?;
     lab.finish();
-    println!("{}", render::text::tail(&report));
+    println!("{}", render::text::run(&report));
     if let Some(earlier) = &earlier {
         println!("{}", earlier::compare(earlier, &report));
     }
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &TablesArgs) -> Result<ExitCode, String> {
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints each table as soon as it is measured.
+/// Measures all tables in each round. Whether the machine was quiet is known before a table is seen.
 fn measure(entries: &[&Entry], lab: &mut Lab<'_>) -> Result<Report, String> {
     let sides = lab.placement.sides(Processors::Two).or(lab.placement.sides(Processors::One));
     let sides = sides.ok_or("this process may run on no processor")?;
@@ -63,16 +64,25 @@ fn measure(entries: &[&Entry], lab: &mut Lab<'_>) -> Result<Report, String> {
         Calibration::measure(sides)
     };
     let mut report = Report::new(lab, calibrate(lab)?);
-    println!("{}", render::text::head(&report));
-    let mut passed = 0;
-    for entry in entries {
-        let table = measure_one(entry, lab)?;
-        passed += entry.seconds(lab.args);
-        lab.passed(passed);
-        lab.aside(|| println!("\n{}", render::text::table(&table)));
-        report.tables.push(table);
+    if let Some(why) = report.before.noisy() {
+        lab.aside(|| {
+            eprintln!(
+                "The machine is noisy: {why}. The run will be void; stop other programs, and measure again."
+            )
+        });
     }
-    report.finish(calibrate(lab)?);
+    let mut tables = vec![Vec::new(); entries.len()];
+    let mut passed = 0;
+    for round in 1..=lab.args.rounds {
+        lab.round(round);
+        for (entry, rounds) in entries.iter().zip(&mut tables) {
+            rounds.push(measure_one(entry, lab)?);
+            passed += entry.seconds(lab.args);
+            lab.passed(passed);
+        }
+        report.end_round(calibrate(lab)?);
+    }
+    report.tables = tables.into_iter().map(rounds::joined).collect();
     Ok(report)
 }
 
@@ -84,7 +94,7 @@ fn measure_one(entry: &Entry, lab: &mut Lab<'_>) -> Result<Table, String> {
         Ok(groups) => (groups, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    Ok(Table { name: entry.name, title: entry.title, how: entry.how, groups, why_not })
+    Ok(Table { name: entry.name, title: entry.title, how: entry.how, groups, why_not, void: None })
 }
 
 fn write(args: &TablesArgs, report: &Report) -> Result<(), String> {

@@ -32,9 +32,13 @@ impl Drop for File {
     }
 }
 
-/// A run of a few calls for each figure, and what it wrote.
+/// A round of a few calls for each figure, and what it wrote.
 fn run(tables: &str, file: &File) -> (String, Value) {
-    let output = stoop(&format!("tables --calls 50 --json {} {tables}", file.0.display()));
+    run_rounds(1, tables, file)
+}
+
+fn run_rounds(rounds: u32, tables: &str, file: &File) -> (String, Value) {
+    let output = stoop(&format!("tables --calls 50 --rounds {rounds} --json {} {tables}", file.0.display()));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let run = serde_json::from_str(&file.text()).expect("it is a JSON object");
     (String::from_utf8_lossy(&output.stdout).into_owned(), run)
@@ -65,6 +69,17 @@ fn name_that_no_table_has_is_refused() {
     let output = stoop("tables firefly-99");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("--list"));
+}
+
+#[test]
+fn file_that_is_no_earlier_run_is_refused_before_anything_is_measured() {
+    let file = File::new("no-run");
+    for (text, why) in [("{}", "no figures"), ("a, b", "expected")] {
+        std::fs::write(&file.0, text).expect("the folder can be written");
+        let output = stoop(&format!("tables --against {} firefly-1", file.0.display()));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(why) && error.contains("--json FILE"), "{error}");
+    }
 }
 
 #[test]
@@ -105,9 +120,14 @@ fn page_shows_what_the_text_shows_and_a_second_run_is_compared() {
         return;
     }
     let (first, second, page) = (File::new("first"), File::new("second"), File::new("page"));
-    run("firefly-2 firefly-10", &first);
+    let (_, run) = run_rounds(2, "firefly-2 firefly-10", &first);
+    for line in lines(&run) {
+        let rounds = line["today"]["rounds"].as_array();
+        assert!(rounds.is_none_or(|rounds| rounds.len() == 2), "{line}");
+    }
+    assert_eq!(list(&run["after"]).len(), 2, "the machine is judged after each round");
     let words = format!("--against {} --html {} firefly-2 firefly-10", first.0.display(), page.0.display());
-    let (text, _) = run(&words, &second);
+    let (text, _) = run_rounds(1, &words, &second);
     assert!(text.contains("Beside the earlier run"), "{text}");
     let page = page.text();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));

@@ -21,10 +21,13 @@ pub(crate) struct TablesArgs {
     /// Compare with an earlier run, which was written by --json
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
-    /// Milliseconds in which each figure is measured, together with its floor
-    #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u32).range(510..=60_000))]
+    /// Rounds: each measures all tables once; a table whose rounds differ is void
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Milliseconds in which a round measures each figure, together with its floor
+    #[arg(long, default_value_t = 510, value_name = "MS", value_parser = clap::value_parser!(u32).range(510..=60_000))]
     pub(crate) ms: u32,
-    /// Calls measured for each figure, at least [default: as many as fit in its time]
+    /// Calls measured for each figure in a round, at least [default: as many as fit in its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) calls: Option<u64>,
 }

@@ -31,7 +31,7 @@ const WARM_UP: usize = 300;
 const MULTIPLICATIONS: u32 = 500_000;
 const DATAGRAMS: u32 = 600;
 
-/// The largest share by which two medians may differ: before and after a run, or of two runs.
+/// The largest share by which two medians may differ: before a run and after a round, of two rounds, or of two runs.
 pub(crate) const AGREE_WITHIN: f64 = 0.05;
 /// The largest distance of the quartiles on a quiet machine, as a share of the median.
 const SPREAD_MAX: f64 = 0.10;
@@ -68,12 +68,16 @@ impl Calibration {
         loops.into_iter().find_map(|(name, before, after)| {
             let moved = after.median / before.median - 1.0;
             (moved.abs() > AGREE_WITHIN).then(|| {
-                format!("{name} took {:+.0} % after the tables of what it took before them", 100.0 * moved)
+                format!(
+                    "{name} took {:+.0} % longer after a round of the tables than before them",
+                    100.0 * moved
+                )
             })
         })
     }
 
-    fn noisy(&self) -> Option<String> {
+    /// The reason why the machine is noisy, if it is.
+    pub(crate) fn noisy(&self) -> Option<String> {
         let loops = [("computing", self.multiplication_ns), ("a datagram over loopback", self.datagram_ns)];
         loops.into_iter().find_map(|(name, speed)| {
             let spread = (speed.high - speed.low) / speed.median;

@@ -19,14 +19,15 @@ pub(crate) struct Entry {
 const AROUND_A_FIGURE_MS: u64 = 250;
 
 impl Entry {
-    /// About how many seconds the table takes.
+    /// About how many seconds the table takes in one round.
     pub(crate) fn seconds(&self, args: &TablesArgs) -> u64 {
         (u64::from(self.figures) * (u64::from(args.ms) + AROUND_A_FIGURE_MS)).div_ceil(1000)
     }
 
     /// The table's line in the list of all tables.
     pub(crate) fn describe(&self, args: &TablesArgs) -> String {
-        format!("{:<16} {:>4} s  {}", self.name, self.seconds(args), self.title)
+        let seconds = u64::from(args.rounds) * self.seconds(args);
+        format!("{:<16} {:>4} s  {}", self.name, seconds, self.title)
     }
 
     /// The paper of the table, by its name on the command line.

@@ -31,7 +31,7 @@ impl<'a> Lab<'a> {
     pub(crate) fn new(args: &'a TablesArgs, placement: Placement, network: Network, seconds: u64) -> Self {
         // Drawn only between measurements: a thread that redraws would take the processor from a caller.
         let progress = ProgressBar::new(seconds * 1000).with_style(
-            ProgressStyle::with_template("{bar:24} about {eta} left: {msg}")
+            ProgressStyle::with_template("{bar:24} about {eta} left: {prefix}{msg}")
                 .expect("the template is well formed"),
         );
         Self { args, placement, network, machine: machine::describe(), session: None, progress }
@@ -41,6 +41,11 @@ impl<'a> Lab<'a> {
     pub(crate) fn now(&self, what: &str) {
         self.progress.set_message(what.to_owned());
         self.progress.tick();
+    }
+
+    /// Shows in the progress bar that round `round` has begun.
+    pub(crate) fn round(&self, round: u32) {
+        self.progress.set_prefix(format!("round {round} of {}, ", self.args.rounds));
     }
 
     /// Moves the progress bar to `seconds` of the whole run.

@@ -1,5 +1,6 @@
 //! A table of a paper beside today's figures, as data for the renderers.
 
+use super::calibration::AGREE_WITHIN;
 use crate::row::Row;
 use crate::samples::{Quartiles, Samples};
 use serde::Serialize;
@@ -15,6 +16,8 @@ pub(crate) struct Table {
     pub(crate) groups: Vec<Group>,
     /// The reason why the table could not be reproduced, if it could not.
     pub(crate) why_not: Option<String>,
+    /// The reason why its figures do not count, if they do not: its rounds differ.
+    pub(crate) void: Option<String>,
 }
 
 /// Lines of one quantity.
@@ -48,6 +51,8 @@ pub(crate) struct Figure {
     pub(crate) calls: u64,
     /// One value for each slice, in the order of measurement.
     pub(crate) samples: Vec<f64>,
+    /// The figure of each round, once rounds are joined.
+    pub(crate) rounds: Vec<f64>,
 }
 
 impl Group {
@@ -98,6 +103,12 @@ impl Line {
         }
     }
 
+    /// The sentence below the line: its remark, or by how much the prediction was off.
+    pub(crate) fn note(&self) -> Option<String> {
+        let off = || self.prediction_error().map(|error| format!("predicted {:+.0} %", 100.0 * error));
+        self.remark.clone().or_else(off)
+    }
+
     /// The difference of the prediction from the measured value, as a share of the latter.
     pub(crate) fn prediction_error(&self) -> Option<f64> {
         let (predicted, today) = (self.predicted?, self.today.as_ref()?.median);
@@ -109,7 +120,29 @@ impl Figure {
     /// The figure of one value for each slice, from `calls` calls in all.
     pub(crate) fn of(samples: Vec<f64>, calls: u64) -> Self {
         let Quartiles { low, median, high } = Quartiles::of(samples.clone());
-        Self { median, low, high, calls, samples }
+        Self { median, low, high, calls, samples, rounds: Vec::new() }
+    }
+
+    /// One quantity in several rounds: the medians of the rounds' medians and quartiles.
+    pub(crate) fn of_rounds(figures: &[Figure]) -> Self {
+        let values = |of: fn(&Figure) -> f64| figures.iter().map(of).collect::<Vec<_>>();
+        let [median, low, high]: [fn(&Figure) -> f64; 3] = [|it| it.median, |it| it.low, |it| it.high];
+        let [middle, low, high] = [median, low, high].map(|of| Quartiles::of(values(of)).median);
+        Self {
+            median: middle,
+            low,
+            high,
+            calls: figures.iter().map(|figure| figure.calls).sum(),
+            samples: figures.iter().flat_map(|figure| figure.samples.clone()).collect(),
+            rounds: values(median),
+        }
+    }
+
+    /// Whether its rounds lie further apart than two runs may.
+    pub(crate) fn is_unsteady(&self) -> bool {
+        let low = self.rounds.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = self.rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        high - low > AGREE_WITHIN * self.median.abs()
     }
 
     /// The samples of several measurements of one quantity as one.
@@ -166,6 +199,16 @@ mod tests {
         assert_eq!(group("1/s").more_is_better().times_better(&line), Some(0.05));
         assert_eq!(group("%").times_better(&line), None);
         assert_eq!(group("µs").times_better(&Line::new("").paper(1.0)), None);
+    }
+
+    #[test]
+    fn a_figure_is_the_median_of_its_rounds_and_says_when_they_differ() {
+        let round = |median: f64| Figure::of(vec![median - 1.0, median, median + 2.0], 3);
+        let figure = Figure::of_rounds(&[round(100.0), round(102.0), round(103.0)]);
+        assert_eq!((figure.median, figure.calls, figure.samples.len()), (102.0, 9, 9));
+        assert!(!figure.is_unsteady());
+        assert!(Figure::of_rounds(&[round(100.0), round(102.0), round(120.0)]).is_unsteady());
+        assert!(!round(100.0).is_unsteady(), "there is nothing to compare");
     }
 
     #[test]

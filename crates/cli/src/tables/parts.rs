@@ -105,5 +105,5 @@ impl Way<'_> {
 /// A figure with one sample, its median over the calls of all rounds: an account has no slices.
 fn figure(median_ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
     let [median, low, high] = [median_ns, low_ns, high_ns].map(|ns| ns * US);
-    Figure { median, low, high, calls: calls as u64, samples: vec![median] }
+    Figure { low, high, calls: calls as u64, ..Figure::of(vec![median], 0) }
 }

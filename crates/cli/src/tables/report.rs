@@ -15,8 +15,11 @@ pub(crate) struct Report {
     pub(crate) machine: String,
     pub(crate) network: String,
     pub(crate) processors: String,
+    /// How often each table was measured.
+    pub(crate) rounds: u32,
     pub(crate) before: Calibration,
-    pub(crate) after: Option<Calibration>,
+    /// After each round; the last is that after all tables.
+    pub(crate) after: Vec<Calibration>,
     /// The reason why the run is void, if it is.
     pub(crate) void: Option<String>,
     pub(crate) tables: Vec<Table>,
@@ -31,17 +34,46 @@ impl Report {
             machine: lab.machine.clone(),
             network: lab.network.describe(),
             processors: lab.placement.describe(),
+            rounds: lab.args.rounds,
             before,
-            after: None,
+            after: Vec::new(),
             void: None,
             tables: Vec::new(),
         }
     }
 
-    /// Ends the run, and decides whether it is void.
-    pub(crate) fn finish(&mut self, after: Calibration) {
-        self.void = self.before.why_void(&after);
-        self.after = Some(after);
+    /// Ends a round, and decides whether the run is void.
+    pub(crate) fn end_round(&mut self, after: Calibration) {
+        self.void = self.void.take().or_else(|| self.before.why_void(&after));
+        self.after.push(after);
+    }
+
+    /// Whether the run counts, in sentences.
+    pub(crate) fn judged(&self) -> Vec<String> {
+        let mut sentences = vec![match &self.void {
+            Some(why) => format!("VOID: {why}. Measure again when the machine is quiet."),
+            None => "The machine was as fast after each round as before the tables, within 5 %.".into(),
+        }];
+        let void: Vec<&str> =
+            self.tables.iter().filter(|table| table.void.is_some()).map(|table| table.name).collect();
+        if !void.is_empty() {
+            sentences.push(format!("Void, because their rounds differ: {}.", void.join(", ")));
+        }
+        let (repeated, unsteady) = self.steadiness();
+        if repeated > 0 {
+            sentences.push(format!(
+                "~ marks a figure whose rounds lie more than 5 % apart: {unsteady} of {repeated}."
+            ));
+        }
+        sentences
+    }
+
+    /// The number of figures that several rounds have measured, and of those whose rounds differ.
+    fn steadiness(&self) -> (usize, usize) {
+        let lines = self.tables.iter().flat_map(|table| &table.groups).flat_map(|group| &group.lines);
+        let figures: Vec<_> = lines.filter_map(|line| line.today.as_ref()).collect();
+        let repeated = figures.iter().filter(|figure| figure.rounds.len() > 1).count();
+        (repeated, figures.iter().filter(|figure| figure.is_unsteady()).count())
     }
 
     /// Whether each table has at least one figure of today.

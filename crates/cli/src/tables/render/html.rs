@@ -28,14 +28,16 @@ pub(crate) fn page(report: &Report) -> String {
 const STYLE: &str = include_str!("page.css");
 
 fn header(report: &Report) -> String {
-    let Report { version, date, machine, network, processors, before, after, void, .. } = report;
-    let judged = match void {
-        Some(why) => format!("<p class=\"void\"><strong>Void:</strong> {}.</p>", escaped(why)),
-        None => "<p>The machine was as fast after the tables as before them, within 5 %.</p>".into(),
-    };
-    let after = after.as_ref().map(|after| ("After", after.describe()));
+    let Report { version, date, machine, network, processors, rounds, before, after, void, .. } = report;
+    let class = if void.is_some() { " class=\"void\"" } else { "" };
+    let judged: String =
+        report.judged().iter().map(|sentence| format!("<p{class}>{}</p>", escaped(sentence))).collect();
+    let after = after.last().map(|after| ("After", after.describe()));
     let facts = [
-        ("Measured", format!("{date}, stoop {version}")),
+        (
+            "Measured",
+            format!("{date}, stoop {version}, {rounds} round{}", if *rounds == 1 { "" } else { "s" }),
+        ),
         ("Machine", machine.clone()),
         ("Network", network.clone()),
         ("Processors", processors.clone()),
@@ -47,7 +49,8 @@ fn header(report: &Report) -> String {
     format!(
         "<header><h1>Three papers, measured again</h1><p>The tables of Firefly RPC (1990), of Elliott and Nutt on \
          Sun RPC (1989) and of Peregrine (1991), and the same quantities measured on one machine of today. Each \
-         figure of today is a median over slices of time; below it are the quartiles and the number of calls.</p>\
+         figure of today is a median over slices of time and over rounds; below it are the quartiles and the number of \
+         calls.</p>\
          <dl>{facts}</dl>{judged}</header>"
     )
 }
@@ -56,9 +59,12 @@ fn section(table: &Table) -> String {
     let why_not = table.why_not.as_ref().map_or_else(String::new, |why| {
         format!("<p class=\"void\">Not reproduced here: {}.</p>", escaped(why))
     });
+    let void = table.void.as_ref().map_or_else(String::new, |why| {
+        format!("<p class=\"void\"><strong>Void:</strong> {}.</p>", escaped(why))
+    });
     let groups: String = table.groups.iter().map(group).collect();
     format!(
-        "<section id=\"{}\"><h2>{}</h2><p>{}</p>{why_not}{groups}</section>\n",
+        "<section id=\"{}\"><h2>{}</h2><p>{}</p>{why_not}{void}{groups}</section>\n",
         table.name,
         escaped(table.title),
         escaped(table.how)
@@ -81,8 +87,7 @@ fn group(group: &Group) -> String {
 fn row(line: &Line, predicted: bool, group: &Group) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let cell = |text: String| format!("<td>{text}</td>");
-    let remark =
-        line.remark.as_ref().map_or_else(String::new, |remark| format!("<small>{}</small>", escaped(remark)));
+    let remark = line.note().map_or_else(String::new, |note| format!("<small>{}</small>", escaped(&note)));
     format!(
         "<tr><th scope=\"row\">{}{remark}</th>{}{}{}{}</tr>",
         escaped(&line.label),
@@ -96,7 +101,8 @@ fn row(line: &Line, predicted: bool, group: &Group) -> String {
 fn with_spread(figure: &Figure) -> String {
     let Figure { median, low, high, calls, .. } = figure;
     format!(
-        "<b>{}</b><small>{}–{}, {}</small>",
+        "<b>{}{}</b><small>{}–{}, {}</small>",
+        if figure.is_unsteady() { "~" } else { "" },
         number(*median),
         number(*low),
         number(*high),

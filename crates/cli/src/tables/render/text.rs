@@ -8,26 +8,25 @@ use std::fmt::Write;
 
 const WIDTH: usize = 100;
 
-/// The lines above all tables: date, machine, network, calibration.
-pub(crate) fn head(report: &Report) -> String {
-    let lines = [
-        format!("stoop {} tables, {}", report.version, report.date),
-        headed("machine", &report.machine),
-        headed("network", &report.network),
-        headed("processors", &report.processors),
-        headed("before", &report.before.describe()),
-    ];
-    lines.join("\n")
+/// The run: its conditions and whether it counts, then its tables.
+pub(crate) fn run(report: &Report) -> String {
+    let tables = report.tables.iter().map(table).collect::<Vec<_>>().join("\n\n");
+    format!("{}\n\n{tables}", head(report))
 }
 
-/// The lines below all tables: whether the run is void.
-pub(crate) fn tail(report: &Report) -> String {
-    let after = report.after.as_ref().map_or_else(String::new, |after| headed("after", &after.describe()));
-    let judged = match &report.void {
-        Some(why) => format!("VOID: {why}. Measure again when the machine is quiet."),
-        None => "The machine was as fast after the tables as before them, within 5 %.".into(),
-    };
-    format!("\n{after}\n{judged}")
+/// The lines above all tables: date, machine, network, calibration, and whether the run is void.
+fn head(report: &Report) -> String {
+    let Report { version, date, machine, network, processors, rounds, before, after, .. } = report;
+    let mut lines = vec![
+        format!("stoop {version} tables, {date}, {rounds} round{}", if *rounds == 1 { "" } else { "s" }),
+        headed("machine", machine),
+        headed("network", network),
+        headed("processors", processors),
+        headed("before", &before.describe()),
+    ];
+    lines.extend(after.last().map(|after| headed("after", &after.describe())));
+    lines.extend(report.judged().iter().map(|sentence| wrapped(sentence)));
+    lines.join("\n")
 }
 
 /// One table as text.
@@ -35,6 +34,9 @@ pub(crate) fn table(table: &Table) -> String {
     let mut text = format!("{}   [{}]\n{}", table.title, table.name, wrapped(table.how));
     if let Some(why) = &table.why_not {
         let _ = write!(text, "\n{}", wrapped(&format!("Not reproduced here: {why}.")));
+    }
+    if let Some(why) = &table.void {
+        let _ = write!(text, "\n{}", wrapped(&format!("VOID: {why}.")));
     }
     table.groups.iter().for_each(|group| text += &format!("\n\n{}", lines(group)));
     text
@@ -46,8 +48,8 @@ fn lines(group: &Group) -> String {
     let mut text = columns(&label, predicted, ["paper", "predicted", "today", "quartiles", "calls", "times"]);
     for line in &group.lines {
         let _ = write!(text, "\n{}", one(line, predicted, group));
-        if let Some(remark) = &line.remark {
-            let _ = write!(text, "\n{}", wrapped_by(&format!("^ {remark}"), 4));
+        if let Some(note) = line.note() {
+            let _ = write!(text, "\n{}", wrapped_by(&format!("^ {note}"), 4));
         }
     }
     text
@@ -60,7 +62,9 @@ fn one(line: &Line, predicted: bool, group: &Group) -> String {
     let cells = [
         or_dash(line.paper.map(number)),
         or_dash(line.predicted.map(number)),
-        or_dash(today.map(|figure| number(figure.median))),
+        or_dash(today.map(|figure| {
+            format!("{}{}", if figure.is_unsteady() { "~" } else { "" }, number(figure.median))
+        })),
         or_dash(quartiles),
         or_dash(today.map(|figure| grouped(figure.calls as f64))),
         or_dash(group.times_better(line).map(times)),
@@ -115,7 +119,14 @@ mod tests {
             Line::new("9 callers").remark("the machine has no so many"),
         ];
         let groups = vec![Group::new("Calls to Null()", "µs", lines)];
-        Table { name: "firefly-1", title: "Firefly Table I", how: "As there.", groups, why_not: None }
+        Table {
+            name: "firefly-1",
+            title: "Firefly Table I",
+            how: "As there.",
+            groups,
+            why_not: None,
+            void: None,
+        }
     }
 
     #[test]
@@ -126,6 +137,22 @@ mod tests {
         assert!(lines[4].contains("2660") && lines[4].ends_with("532"), "{text}");
         assert!(lines[6].starts_with("    ^ the machine"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH + 2), "{text}");
+    }
+
+    #[test]
+    fn figures_whose_rounds_differ_are_marked_and_void_tables_say_so() {
+        let mut table = table_of_rounds(&[5.0, 6.0]);
+        table.void = Some("its rounds differ".into());
+        let text = super::table(&table);
+        assert!(text.contains("~5.500") && text.contains("VOID: its rounds differ."), "{text}");
+        assert!(!super::table(&table_of_rounds(&[5.0, 5.1])).contains('~'));
+    }
+
+    fn table_of_rounds(values: &[f64]) -> Table {
+        let rounds: Vec<Figure> = values.iter().map(|value| Figure::of(vec![*value], 1)).collect();
+        let mut table = example();
+        table.groups[0].lines[0].today = Some(Figure::of_rounds(&rounds));
+        table
     }
 
     #[test]

@@ -20,10 +20,10 @@ impl Tried {
         line.paper = paper;
         match tried {
             Ok(Self { from, before, predicted, after }) => {
-                let mut after = line.predicted(predicted).today(after);
-                after.remark =
-                    after.prediction_error().map(|error| format!("predicted {:+.0} %", 100.0 * error));
-                vec![Line::new(format!("before: {from}")).today(before), after]
+                vec![
+                    Line::new(format!("before: {from}")).today(before),
+                    line.predicted(predicted).today(after),
+                ]
             }
             Err(why) => vec![line.remark(why)],
         }

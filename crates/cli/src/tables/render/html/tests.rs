@@ -22,6 +22,7 @@ fn report() -> Report {
         how: "As there.",
         groups: vec![Group::new("Null()", "µs", lines)],
         why_not: None,
+        void: Some("rounds <differ>".into()),
     };
     let missing =
         Table { name: "x", groups: Vec::new(), why_not: Some("no <such> thing".into()), ..table.clone() };
@@ -31,8 +32,9 @@ fn report() -> Report {
         machine: "a & b".into(),
         network: "veth".into(),
         processors: "two".into(),
+        rounds: 2,
         before: calibration(),
-        after: Some(calibration()),
+        after: vec![calibration()],
         void: Some("noisy".into()),
         tables: vec![table, missing],
     }
