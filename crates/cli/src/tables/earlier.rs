@@ -1,37 +1,53 @@
 //! Compares a run with an earlier one: whether the machine gives the same figures again.
 
 use super::calibration::AGREE_WITHIN;
+use super::model::{Group, Line, Table};
 use super::report::Report;
 use crate::samples::Quartiles;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// The figures of an earlier run by table, group and label.
-pub(crate) type Earlier = BTreeMap<String, f64>;
+/// An earlier run.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Earlier {
+    /// Its figures by table, group and label.
+    figures: BTreeMap<String, f64>,
+    /// Names of its tables that were void; all of them if the run was.
+    void: BTreeSet<String>,
+}
 
 /// Reads a file that `--json` has written.
 pub(crate) fn read(file: &Path) -> Result<Earlier, String> {
-    let in_words = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let in_words = |error: &dyn std::fmt::Display| {
+        format!(
+            "--against {}: {error}. Name a file that `stoop tables --json FILE` has written.",
+            file.display()
+        )
+    };
     let text = fs::read_to_string(file).map_err(|error| in_words(&error))?;
     let run: Value = serde_json::from_str(&text).map_err(|error| in_words(&error))?;
-    Ok(figures(&run))
+    let earlier = earlier(&run);
+    if earlier.figures.is_empty() { Err(in_words(&"it has no figures of tables")) } else { Ok(earlier) }
 }
 
-fn figures(run: &Value) -> Earlier {
-    let mut figures = Earlier::new();
+fn earlier(run: &Value) -> Earlier {
+    let mut earlier = Earlier::default();
     for table in list(&run["tables"]) {
+        if run["void"].is_string() || table["void"].is_string() {
+            earlier.void.extend(table["name"].as_str().map(str::to_owned));
+        }
         for group in list(&table["groups"]) {
             for line in list(&group["lines"]) {
                 let place = [&table["name"], &group["title"], &line["label"]];
                 let place = place.map(|word| word.as_str().unwrap_or_default()).join("\n");
-                figures.extend(line["today"]["median"].as_f64().map(|median| (place, median)));
+                earlier.figures.extend(line["today"]["median"].as_f64().map(|median| (place, median)));
             }
         }
     }
-    figures
+    earlier
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -41,22 +57,40 @@ fn list(value: &Value) -> &[Value] {
 /// The ratios of today's figures to the earlier ones, table by table, and whether the runs agree.
 pub(crate) fn compare(earlier: &Earlier, report: &Report) -> String {
     let mut text = String::from("\nBeside the earlier run: median and quartiles of the ratios of figures\n");
-    let mut all = Vec::new();
+    let (mut all, mut differing) = (Vec::new(), Vec::new());
     for table in &report.tables {
-        let lines = table.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
-        let ratios = lines.filter_map(|(group, line)| {
-            let place = [table.name, &group.title, &line.label].join("\n");
-            let (before, now) = (*earlier.get(&place)?, line.today.as_ref()?.median);
-            (before > 0.0 && now > 0.0).then_some(now / before)
-        });
-        let ratios: Vec<f64> = ratios.collect();
-        if !ratios.is_empty() {
-            let _ = writeln!(text, "  {:<16} {}", table.name, in_words(&ratios));
-            all.extend(ratios);
+        let ratios = ratios(earlier, table);
+        if ratios.is_empty() {
+            continue;
         }
+        let is_void = report.void.is_some() || table.void.is_some() || earlier.void.contains(table.name);
+        let verdict = match (agree(&ratios), is_void) {
+            (true, _) => "",
+            (false, true) => "; void",
+            (false, false) => {
+                differing.push(table.name);
+                "; DIFFERS"
+            }
+        };
+        let _ = writeln!(text, "  {:<16} {}{verdict}", table.name, in_words(&ratios));
+        all.extend(ratios);
     }
     let _ = writeln!(text, "  {:<16} {}", "all", in_words(&all));
-    text + &verdict(&all)
+    text + &verdict(&all, &differing)
+}
+
+fn ratios(earlier: &Earlier, table: &Table) -> Vec<f64> {
+    let lines = table.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
+    let ratio = |(group, line): (&Group, &Line)| {
+        let place = [table.name, &group.title, &line.label].join("\n");
+        let (before, now) = (*earlier.figures.get(&place)?, line.today.as_ref()?.median);
+        (before > 0.0 && now > 0.0).then_some(now / before)
+    };
+    lines.filter_map(ratio).collect()
+}
+
+fn agree(ratios: &[f64]) -> bool {
+    (Quartiles::of(ratios.to_vec()).median - 1.0).abs() <= AGREE_WITHIN
 }
 
 fn in_words(ratios: &[f64]) -> String {
@@ -64,18 +98,17 @@ fn in_words(ratios: &[f64]) -> String {
     format!("{median:.3} ({low:.3}–{high:.3}) of {} figures", ratios.len())
 }
 
-fn verdict(ratios: &[f64]) -> String {
-    let off = Quartiles::of(ratios.to_vec()).median - 1.0;
-    match ratios.is_empty() {
-        true => "No figure is in both runs.".into(),
-        false if off.abs() > AGREE_WITHIN => {
-            format!(
-                "VOID: the runs differ by {:+.1} %, more than {:.0} %.",
-                100.0 * off,
-                100.0 * AGREE_WITHIN
-            )
+/// `differing` are the tables that differ though neither run has called them void.
+fn verdict(ratios: &[f64], differing: &[&str]) -> String {
+    let off = 100.0 * (Quartiles::of(ratios.to_vec()).median - 1.0);
+    let within = 100.0 * AGREE_WITHIN;
+    match (ratios.is_empty(), agree(ratios), differing) {
+        (true, ..) => "No figure is in both runs: choose tables that the earlier run has measured.".into(),
+        (_, false, _) => format!("VOID: the runs differ by {off:+.1} %, more than {within:.0} %."),
+        (_, true, []) => format!("The runs agree within {within:.0} %; tables that do not were void."),
+        (_, true, names) => {
+            format!("The runs agree within {within:.0} % as a whole, but not in {}: void.", names.join(", "))
         }
-        false => format!("The runs agree within {:.0} %.", 100.0 * AGREE_WITHIN),
     }
 }
 
@@ -86,14 +119,18 @@ mod tests {
 
     #[test]
     fn figures_are_found_by_their_place() {
-        let run = json!({"tables": [{"name": "t", "groups": [{"title": "g", "lines": [
+        let run = json!({"void": null, "tables": [{"name": "t", "void": "rounds differ", "groups": [{"title": "g", "lines": [
             {"label": "a", "today": {"median": 2.5}}, {"label": "b", "today": null}]}]}]});
-        assert_eq!(figures(&run), Earlier::from([("t\ng\na".into(), 2.5)]));
+        let Earlier { figures, void } = earlier(&run);
+        assert_eq!(figures, BTreeMap::from([("t\ng\na".into(), 2.5)]));
+        assert_eq!(void, BTreeSet::from(["t".into()]));
     }
 
     #[test]
     fn runs_that_differ_are_void() {
-        assert!(verdict(&[1.08, 1.07, 1.09]).starts_with("VOID"));
-        assert!(verdict(&[1.02, 0.97, 1.01, 1.4]).contains("agree"));
+        assert!(verdict(&[1.08, 1.07, 1.09], &[]).starts_with("VOID"));
+        assert!(verdict(&[1.02, 0.97, 1.01, 1.4], &[]).contains("agree"));
+        let in_part = verdict(&[1.02, 0.97, 1.01, 1.4], &["t"]);
+        assert!(in_part.contains("not in t"), "{in_part}");
     }
 }
