@@ -8,6 +8,7 @@ mod clock;
 mod kernel;
 mod measure;
 mod model;
+mod noise;
 mod path;
 mod perf;
 mod picture;
@@ -117,7 +118,9 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         apart: Vec::new(),
         stamp_cycles: measure::stamp_cost(),
         way: way(args.transport),
+        others_cpu: 0.0,
     };
+    let before = measuring.others();
     let progress = progress("round", args.rounds);
     for round in 0..args.rounds {
         measured.plain.push(measuring.plain()?);
@@ -134,6 +137,7 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         }
         progress.inc(1);
     }
+    measured.others_cpu = measuring.others().others_since(before);
     progress.finish_and_clear();
     Ok(measured)
 }

@@ -4,6 +4,7 @@ use super::clock::{Axis, Moment};
 use super::kernel::{TRACEPOINTS, Tracepoint, Tracing};
 use super::stamps::{from_text, order_for};
 use crate::child::Child;
+use crate::others::Snapshot;
 use crate::plan::Cell;
 use crate::session::Session;
 use std::hint::black_box;
@@ -87,6 +88,12 @@ impl Measuring<'_> {
         slice.passings = passings.into_iter().map(|raw_ns| slice.axis.cycles_at(raw_ns)).collect();
         slice.passings.sort_unstable();
         Ok(Some(slice))
+    }
+
+    /// The time that other programs have used of the processors so far.
+    pub(super) fn others(&mut self) -> Snapshot {
+        let ours: Vec<u32> = self.session.process_ids().chain([std::process::id()]).collect();
+        Snapshot::take(self.session.sides, &ours)
     }
 
     fn time(&mut self, cell: &Cell) -> Result<(Vec<u64>, Axis), String> {

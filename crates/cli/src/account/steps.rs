@@ -2,6 +2,7 @@
 
 use super::kernel::{Side, Tracepoint};
 use super::measure::Slice;
+use super::noise;
 use super::path::CallPath;
 use crate::samples::Quartiles;
 use serde::Serialize;
@@ -42,6 +43,8 @@ pub(super) struct Measured {
     pub(super) stamp_cycles: f64,
     /// The medium that carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
+    /// The time that other programs and the host used of the processors meanwhile, in processor seconds per second.
+    pub(super) others_cpu: f64,
 }
 
 /// A step of every call: its begin and its end among the times of a call.
@@ -85,6 +88,8 @@ pub(crate) struct Account {
     pub(crate) stamp_ns: f64,
     /// Stamped calls that did not pass each point once and in order.
     pub(crate) left_out: usize,
+    /// The reason why the machine was noisy, if it was.
+    pub(crate) noise: Option<String>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -119,6 +124,7 @@ impl Measured {
             ratio_high: ratios.high,
             stamp_ns: self.stamp_cycles / rate,
             left_out: made - calls.len(),
+            noise: noise::of(plain.iter().map(median).collect(), self.others_cpu),
             steps: self.steps(&calls, rate),
         })
     }

@@ -44,6 +44,7 @@ fn measured() -> Measured {
         apart: Vec::new(),
         stamp_cycles: STAMP as f64,
         way: "the way",
+        others_cpu: 0.0,
     }
 }
 
