@@ -29,6 +29,7 @@ use model::Model;
 use path::CallPath;
 use report::About;
 use std::fs;
+use std::path::Path;
 use steps::Measured;
 pub(crate) use steps::{Account, Place, Step};
 
@@ -56,9 +57,18 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
         false => Vec::new(),
     };
     print(args, &about, &account, &models);
+    write_pictures(args, &about, &account)
+}
+
+fn write_pictures(args: &AccountArgs, about: &About, account: &Account) -> Result<(), String> {
+    let write = |file: &Path, picture: String| {
+        fs::write(file, picture).map_err(|error| format!("the picture, {}: {error}", file.display()))
+    };
     if let Some(file) = &args.svg {
-        fs::write(file, picture::svg(&about, &account))
-            .map_err(|error| format!("the picture, {}: {error}", file.display()))?;
+        write(file, picture::svg(about, account))?;
+    }
+    if let Some(file) = &args.svg_narrow {
+        write(file, picture::narrow_svg(about, account))?;
     }
     Ok(())
 }

@@ -196,6 +196,9 @@ pub(crate) struct AccountArgs {
     /// Write the picture of one call to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// Write the picture for a narrow screen, such as a phone's, to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg_narrow: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

@@ -56,12 +56,16 @@ mod with_stamps {
     }
 
     #[test]
-    fn the_picture_is_written_where_asked() {
-        let file = std::env::temp_dir().join(format!("stoop-account-{}.svg", std::process::id()));
-        account(&format!("--transport shm --svg {}", file.display()));
-        let picture = std::fs::read_to_string(&file).expect("the picture is there");
-        let _ = std::fs::remove_file(&file);
-        assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
-        assert!(picture.contains("Starter"), "{picture}");
+    fn the_pictures_are_written_where_asked() {
+        let name = |kind: &str| std::env::temp_dir().join(format!("stoop-{kind}-{}.svg", std::process::id()));
+        let files = ["wide", "narrow"].map(name);
+        let [wide, narrow] = files.each_ref().map(|file| file.display());
+        account(&format!("--transport shm --svg {wide} --svg-narrow {narrow}"));
+        for file in files {
+            let picture = std::fs::read_to_string(&file).expect("the picture is there");
+            let _ = std::fs::remove_file(&file);
+            assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
+            assert!(picture.contains("Starter"), "{picture}");
+        }
     }
 }

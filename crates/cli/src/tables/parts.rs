@@ -26,6 +26,7 @@ impl Parts {
             no_kernel: false,
             model: false,
             svg: None,
+            svg_narrow: None,
             json: true,
         };
         lab.now("the account of a call");
