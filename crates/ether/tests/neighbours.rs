@@ -117,10 +117,10 @@ fn endpoint_works_at_once_after_its_predecessor_was_killed() {
             println!("SKIPPED: {test}: {}", holder.said);
             continue;
         }
-        let taken = ethernet.b.listen(PORT, Backend::PacketRing, &Options::of_many_lanes());
+        let taken = ethernet.b.listen_once(PORT, Backend::PacketRing, &Options::of_many_lanes());
         assert!(matches!(taken, Err(OpenError::PortTaken(PORT))), "by another process: {taken:?}");
         if backend != Backend::PacketRing {
-            let taken = ethernet.b.listen(PORT + 1, GENERIC, &Options::of_many_lanes());
+            let taken = ethernet.b.listen_once(PORT + 1, GENERIC, &Options::of_many_lanes());
             assert!(matches!(taken, Err(OpenError::XdpTaken(_))), "by another process: {taken:?}");
             let instead =
                 ethernet.b.listen(PORT + 1, Backend::PacketRing, &Options::of_many_lanes()).unwrap();

@@ -190,11 +190,11 @@ fn endpoints_of_one_interface_receive_their_own_packets_only() {
         ethernet.b.listen(7401, Backend::PacketRing, &options).unwrap(),
     ];
     servers.extend(if_possible(test, ethernet.b.listen(7402, GENERIC, &options)));
-    let taken = ethernet.b.listen(7400, Backend::PacketRing, &options);
+    let taken = ethernet.b.listen_once(7400, Backend::PacketRing, &options);
     assert!(matches!(taken, Err(OpenError::PortTaken(7400))));
     if servers.len() == 3 {
         for backend in [GENERIC, NATIVE] {
-            let second = ethernet.b.listen(7403, backend, &options);
+            let second = ethernet.b.listen_once(7403, backend, &options);
             assert!(matches!(&second, Err(OpenError::XdpTaken(name)) if name == "stoop-b"), "{second:?}");
         }
         ethernet.b.listen(7403, Backend::PacketRing, &options).unwrap();

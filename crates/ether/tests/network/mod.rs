@@ -134,32 +134,45 @@ impl Side {
         backend: Backend,
         options: &Options,
     ) -> Result<Endpoint, OpenError> {
-        self.inside(|| {
-            let interface = Interface::by_name(self.name)?;
-            patiently(|| Endpoint::listen(&interface, Some(port), backend, options))
-        })
+        self.open(|interface| patiently(|| Endpoint::listen(interface, Some(port), backend, options)))
+    }
+
+    /// As [`listen`](Self::listen), where another endpoint is expected to have the port or the interface.
+    pub(crate) fn listen_once(
+        &self,
+        port: u16,
+        backend: Backend,
+        options: &Options,
+    ) -> Result<Endpoint, OpenError> {
+        self.open(|interface| Endpoint::listen(interface, Some(port), backend, options))
     }
 
     pub(crate) fn connect(&self, backend: Backend, options: &Options) -> Result<Endpoint, OpenError> {
-        self.inside(|| {
-            let interface = Interface::by_name(self.name)?;
-            patiently(|| Endpoint::connect(&interface, backend, options))
-        })
+        self.open(|interface| patiently(|| Endpoint::connect(interface, backend, options)))
+    }
+
+    fn open(
+        &self,
+        open: impl FnOnce(&Interface) -> Result<Endpoint, OpenError> + Send,
+    ) -> Result<Endpoint, OpenError> {
+        self.inside(|| open(&Interface::by_name(self.name)?))
     }
 }
 
-/// Opens an endpoint, again if the port or the interface is taken: when a test of the same process starts a
-/// program, the child has for a moment all descriptors of this process.
+/// Longer than a loaded machine needs for an event that comes soon.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Opens an endpoint, again while the port or the interface is taken: when a test of the same process starts a
+/// program, the child has for a moment all descriptors of this process; and the kernel may detach the program of a
+/// process that was killed a little later than the process ends.
 pub(crate) fn patiently(open: impl Fn() -> Result<Endpoint, OpenError>) -> Result<Endpoint, OpenError> {
-    let end = Instant::now() + Duration::from_secs(4);
-    loop {
-        match open() {
-            Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_)) if Instant::now() < end => {
-                std::thread::yield_now();
-            }
-            opened => return opened,
-        }
+    let mut opened = open();
+    let end = Instant::now() + LIMIT;
+    while matches!(opened, Err(OpenError::XdpTaken(_) | OpenError::PortTaken(_))) && Instant::now() < end {
+        std::thread::yield_now();
+        opened = open();
     }
+    opened
 }
 
 /// Waits until the thread of this number sleeps in the kernel (proc_pid_stat(5)).
@@ -176,7 +189,7 @@ fn own_namespace() -> OwnedFd {
 
 /// Waits for an event that comes soon.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < end, "waited in vain");
         std::thread::yield_now();
@@ -204,7 +217,8 @@ pub(crate) fn if_possible(test: &str, opened: Result<Endpoint, OpenError>) -> Op
 /// Receives the next packet, which comes soon.
 pub(crate) fn next(endpoint: &Endpoint) -> Vec<u8> {
     let mut buffer = vec![0; 1 << 16];
-    for _ in 0..200 {
+    let end = Instant::now() + LIMIT;
+    while Instant::now() < end {
         match endpoint.receive_within(&mut buffer, Some(100_000_000)).unwrap() {
             Arrival::Packet { len, .. } => return buffer[..len].to_vec(),
             Arrival::TooLarge(len) => panic!("{len} bytes"),
