@@ -2,17 +2,12 @@
 
 mod ethernet;
 
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use std::mem::{size_of, zeroed};
+use ethernet::raw::{Raw, frame};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 use stoop::Server;
-use stoop_ether::Interface;
 use stoop_ether::address::{Address, Mac};
-use stoop_ether::frame::{Checksum, EtherType, Frame, OVERHEAD, Template, frame_len};
+use stoop_ether::frame::{Checksum, EtherType, Frame, OVERHEAD};
 
 #[stoop::interface]
 trait Doubler {
@@ -27,38 +22,22 @@ impl Doubler for Honest {
     }
 }
 
-/// A packet socket for all frames of the EtherType that arrive at the servers' interface, and to send any.
-struct Attacker(OwnedFd);
+/// A packet socket at the servers' interface.
+struct Attacker(Raw);
 
 impl Attacker {
-    fn open() -> Self {
-        let kind = (AddressFamily::PACKET, SocketType::RAW);
-        let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
-        // SAFETY: zeros are a value of this struct of numbers.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = EtherType::default().number().to_be();
-        address.sll_ifindex = Interface::by_name(ethernet::INTERFACE).unwrap().index.cast_signed();
-        let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: the pointer is to a live address of the length that is given.
-        let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
-        assert_eq!(result, 0);
-        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(5))).unwrap();
-        Self(socket)
-    }
-
     /// Forges results of the next call, if one comes. Returns how many.
     fn attack(&self) -> usize {
         let mut buffer = [0; 2048];
-        let Ok((_, len)) = rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty()) else { return 0 };
-        let Ok(frame) = Frame::parse(&buffer[..len], EtherType::default()) else { return 0 };
+        let Some(frame) = self.0.receive(&mut buffer) else { return 0 };
+        let Ok(frame) = Frame::parse(frame, EtherType::default()) else { return 0 };
         const CALL: u8 = 3;
         if frame.packets().len() < 40 || frame.packets()[2] != CALL {
             return 0;
         }
         let forged = forgeries(&frame);
         for frame in &forged {
-            rustix::net::send(&self.0, frame, SendFlags::empty()).unwrap();
+            self.0.send(frame);
         }
         forged.len()
     }
@@ -99,13 +78,6 @@ fn forgeries(call: &Frame<'_>) -> Vec<Vec<u8>> {
     ]
 }
 
-fn frame(from: Address, to: Address, checksum: Checksum, packet: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; frame_len(packet.len())];
-    frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
-    Template::new(from, to, EtherType::default(), checksum).complete(&mut frame, packet.len());
-    frame
-}
-
 #[test]
 fn forged_results_are_not_believed() {
     for parameters in ["", "?backend=xdp-generic"] {
@@ -114,7 +86,7 @@ fn forged_results_are_not_believed() {
         }
         let (server, attacker) = ethernet::at_servers(|| {
             let server = Server::new().export(DoublerServer::new(Honest));
-            (server.listen(&ethernet::address("")).unwrap().start().unwrap(), Attacker::open())
+            (server.listen(&ethernet::address("")).unwrap().start().unwrap(), Attacker(Raw::open()))
         });
         let client = DoublerClient::bind(&format!("{}{parameters}", server.uris()[0])).unwrap();
         let has_ended = AtomicBool::new(false);

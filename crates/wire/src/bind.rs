@@ -30,6 +30,10 @@ pub const LANES: u32 = 16_384;
 /// set ([`BindingId::CHECKSUM`](crate::BindingId::CHECKSUM)).
 pub const CHECKSUM: u32 = 1;
 
+/// The binding flag for Ethernet frames without a checksum: from the grant on, neither end computes the checksums that frames have
+/// beside those of [`CHECKSUM`].
+pub const UNCHECKED_FRAMES: u32 = 2;
+
 /// Initial credit that means no limit.
 pub const NO_CREDIT_LIMIT: u32 = u32::MAX;
 
@@ -98,7 +102,7 @@ pub struct BindRequest {
     /// The cookie of the server's challenge; zero in the first request.
     pub cookie: Challenge,
     /// The binding flags that the caller requires; zero is the fast path (Peregrine §3.1). A server that does not know
-    /// one of them refuses. Only [`CHECKSUM`] has a meaning.
+    /// one of them refuses. Only [`CHECKSUM`] and [`UNCHECKED_FRAMES`] have a meaning.
     pub required: u32,
     /// Binding flags that the caller wants but does not require. A server ignores those that it does not know.
     pub wanted: u32,

@@ -3,7 +3,7 @@
 use crate::error::{self, BindError};
 use crate::interface::Interface;
 use stoop_exchange::binder::BindStep;
-use stoop_wire::bind::BindStatus;
+use stoop_wire::bind::{BindStatus, UNCHECKED_FRAMES};
 
 /// The reason, from a server that shares memory, for its limit of bindings.
 pub(crate) const NO_DESCRIPTORS: &str = "descriptors";
@@ -35,6 +35,13 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         },
         BindStep::OtherVersion(theirs) => {
             BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
+        }
+        BindStep::Refused(BindStatus::UnknownFlags(flags), _) if flags & UNCHECKED_FRAMES != 0 => {
+            BindError::Refused {
+                server,
+                why: "it requires a checksum in each frame, and this client's address says checksum=off; leave that out, or have the \
+                      server listen at an address with checksum=off, too",
+            }
         }
         BindStep::Refused(BindStatus::UnknownFlags(flags), _) => BindError::Protocol {
             server,

@@ -127,9 +127,9 @@ impl EtherCaller {
     fn to(&self, server: &EtherAddress, at: Address) -> Self {
         Self {
             endpoint: Arc::clone(&self.endpoint),
-            template: self.endpoint.template(at, self.checksum),
+            template: self.endpoint.template(at, server.checksum),
             server: at,
-            checksum: self.checksum,
+            checksum: server.checksum,
             _lane: None,
             address: server.clone(),
             share: self.share,
@@ -172,10 +172,10 @@ impl EtherCaller {
         })
     }
 
-    /// Has the endpoint lead to another server by the same interface.
+    /// Has the endpoint lead to another server by the same interface, or use checksums otherwise.
     pub(super) fn redirect(&self, server: &EtherAddress) -> io::Result<()> {
         let current = self.current();
-        if server.server() == Some(current.server) {
+        if (server.server(), server.checksum) == (Some(current.server), current.checksum) {
             return Ok(());
         }
         let successor = match server.server() {
@@ -312,15 +312,16 @@ impl CallerEndpoint for EtherCaller {
     }
 
     fn describe(&self) -> String {
-        let checksum = match self.checksum {
-            Checksum::Computed => "with",
-            Checksum::Omitted => "without",
+        let Self { endpoint, checksum, .. } = self.current();
+        let checksum = match checksum {
+            Checksum::Computed => "with a checksum in each frame",
+            Checksum::Omitted => "without checksums in frames, as both ends have agreed",
         };
-        let further = match *self.endpoint {
+        let further = match **endpoint {
             Endpoint::Xdp(_) => ", for one thread and begun calls, and packet sockets for further threads",
             Endpoint::PacketRing(_) => "",
         };
-        format!(" ({}{further}, {checksum} a checksum in each frame)", self.endpoint)
+        format!(" ({endpoint}{further}, {checksum})")
     }
 
     fn largest_packet(&self) -> io::Result<usize> {

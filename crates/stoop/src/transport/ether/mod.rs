@@ -20,7 +20,9 @@ use crate::uri::Scheme;
 use std::io;
 use std::net::ToSocketAddrs;
 use stoop_ether::Interface;
+use stoop_ether::frame::Checksum;
 use stoop_exchange::Instant;
+use stoop_wire::bind::UNCHECKED_FRAMES;
 
 /// Packets in Ethernet frames.
 pub(crate) struct EtherLink;
@@ -65,6 +67,19 @@ impl PacketLink for EtherLink {
 
     fn connect(server: &EtherAddress, share: Share) -> io::Result<EtherCaller> {
         EtherCaller::connect(server, share)
+    }
+
+    /// Frames without a checksum need the consent of both ends.
+    fn required_flags(server: &EtherAddress) -> u32 {
+        match server.checksum {
+            Checksum::Computed => 0,
+            Checksum::Omitted => UNCHECKED_FRAMES,
+        }
+    }
+
+    /// The frames that ask have checksums, because a server may drop others.
+    fn connect_to_bind(server: &EtherAddress, share: Share) -> io::Result<EtherCaller> {
+        EtherCaller::connect(&EtherAddress { checksum: Checksum::Computed, ..server.clone() }, share)
     }
 
     fn is_name(text: &str) -> bool {

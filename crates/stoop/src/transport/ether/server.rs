@@ -15,6 +15,7 @@ use stoop_ether::posts::Posted;
 use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
 use stoop_exchange::server;
 use stoop_net::Patience;
+use stoop_wire::bind::UNCHECKED_FRAMES;
 
 /// An endpoint that answers any other one.
 pub(crate) struct EtherServer {
@@ -30,6 +31,8 @@ pub(crate) struct EtherServer {
     posts: Vec<Posted>,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
+    /// Packets dropped because their frames had no checksum, which this server requires.
+    unchecked: AtomicU64,
 }
 
 /// The sender of a packet.
@@ -97,7 +100,14 @@ impl EtherServer {
             _announcement: announcement,
             posts: Vec::new(),
             too_large: AtomicU64::new(0),
+            unchecked: AtomicU64::new(0),
         })
+    }
+
+    /// Whether a frame of a caller is dropped that has, or has not, a checksum.
+    #[inline]
+    fn refuses(&self, checksum: Checksum) -> bool {
+        (checksum, self.address.checksum) == (Checksum::Omitted, Checksum::Computed)
     }
 
     pub(super) fn address(&self) -> &EtherAddress {
@@ -110,6 +120,14 @@ impl ServerEndpoint for EtherServer {
     /// The sender of what was received last.
     type Worker = EtherPeer;
     type Room = EtherRoom;
+
+    /// Callers may leave checksums out if this end's address says so, too.
+    fn flags(&self) -> u32 {
+        match self.address.checksum {
+            Checksum::Computed => 0,
+            Checksum::Omitted => UNCHECKED_FRAMES,
+        }
+    }
 
     fn worker(&self) -> EtherPeer {
         EtherPeer { address: Address::default(), checksum: Checksum::Computed }
@@ -129,6 +147,10 @@ impl ServerEndpoint for EtherServer {
             }
         };
         match arrival {
+            Arrival::Packet { len, checksum, .. } if self.refuses(checksum) => {
+                self.unchecked.fetch_add(len.count() as u64, Ordering::Relaxed);
+                Received::Nothing
+            }
             Arrival::Packet { len, from, checksum } => {
                 *worker = EtherPeer { address: from, checksum };
                 if len.count() > 1 {
@@ -187,7 +209,7 @@ impl ServerEndpoint for EtherServer {
         let counted = self.endpoint.counters();
         LinkCounters {
             malformed: self.too_large.load(Ordering::Relaxed) + counted.malformed,
-            corrupt: counted.corrupt,
+            corrupt: counted.corrupt + self.unchecked.load(Ordering::Relaxed),
             overflowed: counted.overflowed,
             ..LinkCounters::default()
         }

@@ -32,9 +32,11 @@ pub(crate) fn bind<L: PacketLink>(
     generation: u64,
 ) -> Result<(Session, Endpoint<L>), BindError> {
     let unreachable = |cause: io::Error| BindError::Unreachable { server: uri.into(), cause };
-    let (endpoint, is_last) = match L::connect(server, Share::OneLane) {
+    let (endpoint, is_last) = match L::connect_to_bind(server, Share::OneLane) {
         // There is none for another lane: the first call shares one.
-        Err(why) if why.kind() == io::ErrorKind::AddrInUse => (L::connect(server, Share::ManyLanes), true),
+        Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
+            (L::connect_to_bind(server, Share::ManyLanes), true)
+        }
         endpoint => (endpoint, false),
     };
     let endpoint = Endpoint::Own(endpoint.map_err(unreachable)?);
@@ -47,7 +49,7 @@ pub(crate) fn bind<L: PacketLink>(
     let mut binder =
         Binder::new(begun, deadline, interface.for_exchange(), crate::host_facts::to_wire(&own), nonce)
             .accepting(max_message, endpoint.window().min(UNASKED_MAX))
-            .asking(if own_options.checksum { CHECKSUM } else { 0 }, 0);
+            .asking(L::required_flags(server) | if own_options.checksum { CHECKSUM } else { 0 }, 0);
     let bound = match ask(&mut binder, &endpoint).map_err(unreachable)? {
         Some(BindStep::Bound(bound)) => bound,
         Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
@@ -59,7 +61,12 @@ pub(crate) fn bind<L: PacketLink>(
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
     let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server, Share::OneLane) {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
-        false => endpoint,
+        false => {
+            if L::required_flags(server) != 0 {
+                endpoint.redirect(server);
+            }
+            endpoint
+        }
     };
     session.mechanism = endpoint.describe();
     session.prepare(&endpoint);

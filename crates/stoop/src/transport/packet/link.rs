@@ -119,6 +119,21 @@ pub(crate) trait PacketLink: Sized + 'static {
     /// reported later, as [`CallerArrival::Refused`] or [`Sending::Refused`].
     fn connect(server: &Self::Address, share: Share) -> io::Result<Self::Caller>;
 
+    /// Binding flags that this address requires of its server.
+    fn required_flags(_server: &Self::Address) -> u32 {
+        0
+    }
+
+    /// Opens an endpoint that asks `server` for a binding. When the server has granted flags that the address
+    /// [requires](Self::required_flags), the endpoint is [redirected](Self::redirect) to `server` for its calls.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    fn connect_to_bind(server: &Self::Address, share: Share) -> io::Result<Self::Caller> {
+        Self::connect(server, share)
+    }
+
     /// Whether `text` is a name that may stand for other addresses later. Then endpoints can be [redirected](Self::redirect).
     fn is_name(_text: &str) -> bool {
         false

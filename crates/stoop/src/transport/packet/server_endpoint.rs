@@ -105,6 +105,11 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
         true
     }
 
+    /// Binding flags of the link that callers may require.
+    fn flags(&self) -> u32 {
+        0
+    }
+
     /// State for one more worker.
     fn worker(&self) -> Self::Worker;
 

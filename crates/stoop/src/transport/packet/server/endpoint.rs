@@ -57,8 +57,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         waiting: Waiting,
         secret: [u64; 2],
     ) -> Self {
-        let limits =
-            Limits { window: link.window(), calls: link.packets(), flags: limits.flags | CHECKSUM, ..limits };
+        let flags = limits.flags | CHECKSUM | link.flags();
+        let limits = Limits { window: link.window(), calls: link.packets(), flags, ..limits };
         let out_budget = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
         let exchange = Server::new(
