@@ -174,6 +174,25 @@ fn call_without_an_interface_is_not_sent_and_says_so() {
 }
 
 #[test]
+fn long_calls_outlive_changes_of_the_mtu() {
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        // A driver with an XDP program on veth takes no frames longer than 3,506 bytes.
+        let mtu = |bytes: u32| move || ethernet::ip(&format!("link set {{}} mtu {bytes}"));
+        mtu(3000)();
+        ethernet::at_servers(mtu(3000));
+        call_during(parameters, 1 << 20, |round| match round % 4 {
+            0 => mtu(1500)(),
+            1 => ethernet::at_servers(mtu(1500)),
+            2 => mtu(3000)(),
+            _ => ethernet::at_servers(mtu(3000)),
+        });
+    }
+}
+
+#[test]
 fn ends_whose_longest_packets_differ_agree() {
     if !ethernet::enter() {
         return;

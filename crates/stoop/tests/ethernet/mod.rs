@@ -80,7 +80,35 @@ pub(crate) fn make_again(meanwhile: impl FnOnce()) {
     });
 }
 
+/// Replaces the wire between the ends by a bridge, with another host at it. Returns the bridge's namespace, where that host's
+/// interface is, too.
+pub(crate) fn put_bridge_between() -> File {
+    ETHERNET.with(|ethernet| {
+        let Some(Some(ethernet)) = ethernet.get() else { panic!("there is no Ethernet") };
+        ip("link delete {}");
+        ethernet.link_by_bridge().unwrap()
+    })
+}
+
 impl Ethernet {
+    fn link_by_bridge(&self) -> Result<File, String> {
+        let between = namespace()?;
+        enter_namespace(&between)?;
+        run("link add bridge0 type bridge")?;
+        run("link set bridge0 up")?;
+        for (number, end) in [&self.callers, &self.servers, &between].into_iter().enumerate() {
+            let there = format!("/proc/{}/fd/{}", std::process::id(), end.as_raw_fd());
+            let mac = if number == 1 { format!("address {SERVER_MAC} ") } else { String::new() };
+            run(&format!("link add port{number} type veth peer name {INTERFACE} {mac}netns {there}"))?;
+            run(&format!("link set port{number} master bridge0 up"))?;
+            enter_namespace(end)?;
+            run(&format!("link set {INTERFACE} up"))?;
+            enter_namespace(&between)?;
+        }
+        enter_namespace(&self.callers)?;
+        Ok(between)
+    }
+
     fn make() -> Result<Self, String> {
         let ethernet = Self { callers: namespace()?, servers: namespace()? };
         enter_namespace(&ethernet.callers)?;
