@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, RunningServer, Server};
+use stoop_ether::{Interface, State};
 
 #[stoop::interface]
 trait Echo {
@@ -171,6 +172,35 @@ fn call_without_an_interface_is_not_sent_and_says_so() {
         }
     };
     assert_eq!(begun().unwrap(), [6]);
+}
+
+#[test]
+fn call_that_an_interface_has_cut_off_says_so_at_its_deadline() {
+    for backend in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let server = serve(&ethernet::address(backend));
+        let client = bind(&server.uris()[0]);
+        assert_eq!(client.echo(vec![1]).unwrap(), [1]);
+        // The server's end, so that the call is sent: the caller's end has no carrier then.
+        ethernet::at_servers(|| ethernet::ip("link set {} down"));
+        let state = || Interface::by_name(ethernet::INTERFACE).unwrap().state;
+        while state() == State::Up {
+            thread::yield_now();
+        }
+        let hasty = client.with_timeout(Duration::from_millis(20));
+        for call in [hasty.echo(vec![2; 100_000]), hasty.begin().echo(vec![3]).wait()] {
+            let why = call.unwrap_err();
+            let is_known = matches!(why, CallError::NotSent(_));
+            assert!(
+                is_known || why.to_string().contains("this end's interface to the server is down"),
+                "{why}"
+            );
+        }
+        ethernet::at_servers(|| ethernet::ip("link set {} up"));
+        assert_eq!(call(&client, &[5]), [5]);
+    }
 }
 
 #[test]

@@ -280,7 +280,10 @@ impl fmt::Display for Refusal {
             },
             RefusalCode::DeadlinePassed => f.write_str("; allow the call more time"),
             RefusalCode::ShuttingDown => f.write_str("; bind to another server"),
-            RefusalCode::Incomplete => f.write_str("; call again, and allow the call more time"),
+            RefusalCode::Incomplete => f.write_str(
+                "; call again, and allow the call more time; parts stop when an interface or the network is gone, and the server \
+                 waits ten seconds for the next",
+            ),
             RefusalCode::UnknownBinding => f.write_str("; bind again"),
             RefusalCode::UnknownProcedure | RefusalCode::BadArguments => {
                 f.write_str("; build both from the same interface")
@@ -331,6 +334,8 @@ pub enum UnknownCause {
     DeadlinePassed,
     /// The server had acknowledged the call and then fell silent.
     ServerSilent,
+    /// The interface by which this end sends to the server is down or gone, and nothing was heard in time.
+    InterfaceDown,
     /// The server's machine says that no process listens at the port any more.
     PortClosed,
     /// The server does not know the binding any more, because it was restarted or had heard nothing on it for its silence
@@ -354,6 +359,9 @@ impl fmt::Display for UnknownCause {
             Self::Forked => "this process was forked after the call was begun; its parent gets the result",
             Self::DeadlinePassed => "its deadline passed",
             Self::ServerSilent => "the server acknowledged the call, and then stopped answering",
+            Self::InterfaceDown => {
+                "nothing was heard in time, and this end's interface to the server is down or gone"
+            }
             Self::PortClosed => "the server has ended: no program listens at its port any more",
             Self::ServerRestarted => {
                 "the server was restarted meanwhile, or has released the binding after a long silence"

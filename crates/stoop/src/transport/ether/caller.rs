@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stoop_ether::address::Address;
 use stoop_ether::frame::{Checksum, Template};
 use stoop_ether::ports::BLOCK;
-use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options};
+use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options, State};
 
 /// An endpoint with the beginning of all its frames.
 pub(crate) struct EtherCaller {
@@ -109,10 +109,11 @@ impl EtherCaller {
     /// The endpoint in use.
     #[inline]
     fn current(&self) -> &Self {
-        match self.successor.get() {
-            None => self,
-            Some(successor) => successor.current(),
+        let mut current = self;
+        while let Some(successor) = current.successor.get() {
+            current = successor;
         }
+        current
     }
 
     /// Whether the interface has another hardware address than the endpoint, or is another one of the same name.
@@ -136,6 +137,15 @@ impl EtherCaller {
             index: self.index,
             whereabouts: Mutex::default(),
             successor: OnceLock::new(),
+        }
+    }
+
+    /// Closes the endpoints that others have replaced.
+    #[cold]
+    fn become_current(&mut self) {
+        while let Some(successor) = self.successor.take() {
+            let lane = self._lane.take();
+            *self = Self { _lane: lane, ..*successor };
         }
     }
 
@@ -239,6 +249,17 @@ impl CallerEndpoint for EtherCaller {
         if !current.follow_interface() {
             current.follow_server();
         }
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        if self.successor.get().is_some() {
+            self.become_current();
+        }
+    }
+
+    fn is_cut_off(&self) -> bool {
+        !Interface::by_name(&self.address.interface).is_ok_and(|interface| interface.state == State::Up)
     }
 
     fn send_many(&self, packets: &[u8], segment: usize, mut failed: impl FnMut(usize, io::Error)) {

@@ -59,6 +59,17 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         self.base().follow_route();
     }
 
+    #[inline]
+    fn settle(&mut self) {
+        if let Self::Own(own) = self {
+            own.settle();
+        }
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.base().is_cut_off()
+    }
+
     fn note_arrivals(&self) {
         if let Self::Own(own) = self {
             own.note_arrivals();

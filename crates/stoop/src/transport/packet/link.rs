@@ -204,6 +204,15 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
     /// address of this machine than the endpoint's, the link may change it.
     fn follow_route(&self) {}
 
+    /// The thread that uses this endpoint alone is between two calls: the link may close sockets that it has replaced.
+    #[inline]
+    fn settle(&mut self) {}
+
+    /// Whether nothing can be sent or received now, because the endpoint's interface is down or gone. A link that cannot know it says no.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
+
     /// Hint: [`age_of_last_ns`](Self::age_of_last_ns) will be asked.
     fn note_arrivals(&self) {}
 

@@ -140,6 +140,9 @@ impl<E: CallerEndpoint> Steps<'_, E> {
             transmissions: effort.transmissions,
             waited: effort.waited,
             cause: match lost {
+                Lost::DeadlinePassed | Lost::ServerSilent if self.endpoint.is_cut_off() => {
+                    UnknownCause::InterfaceDown
+                }
                 Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
                 Lost::ServerSilent => UnknownCause::ServerSilent,
                 Lost::PortClosed => UnknownCause::PortClosed,

@@ -118,6 +118,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         procedure: u16,
         len: usize,
     ) -> Result<(), Ended> {
+        self.endpoint.settle();
         if len >= self.plain_end || self.large.is_some() {
             return self.exchange_large(begun, deadline, procedure, len, &mut GatherList::none());
         }

@@ -47,6 +47,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         gather: &mut GatherList<'_, '_>,
     ) -> Result<(), Ended> {
         self.scattered = None;
+        self.endpoint.settle();
         if len > self.longest_call {
             // The arguments were written for a server that has been replaced by one that takes fewer.
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
