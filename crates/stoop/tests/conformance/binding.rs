@@ -112,6 +112,9 @@ fn a_binding_says_what_it_is(transport: &str) {
         "ether_xdp" => {
             "packet exchange over Ethernet (AF_XDP in native mode, copying, for one thread and begun calls, and packet sockets for further"
         }
+        "ether_xdp_generic" => {
+            "packet exchange over Ethernet (AF_XDP in generic mode, copying, for one thread and begun calls, and packet sockets for further"
+        }
         "memory" => "packet exchange over memory",
         _ => "shared memory",
     };

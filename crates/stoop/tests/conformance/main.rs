@@ -47,19 +47,19 @@ use transports::{ListenThere, address};
 /// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share.
 macro_rules! claims {
     (all: $claims:tt) => {
-        claims! { local udp udp_shared tcp unix shm ether ether_xdp memory: $claims }
+        claims! { local udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory: $claims }
     };
     (all and lossy: $claims:tt) => {
-        claims! { local udp udp_shared tcp unix shm ether ether_xdp memory lossy: $claims }
+        claims! { local udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory lossy: $claims }
     };
     (remote and lossy: $claims:tt) => {
-        claims! { udp udp_shared tcp unix shm ether ether_xdp memory lossy: $claims }
+        claims! { udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory lossy: $claims }
     };
     (answering: $claims:tt) => {
         claims! { udp udp_shared tcp unix shm memory: $claims }
     };
     (remote: $claims:tt) => {
-        claims! { udp udp_shared tcp unix shm ether ether_xdp memory: $claims }
+        claims! { udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory: $claims }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {

@@ -171,7 +171,7 @@ fn over_frames<W: Copy + Sync>(worlds: &[W], claim: impl Fn(Link, W) + Sync) {
     thread::scope(|scope| {
         let claim = &claim;
         for world in worlds {
-            for parameters in ["", "?backend=xdp-generic"] {
+            for parameters in ["", "?backend=xdp", "?backend=xdp-generic"] {
                 // The thread moves to the callers' end.
                 scope.spawn(move || Ethernets::make(parameters).map(|it| claim(Link::Frames(it), *world)));
             }

@@ -30,6 +30,7 @@ pub(crate) fn address(transport: &str) -> String {
         "lossy" => format!("memory:{name}?lose=2&repeat=3&reorder=3&seed=1"),
         "ether" => ethernet::address(""),
         "ether_xdp" => ethernet::address("?backend=xdp"),
+        "ether_xdp_generic" => ethernet::address("?backend=xdp-generic"),
         scheme => stoop::free_address(scheme, &loopback::address(), &name),
     }
 }
