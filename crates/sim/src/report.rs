@@ -117,6 +117,8 @@ report! {
     asked_for_credit: "calls that asked for credit",
     /// Results that granted it.
     granted: "results that granted credit",
+    /// The same, when the server reserved the credit no more.
+    granted_late: "results that granted credit too late",
     /// Losses that reduced a congestion window, or would have.
     congested: "calls sent twice in vain",
     /// Calls that were due again when enough others had been sent again.

@@ -37,6 +37,8 @@ pub enum Sabotage {
     CountsFromReading,
     /// A caller sends its calls however many are under way.
     IgnoresCredit,
+    /// A caller counts the time for which a credit is good from when it hears of the grant alone, however late that is.
+    TrustsLateGrants,
     /// A caller goes on counting a call as under way after it has heard about it.
     LosesCredit,
     /// A caller believes a refusal of the last attempt, although an earlier one may have run the call.

@@ -143,7 +143,10 @@ impl Sim {
         };
         self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
         match arrival {
-            Arrival::Run(assignment) => self.dispatch(assignment, packet),
+            Arrival::Run(assignment) => {
+                self.note_asking(&assignment, packet, came);
+                self.dispatch(assignment, packet);
+            }
             Arrival::Reply => {
                 self.check_reply(&reply, packet);
                 self.send_to_caller(from, reply.clone());

@@ -11,6 +11,7 @@ use crate::events::{Event, Events, Life};
 use crate::ledger::Ledger;
 use crate::network::Network;
 use crate::{Family, Random, Report, Sabotage, Scenario, Span};
+use std::collections::BTreeMap;
 use stoop_exchange::Instant;
 
 /// When a world begins, in nanoseconds.
@@ -33,6 +34,8 @@ pub struct Sim {
     pub(crate) server: ServerProcess,
     /// Another one, to which the address led before, or will lead again.
     pub(crate) other_server: ServerProcess,
+    /// When calls arrived that ask for credit, by binding, lane and number.
+    pub(crate) asked_for_credit: BTreeMap<(u64, u16, u32), Instant>,
     /// Starts of a server.
     pub(crate) server_lives: Life,
     /// The clock of the server's machine, then those of the callers'.
@@ -66,6 +69,7 @@ impl Sim {
             callers: Vec::new(),
             server: ServerProcess::default(),
             other_server: ServerProcess::default(),
+            asked_for_credit: BTreeMap::new(),
             server_lives: 0,
             clocks: Vec::new(),
             hosts: scenario.callers as u16,

@@ -75,6 +75,12 @@ fn a_caller_that_sends_more_than_its_credit_is_noticed() {
 }
 
 #[test]
+fn a_caller_that_uses_a_credit_whose_grant_came_late_is_noticed() {
+    let what = complaint_in(Family::Load, Sabotage::TrustsLateGrants);
+    assert!(what.contains("on a credit that the server may give to others"), "{what}");
+}
+
+#[test]
 fn a_caller_that_loses_credit_is_noticed() {
     let what = complaint_in(Family::Load, Sabotage::LosesCredit);
     assert!(what.contains("credit is lost"), "{what}");

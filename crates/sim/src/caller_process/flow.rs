@@ -18,12 +18,13 @@ impl Sim {
     /// A binding has been granted, with a credit.
     pub(super) fn credit_is_granted(&mut self, caller: usize) {
         let own = (self.scenario.caller_buffer / PACKET_IN_BUFFER) as u32;
-        let CallerProcess { binding: Some(granted), flow, path, largest_credit, .. } =
+        let CallerProcess { binding: Some(granted), flow, path, largest_credit, reserved_until, .. } =
             &mut self.callers[caller]
         else {
             return;
         };
         *largest_credit = granted.bound.credit.max(*largest_credit);
+        *reserved_until = Instant::default();
         match flow {
             Some(flow) => flow.begin_again(granted.bound.credit, *path),
             None if self.scenario.credits => *flow = Some(Flow::new(granted.bound.credit, own, *path)),
@@ -59,11 +60,18 @@ impl Sim {
     /// The thread's call leaves, in that packet, which may have to ask for credit.
     pub(super) fn takes_off(&mut self, at: ThreadId, packet: &mut [u8]) {
         let now = self.caller_now(at.caller);
-        let CallerProcess { flow, held, threads, begun, .. } = &mut self.callers[at.caller];
+        // A machine that stands still does not see the time pass for which a credit is good.
+        let sees_time = self.scenario.stops.is_none();
+        let CallerProcess { flow, held, threads, begun, binding, reserved_until, .. } =
+            &mut self.callers[at.caller];
         *begun += 1;
         let (Some(flow), Some(call)) = (flow, &mut threads[at.thread].call) else { return };
+        let initial = binding.as_ref().map_or(u32::MAX, |granted| granted.bound.credit);
         if flow.room(now) == 0 {
             self.ledger.complain(format!("{:?} leaves beyond its caller's credit", call.id));
+        } else if sees_time && flow.under_way() >= initial && self.now >= *reserved_until {
+            self.ledger
+                .complain(format!("{:?} leaves on a credit that the server may give to others", call.id));
         }
         call.under_way = true;
         flow.on_sent(1);
@@ -97,13 +105,18 @@ impl Sim {
     /// A result may grant more credit.
     pub(super) fn takes_grant(&mut self, at: ThreadId, result: &[u8]) {
         let now = self.caller_now(at.caller);
-        let CallerProcess { flow, largest_credit, threads, .. } = &mut self.callers[at.caller];
+        let until = self.reserved_until(result).unwrap_or_default();
+        let CallerProcess { flow, largest_credit, threads, reserved_until, .. } =
+            &mut self.callers[at.caller];
         let Some(Stage::Calling { first_sent }) = threads[at.thread].call.as_ref().map(|call| &call.stage)
         else {
             return;
         };
         if let (Some(credit), Some(flow)) = (Header::credit(result), flow) {
-            flow.on_grant(now, credit, *first_sent);
+            let asked = if self.sabotage == Sabotage::TrustsLateGrants { now } else { *first_sent };
+            flow.on_grant(now, credit, asked);
+            *reserved_until = until.max(*reserved_until);
+            self.report.granted_late += u64::from(self.now >= until);
             *largest_credit = (*largest_credit).max(credit.into());
             self.report.granted += 1;
         }

@@ -14,7 +14,25 @@ impl Scenario {
     pub fn load_from_seed(seed: u64) -> Self {
         let mut scenario = Self::from_seed(seed);
         scenario.load(&mut Random::new(seed ^ 0x6c6f_6164));
+        let random = &mut Random::new(seed ^ 0x6c61_7465);
+        if !scenario.kind && random.chance(100) {
+            scenario.delay_grants(random);
+        }
         scenario
+    }
+
+    /// Results come so late that the server reserves the credit no more which they grant: the server grants it when the call arrives, and
+    /// procedures take up to twice as long as it reserves it. Others return at once, so that calls leave all the time.
+    fn delay_grants(&mut self, random: &mut Random) {
+        (self.threads, self.calls) = (random.pick(&[40, 120]), 8);
+        self.work = random.pick(&[(millis(100), millis(2_500)), (millis(1_000), millis(4_000))]);
+        (self.instant, self.think) = (random.pick(&[500, 900]), (Duration::ZERO, millis(200)));
+        self.deadline = (millis(8_000), millis(30_000));
+        (self.workers, self.queue) = (random.pick(&[16, 200]), 200);
+        self.limits.calls = random.pick(&[92, 1000]);
+        self.server_buffer = self.limits.calls as usize * PACKET_IN_BUFFER;
+        (self.limits.lanes, self.caller_buffer) = (1024, 212_992);
+        (self.server_up, self.caller_up) = (None, None);
     }
 
     fn load(&mut self, random: &mut Random) {

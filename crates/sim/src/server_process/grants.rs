@@ -1,12 +1,17 @@
-//! The credits that a server has granted fit into its socket.
+//! The credits that a server has granted fit into its socket, and callers use them as long as the server reserves them.
 
-use crate::Sim;
+use crate::{Address, Sim};
 use core::time::Duration;
+use stoop_exchange::Instant;
+use stoop_exchange::server::Assignment;
 use stoop_wire::Header;
 use stoop_wire::bind::NO_CREDIT_LIMIT;
 
 /// A caller uses a credit for this long after it was granted.
 const GOOD_FOR: Duration = Duration::from_millis(500);
+
+/// The server reserves it for this long after the call that asks for it has arrived.
+const RESERVED_FOR: Duration = Duration::from_secs(2);
 
 /// The largest initial credit of a binding.
 const INITIAL_MAX: u32 = 64;
@@ -30,5 +35,20 @@ impl Sim {
             self.ledger
                 .complain(format!("credits of {sum} calls are granted for a socket of {packets} packets"));
         }
+    }
+
+    /// A call has arrived, at `came`, that may ask for credit: the server grants it now, and the result tells the caller later.
+    pub(crate) fn note_asking(&mut self, assignment: &Assignment<Address>, packet: &[u8], came: Instant) {
+        if Header::has_credit(packet) {
+            let (binding, lane, number) = assignment.identity();
+            self.asked_for_credit.entry((binding.0, lane.0, number.0)).or_insert(came);
+        }
+    }
+
+    /// Until when the server reserves the credit that this result grants, by the time of the world.
+    pub(crate) fn reserved_until(&self, result: &[u8]) -> Option<Instant> {
+        let (header, _) = Header::parse(result).ok()?;
+        let came = self.asked_for_credit.get(&(header.binding.0, header.lane.0, header.number.0))?;
+        Some(*came + RESERVED_FOR)
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct CallerProcess {
     pub(crate) binds_until: Instant,
     /// How many calls may be under way, if the callers of the scenario keep to credits.
     pub(crate) flow: Option<Flow>,
+    /// Until when the server reserves the credit that it was granted, by the time of the world.
+    pub(crate) reserved_until: Instant,
     /// The largest credit that it was ever granted.
     pub(crate) largest_credit: u32,
     /// Threads whose calls wait until they may leave, and perhaps others; the oldest call first.
