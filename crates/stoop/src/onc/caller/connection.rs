@@ -7,7 +7,7 @@ use crate::calling::deadline::CallTimes;
 use crate::calling::receive_role::{Pause, ReceiveRole, RoleGuard};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError, UnknownCause};
-use crate::onc::caller::background::Background;
+use crate::onc::caller::background::{Attended, Background, Look};
 use crate::onc::caller::link::{Arrival, Incoming, Link, Place};
 use crate::onc::caller::outstanding::OutstandingCall;
 use crate::onc::caller::request::{self, Request};
@@ -29,25 +29,27 @@ use stoop_xdr::{Encode, EncodeError};
 
 /// A connection to a server, and the calls on it.
 pub(crate) struct Connection {
-    pub(super) link: Link,
+    link: Link,
     options: ClientOptions,
     /// The process that made it, see [`fork::generation`].
     generation: u32,
     /// Messages that wait for the next call, with which they leave; and the right to send.
     outgoing: Mutex<Vec<u8>>,
     calls: Mutex<Calls<Arc<OutstandingCall>>>,
-    pub(super) role: ReceiveRole<Receiver>,
-    pub(super) is_lost: AtomicBool,
+    role: ReceiveRole<Receiver>,
+    is_lost: AtomicBool,
     /// When the last call ended.
     used_ns: AtomicU64,
     /// Calls that have been begun and have not ended.
-    pub(super) begun: AtomicUsize,
-    pub(super) background: OnceLock<Background>,
+    begun: AtomicUsize,
+    background: OnceLock<Background>,
+    /// Held by the thread that starts the background thread.
+    starting: Mutex<()>,
 }
 
 /// State of the thread with the receive role.
-pub(super) struct Receiver {
-    pub(super) incoming: Incoming,
+struct Receiver {
+    incoming: Incoming,
     waiter: Waiter,
 }
 
@@ -80,6 +82,7 @@ impl Connection {
             used_ns: AtomicU64::new(clock::now_ns()),
             begun: AtomicUsize::new(0),
             background: OnceLock::new(),
+            starting: Mutex::default(),
         })
     }
 
@@ -299,7 +302,7 @@ impl Connection {
     }
 
     /// Ends the calls whose replies have arrived.
-    pub(super) fn take_in(&self, incoming: &mut Incoming, len: usize, now_ns: u64) {
+    fn take_in(&self, incoming: &mut Incoming, len: usize, now_ns: u64) {
         let now = Instant::from_nanos(now_ns);
         let taken = incoming.messages(&self.link, len, |message| {
             let Some(xid) = Xid::of(message) else { return };
@@ -320,12 +323,12 @@ impl Connection {
         call.end(ended);
     }
 
-    pub(super) fn next_timeout_ns(&self) -> u64 {
+    fn next_timeout_ns(&self) -> u64 {
         self.calls().next_timeout().map_or(u64::MAX, Instant::as_nanos)
     }
 
     /// Sends calls again, and ends those whose deadline has passed.
-    pub(super) fn handle_timeouts(&self) {
+    fn handle_timeouts(&self) {
         let now = Instant::from_nanos(clock::now_ns());
         loop {
             let due = match self.calls().handle_timeout(now) {
@@ -344,6 +347,34 @@ impl Connection {
         }
     }
 
+    /// A thread has given the role back while begun calls are in flight.
+    #[inline]
+    fn pass_to_background(&self) {
+        if self.begun.load(Ordering::SeqCst) > 0
+            && let Some(background) = self.background.get()
+        {
+            background.wake();
+        }
+    }
+
+    /// Makes sure that the background thread runs, and that it knows of the latest call.
+    fn start_background(self: &Arc<Self>) -> Result<(), CallError> {
+        if self.background.get().is_none() {
+            self.start_thread().map_err(|why| CallError::NotSent(SendError::Io(why)))?;
+        }
+        self.pass_to_background();
+        Ok(())
+    }
+
+    #[cold]
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        let _one_at_a_time = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.background.get().is_none() {
+            let _ = self.background.set(Background::start(&self.link, Arc::downgrade(self))?);
+        }
+        Ok(())
+    }
+
     /// Abandons a call. Its reply will match nothing.
     pub(crate) fn cancel(&self, call: &OutstandingCall) {
         let cancelled = self.calls().cancel(call.xid);
@@ -359,14 +390,14 @@ impl Connection {
 
     /// The connection cannot go on: its calls end, and the next call connects again.
     #[cold]
-    pub(super) fn lose(&self) {
+    fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
         self.link.shut_down();
         self.end_all();
     }
 
     #[cold]
-    pub(super) fn end_all(&self) {
+    fn end_all(&self) {
         let calls: Vec<_> = self.calls().drain().map(|(_, call)| call).collect();
         for call in calls {
             let why = unknown(&call, 1, UnknownCause::ConnectionLost);
@@ -377,13 +408,38 @@ impl Connection {
 
     /// Over UDP the server's machine says that the port is closed: of calls in flight, some may have run before.
     #[cold]
-    pub(super) fn end_refused(&self) {
+    fn end_refused(&self) {
         let calls: Vec<_> = self.calls().drain().map(|(_, call)| call).collect();
         for call in calls {
             let why = unknown(&call, 1, UnknownCause::PortClosed);
             self.end(&call, Err(why));
         }
         self.is_lost.store(true, Ordering::Release);
+    }
+}
+
+impl Attended for Connection {
+    fn look(&self) -> Look {
+        if self.is_lost.load(Ordering::Acquire) {
+            self.end_all();
+            return Look::End;
+        }
+        if self.begun.load(Ordering::SeqCst) == 0 {
+            return Look::Sleep;
+        }
+        let (Some(background), Some(mut role)) = (self.background.get(), self.role.try_take()) else {
+            // The thread that has the role wakes this one when it gives it back.
+            return Look::Sleep;
+        };
+        background.wait(Duration::from_nanos(self.next_timeout_ns().saturating_sub(clock::now_ns())));
+        match self.link.receive(&mut role.incoming, 0) {
+            Ok(Arrival::Bytes(len)) => self.take_in(&mut role.incoming, len, clock::now_ns()),
+            Ok(Arrival::Refused) => self.end_refused(),
+            Ok(Arrival::Nothing) => {}
+            Err(_) => self.lose(),
+        }
+        self.handle_timeouts();
+        Look::Again
     }
 }
 
