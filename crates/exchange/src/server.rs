@@ -171,11 +171,13 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Handles a packet that is not a plain call of one packet.
+    /// Handles a packet that is not a plain call of one packet. An empty one means nothing: the server's own machine sends it to wake
+    /// a thread that receives.
     #[inline(never)]
     fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
         let (header, payload) = match Header::parse(packet) {
             Ok(parsed) => parsed,
+            Err(HeaderError::Truncated { got: 0 }) => return Arrival::Nothing,
             Err(why) => {
                 self.counters.malformed += 1;
                 return tell_versions(why, packet, reply);

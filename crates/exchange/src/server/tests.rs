@@ -440,6 +440,13 @@ fn a_message_beyond_the_bound_is_refused_and_takes_no_memory() {
 }
 
 #[test]
+fn an_empty_packet_is_not_answered_and_not_counted() {
+    let (mut server, _) = bound();
+    assert!(matches!(give(&mut server, &[]), Made::Nothing));
+    assert_eq!(server.counters().malformed, 0);
+}
+
+#[test]
 fn a_part_of_a_message_that_is_one_packet_is_dropped() {
     let (mut server, binding) = bound();
     let mut header = Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1));

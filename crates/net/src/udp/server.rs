@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketType, sockopt};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -36,8 +36,7 @@ pub struct Peer {
 
 impl Peer {
     /// Stands where there is no peer yet.
-    pub const NONE: Self =
-        Self { addr: SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0), called: None };
+    pub const NONE: Self = Self { addr: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), called: None };
 
     /// The sender's address without the port.
     #[inline]
@@ -334,6 +333,23 @@ impl ServerSocket {
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Empty datagrams of the socket to itself.
+impl ServerSocket {
+    /// Has one thread that is blocked in a receive, now or the next one to be, receive an empty datagram whose sender is this
+    /// socket itself. Does nothing if the machine carries no packets to itself: without a loopback interface, or behind a filter.
+    pub fn notify_receiver(&self) {
+        let Ok(mut own) = self.local_addr() else { return };
+        if own.ip().is_unspecified() {
+            own.set_ip(match own {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        // A full buffer refuses it: then the receiving thread is awake.
+        let _ = rustix::net::sendto(&self.socket, &[], SendFlags::DONTWAIT, &own);
     }
 }
 

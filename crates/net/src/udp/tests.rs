@@ -201,6 +201,25 @@ fn waking_ends_every_blocked_receive_now_and_later() {
 }
 
 #[test]
+fn notified_server_receives_one_empty_datagram_of_its_own() {
+    let v4 = [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED].map(IpAddr::from);
+    let v6 = [Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED].map(IpAddr::from);
+    for ip in v4.into_iter().chain(v6) {
+        let Ok(server) = ServerSocket::bind((ip, 0).into()) else {
+            println!("SKIPPED: notified_server_receives_one_empty_datagram_of_its_own: no {ip} here");
+            continue;
+        };
+        let port = server.local_addr().unwrap().port();
+        server.notify_receiver();
+        let Ok(ServerArrival::Datagram { len, peer }) = server.recv(&mut [0; 8], Patience::Block) else {
+            panic!("{ip}: no datagram");
+        };
+        assert_eq!((len, peer.addr().port(), peer.ip().is_loopback()), (0, port, true));
+        assert_eq!(server.recv(&mut [0; 8], Patience::DontWait).unwrap(), ServerArrival::Nothing);
+    }
+}
+
+#[test]
 fn woken_server_still_receives_what_is_queued_and_sends() {
     for ip in [Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED] {
         let (server, port) = server_at(ip);

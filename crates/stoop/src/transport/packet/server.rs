@@ -151,6 +151,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.exchange().release_spare_memory();
     }
 
+    fn notify_of_growth(&self) {
+        self.link.notify();
+    }
+
     fn wake(&self) {
         self.link.wake();
     }

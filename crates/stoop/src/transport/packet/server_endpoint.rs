@@ -190,6 +190,10 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
         false
     }
 
+    /// Has the worker that sleeps in [`receive`](Self::receive) receive an empty packet, which no peer has to send. A link without a way
+    /// to do that does nothing.
+    fn notify(&self) {}
+
     /// Wakes every worker that sleeps in [`receive`](Self::receive), now and for good.
     fn wake(&self);
 

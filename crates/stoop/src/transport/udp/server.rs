@@ -398,6 +398,11 @@ impl ServerEndpoint for UdpServer {
         self.dedicated.is_there()
     }
 
+    fn notify(&self) {
+        // A worker sleeps at the address's own socket then: the dedicated one is given up before the background thread sleeps.
+        self.socket.notify_receiver();
+    }
+
     fn wake(&self) {
         // Cannot fail on a bound socket. A worker that it did not wake would leave with its next call.
         let _ = self.socket.wake_receivers();

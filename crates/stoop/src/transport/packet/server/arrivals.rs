@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Arrival, Server};
-use stoop_net::prefetch;
+use stoop_net::{memory, prefetch};
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
 /// Packets of one peer that came together, as far as they have not been taken.
@@ -110,6 +110,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) {
         match arrival {
             Arrival::Run(_) => unreachable!("that is a call"),
+            Arrival::Nothing if len == 0 => {
+                drop(exchange);
+                // The background thread has asked for it, or a peer has: then the process has not grown, and this takes no time.
+                memory::give_back_end_of_arena();
+            }
             Arrival::Reply => {
                 // It may be the first binding, which may never be used: its timeout is noted.
                 self.note_and_wake(exchange);
