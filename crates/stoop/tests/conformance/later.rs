@@ -115,6 +115,8 @@ mod lost {
     claims! { udp tcp unix shm: [
         a_client_that_waits_for_a_restart_does_not_wait_in_binding
         a_client_that_waits_for_a_restart_calls_the_next_server
+        a_begun_call_of_a_client_that_waits_for_a_restart_is_made_at_the_next_server
+        a_begun_call_of_another_client_does_not_wait_for_the_next_server
     ] }
 
     fn a_client_that_waits_for_a_restart_does_not_wait_in_binding(transport: &str) {
@@ -138,5 +140,30 @@ mod lost {
             let (_server, _) = serve_at(&uri, Server::new());
             assert_eq!(next.join().unwrap().unwrap(), 4);
         });
+    }
+
+    fn a_begun_call_of_a_client_that_waits_for_a_restart_is_made_at_the_next_server(transport: &str) {
+        let uri = free_address(transport);
+        let (server, _) = serve_at(&uri, Server::new());
+        let client = LabClient::bind_with(&uri, &patient().wait_for_restart(LONG)).unwrap();
+        // The endpoint of the begun calls is new, and gets no notice of the server's end.
+        drop(server);
+        let (begun, limit) = (Instant::now(), Duration::from_millis(200));
+        let error = client.with_timeout(limit).begin().next(2).wait().unwrap_err();
+        assert_eq!(error.ran(), Ran::No, "{error}");
+        assert!(begun.elapsed() >= limit, "{error}");
+        let next = client.begin().next(3);
+        let long = client.begin().sum(&[1; 100_000]);
+        assert!(!next.is_ready());
+        let (_server, _) = serve_at(&uri, Server::new());
+        assert_eq!(next.wait().unwrap(), 4);
+        assert_eq!(long.wait().unwrap(), 100_000);
+    }
+
+    fn a_begun_call_of_another_client_does_not_wait_for_the_next_server(transport: &str) {
+        let (server, _, client) = lab(transport);
+        drop(server);
+        let error = client.with_timeout(LONG).begin().next(1).wait().unwrap_err();
+        assert_eq!(error.ran(), Ran::No, "{error}");
     }
 }

@@ -63,7 +63,7 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
             return self.leave_server(&session, deadline);
         }
         let Some((lost, refusal, deadline)) = self.calls().lost() else { return self.look_elsewhere() };
-        let session = self.link.binding.rebind(&lost, Some(refusal), deadline).ok();
+        let session = self.link.binding.rebind(&lost, refusal, deadline).ok();
         let mut calls = self.calls();
         calls.rebound(&lost, deadline, session.as_ref());
         self.unlock(calls, &mut Wakeups::default());

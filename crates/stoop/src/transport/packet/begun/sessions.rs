@@ -108,13 +108,13 @@ impl<L: PacketLink> Calls<L> {
         self.by_lane[lane] = call;
     }
 
-    /// The session of a call that waits for another, how it was refused, and the last deadline of these calls.
-    pub(crate) fn lost(&self) -> Option<(Arc<Session>, Unbound, Instant)> {
+    /// The session of a call that waits for another, how the server refused a call on it, if it did, and the last deadline of these
+    /// calls.
+    pub(crate) fn lost(&self) -> Option<(Arc<Session>, Option<Unbound>, Instant)> {
         let unbound = || self.slots.iter().filter(|slot| slot.stage == Stage::Unbound);
         let deadline = unbound().map(|slot| slot.deadline).max()?;
         let slot = unbound().find(|slot| slot.refusal.is_some()).or(unbound().next())?;
-        // If no call was refused itself, there is another session already.
-        Some((Arc::clone(&slot.session), slot.refusal.unwrap_or(Unbound::ANOTHER_VERSION), deadline))
+        Some((Arc::clone(&slot.session), slot.refusal, deadline))
     }
 
     /// Sends the calls of the session `lost` again on `session`, or ends them. `None`: binding again has failed until `deadline`; calls

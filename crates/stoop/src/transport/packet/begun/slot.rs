@@ -45,7 +45,7 @@ pub(crate) struct Slot {
     pub(crate) sent: Instant,
     /// While the call waits for another session: how the server refused it, if it did.
     pub(crate) refusal: Option<Unbound>,
-    /// While the call waits to be sent again after a refusal: its error if that fails.
+    /// While the call waits to be sent again after a refusal, or because the server's port was closed: its error if that fails.
     pub(crate) refused: Option<Box<CallError>>,
     pub(crate) deadline: Instant,
     /// The call packet, until the call has ended; its header is written when it is sent again.

@@ -147,7 +147,7 @@ impl<L: PacketLink> Calls<L> {
         self.arm(call);
     }
 
-    /// Ends a call without knowing whether it ran, and moves its slot to another lane.
+    /// Ends a call that is lost, or has it wait for the next server, and moves its slot to another lane.
     fn give_up(&mut self, call: u32, lost: Lost, clock: Instant) {
         let link = Arc::clone(&self.link);
         let slot = &mut self.slots[call as usize];
@@ -161,7 +161,20 @@ impl<L: PacketLink> Calls<L> {
         slot.session.replace_lane(&mut slot.lane);
         slot.compact = slot.lane.compact_call();
         self.map_lane(call);
-        self.fail(call, error, clock);
+        match error {
+            CallError::NotSent(SendError::Bind(_)) if link.binding.options.waits_for_server() => {
+                self.wait_for_restart(call, error);
+            }
+            error => self.fail(call, error, clock),
+        }
+    }
+
+    /// Has a call that has met a closed port each time, and so has not run, wait for the next server. `error`: its error if none comes.
+    fn wait_for_restart(&mut self, call: u32, error: CallError) {
+        self.slots[call as usize].refused = Some(Box::new(error));
+        self.land(call, false);
+        self.stop_transfers(call);
+        self.wait_unbound(call);
     }
 
     /// Notes the packets, of any call, that a closed port has sent back.
