@@ -93,7 +93,9 @@ impl CallError {
             Self::NotSent(SendError::Io(why)) => why.kind() == io::ErrorKind::TimedOut,
             Self::Refused(refusal) => refusal.code == RefusalCode::DeadlinePassed,
             Self::Failed(failure) => failure.code == FailureCode::FinishedTooLate,
-            Self::Unknown { cause, .. } => *cause == UnknownCause::DeadlinePassed,
+            Self::Unknown { cause, .. } => {
+                matches!(cause, UnknownCause::DeadlinePassed | UnknownCause::InterfaceDown)
+            }
             _ => false,
         }
     }
