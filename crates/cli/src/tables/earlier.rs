@@ -13,8 +13,8 @@ use std::path::Path;
 /// An earlier run.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Earlier {
-    /// Its figures by table, group and label.
-    figures: BTreeMap<String, f64>,
+    /// Its figures by table, group and label. Lines of a group may share a label: then they are in the order of the table.
+    figures: BTreeMap<String, Vec<Option<f64>>>,
     /// Names of its tables that were void; all of them if the run was.
     void: BTreeSet<String>,
 }
@@ -30,7 +30,11 @@ pub(crate) fn read(file: &Path) -> Result<Earlier, String> {
     let text = fs::read_to_string(file).map_err(|error| in_words(&error))?;
     let run: Value = serde_json::from_str(&text).map_err(|error| in_words(&error))?;
     let earlier = earlier(&run);
-    if earlier.figures.is_empty() { Err(in_words(&"it has no figures of tables")) } else { Ok(earlier) }
+    if earlier.figures.values().flatten().flatten().next().is_none() {
+        Err(in_words(&"it has no figures of tables"))
+    } else {
+        Ok(earlier)
+    }
 }
 
 fn earlier(run: &Value) -> Earlier {
@@ -43,7 +47,7 @@ fn earlier(run: &Value) -> Earlier {
             for line in list(&group["lines"]) {
                 let place = [&table["name"], &group["title"], &line["label"]];
                 let place = place.map(|word| word.as_str().unwrap_or_default()).join("\n");
-                earlier.figures.extend(line["today"]["median"].as_f64().map(|median| (place, median)));
+                earlier.figures.entry(place).or_default().push(line["today"]["median"].as_f64());
             }
         }
     }
@@ -81,9 +85,13 @@ pub(crate) fn compare(earlier: &Earlier, report: &Report) -> String {
 
 fn ratios(earlier: &Earlier, table: &Table) -> Vec<f64> {
     let lines = table.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
+    let mut seen = BTreeMap::<String, usize>::new();
     let ratio = |(group, line): (&Group, &Line)| {
         let place = [table.name, &group.title, &line.label].join("\n");
-        let (before, now) = (*earlier.figures.get(&place)?, line.today.as_ref()?.median);
+        let nth = seen.entry(place.clone()).or_default();
+        *nth += 1;
+        let before = (*earlier.figures.get(&place)?.get(*nth - 1)?)?;
+        let now = line.today.as_ref()?.median;
         (before > 0.0 && now > 0.0).then_some(now / before)
     };
     lines.filter_map(ratio).collect()
@@ -115,15 +123,21 @@ fn verdict(ratios: &[f64], differing: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::model::Figure;
     use serde_json::json;
 
     #[test]
     fn figures_are_found_by_their_place() {
         let run = json!({"void": null, "tables": [{"name": "t", "void": "rounds differ", "groups": [{"title": "g", "lines": [
-            {"label": "a", "today": {"median": 2.5}}, {"label": "b", "today": null}]}]}]});
-        let Earlier { figures, void } = earlier(&run);
-        assert_eq!(figures, BTreeMap::from([("t\ng\na".into(), 2.5)]));
-        assert_eq!(void, BTreeSet::from(["t".into()]));
+            {"label": "a", "today": {"median": 2.5}}, {"label": "b", "today": null},
+            {"label": "a", "today": {"median": 3.5}}]}]}]});
+        let earlier = earlier(&run);
+        assert_eq!(earlier.figures["t\ng\na"], [Some(2.5), Some(3.5)]);
+        assert_eq!(earlier.void, BTreeSet::from(["t".into()]));
+        let line = |label: &str, today: f64| Line::new(label).today(Figure::of(vec![today], 1));
+        let groups = vec![Group::new("g", "µs", vec![line("a", 5.0), line("b", 1.0), line("a", 3.5)])];
+        let table = Table { name: "t", title: "", how: "", groups, why_not: None, void: None };
+        assert_eq!(ratios(&earlier, &table), [2.0, 1.0]);
     }
 
     #[test]
