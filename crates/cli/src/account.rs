@@ -12,6 +12,7 @@ mod noise;
 mod path;
 mod perf;
 mod picture;
+mod progress;
 mod report;
 pub(crate) mod stamps;
 mod steps;
@@ -22,11 +23,11 @@ use crate::network::Network;
 use crate::placement::{Placement, Sides};
 use crate::plan::Cell;
 use crate::session::Session;
-use indicatif::{ProgressBar, ProgressStyle};
 use kernel::Tracing;
 use measure::{Measuring, tracepoints};
 use model::Model;
 use path::CallPath;
+use progress::progress;
 use report::About;
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,7 @@ pub(crate) fn run(args: &AccountArgs) -> Result<(), String> {
     let sides = placement.sides(args.processors).ok_or("only one processor may be used: --processors 1")?;
     // While this process has one thread: only a process with one thread can make a user namespace.
     let network = Network::prepare();
+    refuse_without_frames(args, &network)?;
     let cell = cell(args);
     let tracing = open_tracing(args);
     // Before this thread is pinned, after which it may use one processor.
@@ -76,6 +78,7 @@ fn write_pictures(args: &AccountArgs, about: &About, account: &Account) -> Resul
 /// The account of the call that `args` describe, for the tables of other commands.
 pub(crate) fn of_call(args: &AccountArgs, sides: Sides, network: &Network) -> Result<Account, String> {
     refuse_impossible(args)?;
+    refuse_without_frames(args, network)?;
     let (cell, tracing) = (cell(args), open_tracing(args));
     let mut session = Session::open(&cell, sides, network)?;
     let tracing = tracing.as_ref().ok();
@@ -97,12 +100,30 @@ fn refuse_impossible(args: &AccountArgs) -> Result<(), String> {
         return Err("this program was built without stamps: build it with --features account".into());
     }
     if args.transport == Transport::Local {
-        return Err("a call within a process is a call through the trait: it has no steps".into());
+        return Err("a call within a process is a call through the trait, which has no steps: choose another --transport".into());
     }
     if args.procedure.is_bulk() {
-        return Err("account takes calls of one packet each way: null, max-arg or max-result".into());
+        return Err(
+            "account takes calls of one packet each way: --procedure null, max-arg or max-result".into()
+        );
     }
-    Ok(())
+    // Before minutes of measuring.
+    [&args.svg, &args.svg_narrow].into_iter().flatten().try_for_each(|file| can_be_written(file))
+}
+
+fn refuse_without_frames(args: &AccountArgs, network: &Network) -> Result<(), String> {
+    match args.transport.backend().is_some() && !network.has_frames {
+        true => Err(format!("there is no Ethernet for frames: {}", network.describe())),
+        false => Ok(()),
+    }
+}
+
+/// Makes the file unless it exists, and leaves its contents as they are.
+pub(crate) fn can_be_written(file: &Path) -> Result<(), String> {
+    let opened = fs::OpenOptions::new().append(true).create(true).open(file);
+    opened
+        .map(drop)
+        .map_err(|error| format!("{} cannot be written: {error}; name another file", file.display()))
 }
 
 /// The kernel's tracepoints, or why they are not used.
@@ -165,13 +186,6 @@ fn measure_apart(measuring: &mut Measuring<'_>, measured: &mut Measured) -> Resu
         slices.push(measuring.stamped_at(&[*point])?);
     }
     Ok(())
-}
-
-/// Drawn only between rounds: a thread that redraws would take the processor from the caller.
-fn progress(round: &'static str, rounds: u32) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {msg} {pos} of {len}, about {eta} left");
-    let bar = ProgressBar::new(rounds.into()).with_message(round);
-    bar.with_style(style.expect("the template is well formed"))
 }
 
 fn way(transport: Transport) -> &'static str {

@@ -41,6 +41,7 @@ use std::io;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    end_quietly_without_reader();
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run(&args),
         Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
@@ -63,6 +64,18 @@ fn main() -> ExitCode {
         eprintln!("{why}");
         ExitCode::FAILURE
     })
+}
+
+/// A reader that has seen enough, such as `head`, closes the pipe: printing then panics, which would look like a fault of this program.
+fn end_quietly_without_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload_as_str().unwrap_or_default();
+        if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }
 
 fn penalty_echo(args: &PenaltyEchoArgs) -> io::Result<()> {

@@ -274,8 +274,12 @@ fn leave_network() -> Result<(), String> {
         return Ok(());
     }
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)
-        .map_err(|error| format!("neither root nor allowed to make user namespaces ({error})"))?;
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(|error| {
+        format!(
+            "neither root nor allowed to make user namespaces ({error}); run it as root, or allow them \
+             (the settings user.max_user_namespaces and kernel.unprivileged_userns_clone of `sysctl`)"
+        )
+    })?;
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {} 1", user.as_raw())),

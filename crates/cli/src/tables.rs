@@ -16,6 +16,7 @@ mod report;
 mod rounds;
 mod what_if;
 
+use crate::account::can_be_written;
 use crate::args::{Processors, TablesArgs};
 use crate::machine;
 use crate::network::Network;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &TablesArgs) -> Result<ExitCode, String> {
         entries.iter().for_each(|entry| println!("{}", entry.describe(args)));
         return Ok(ExitCode::SUCCESS);
     }
+    [&args.json, &args.html].into_iter().flatten().try_for_each(|file| can_be_written(file))?;
     let earlier = args.against.as_deref().map(earlier::read).transpose()?;
     let placement =
         Placement::of_this_process().map_err(|error| format!("this process's processors: {error}"))?;

@@ -83,6 +83,27 @@ fn file_that_is_no_earlier_run_is_refused_before_anything_is_measured() {
 }
 
 #[test]
+fn file_that_cannot_be_written_is_refused_before_anything_is_measured() {
+    let output = stoop("tables --json /no/such/folder/run.json firefly-1");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("/no/such/folder/run.json cannot be written"),
+        "{error}"
+    );
+}
+
+#[test]
+fn reader_that_has_seen_enough_is_no_fault() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stoop"));
+    let (reader, writer) = std::io::pipe().expect("the kernel has pipes");
+    // Closed before the command prints its first line.
+    drop(reader);
+    let output = command.args(["tables", "--list"]).stdout(writer).stderr(Stdio::piped()).output();
+    let output = output.expect("stoop can be started");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
 fn calls_within_a_machine_stand_beside_those_of_the_paper() {
     let file = File::new("local");
     let (text, run) = run("elliott-nutt-1 elliott-nutt-4", &file);

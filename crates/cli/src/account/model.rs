@@ -1,7 +1,7 @@
 //! The model t_L = t_B + x·T_N: the latency of a call as a base and a time for each byte, fitted to measured calls.
 
 use super::measure::Measuring;
-use super::progress;
+use super::progress::progress;
 use crate::args::Procedure;
 use crate::plan::Cell;
 use crate::samples::Quartiles;

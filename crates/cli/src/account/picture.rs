@@ -224,7 +224,7 @@ fn bar(step: &Step, y: f64, axis: &Axis<'_>) -> String {
 }
 
 /// A name as far as it fits.
-fn shortened(name: &str, letters: usize) -> String {
+pub(super) fn shortened(name: &str, letters: usize) -> String {
     match name.chars().count() > letters {
         true => name.chars().take(letters - 1).chain(['…']).collect(),
         false => name.into(),

@@ -1,6 +1,7 @@
 //! The account as a table and as JSON.
 
 use super::model::Model;
+use super::picture::shortened;
 use super::steps::{Account, Place, Step};
 use crate::args::{AccountArgs, Transport, name_of};
 use serde::Serialize;
@@ -129,7 +130,7 @@ fn heading(place: Place) -> &'static str {
 
 fn line(step: &Step, total_ns: f64) -> String {
     let Step { name, ns, low_ns, high_ns, .. } = step;
-    let name: String = name.chars().take(74).collect();
+    let name = shortened(name, 74);
     // No -0 for a step that takes less than a stamp is uncertain.
     let ns = &(ns.round() + 0.0);
     format!("  {name:<74} {ns:>9.0} {:>6.1}%   {low_ns:.0}–{high_ns:.0}", 100.0 * ns / total_ns)

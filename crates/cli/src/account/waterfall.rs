@@ -1,10 +1,13 @@
 //! The picture of one call for a terminal: its steps one below the other, both processes on one time axis.
 
+use super::picture::shortened;
 use super::steps::{Account, Place};
 use std::fmt::Write;
 
 /// Columns of the bars in a terminal.
 const COLUMNS: f64 = 64.0;
+/// Letters of a name.
+const NAME_MAX: usize = 48;
 
 /// The picture for a terminal.
 pub(super) fn text(account: &Account) -> String {
@@ -17,7 +20,7 @@ pub(super) fn text(account: &Account) -> String {
             0 => "▏".into(),
             columns => letter(step.place).repeat(columns),
         };
-        let name: String = step.name.chars().take(48).collect();
+        let name = shortened(step.name.split(" (").next().unwrap_or_default(), NAME_MAX);
         // A step that takes less than its stamps are uncertain by takes no time, not less.
         let _ = writeln!(text, "{:>8.0}  {}{bar} {name}", step.ns.max(0.0), " ".repeat(begin));
     }
