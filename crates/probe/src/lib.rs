@@ -4,7 +4,8 @@
 //! one branch while its point is off, and a reading of the [cycle counter](cycles) and one store while it is
 //! [on](switch_on). Stamps go to a buffer of the calling thread, without a lock or a system call; [`take`] collects them.
 //!
-//! `Sampling` is for programs at work: one call in so many is stamped at all points, and its thread takes the `Sample`.
+//! `Sampling` is for programs at work: one call in so many is stamped at all points, and its thread keeps the `Sample` until an account
+//! takes it.
 //!
 //! The cycle counter is the same for all processors of a machine that this is used on (an invariant time stamp counter), so
 //! that stamps of two processes lie on one time axis.
@@ -12,6 +13,8 @@
 #![deny(unsafe_code)]
 
 mod cycles;
+#[cfg(feature = "stamps")]
+mod kept;
 #[cfg(feature = "stamps")]
 mod passing;
 mod point;
@@ -23,10 +26,12 @@ mod sampling;
 mod switches;
 
 pub use cycles::cycles;
+#[cfg(feature = "stamps")]
+pub use kept::{take_all, take_own};
 pub use point::Point;
 #[cfg(feature = "stamps")]
 pub use sampling::{
-    Claim, Role, Sample, Sampling, claim, concerns_sample, is_sampled, stamp_cycles, take_sample,
+    Claim, Role, Sample, Sampling, claim, concerns_sample, is_sampled, stamp_cycles, take_is_full,
 };
 
 /// A point that a thread has passed.

@@ -2,8 +2,9 @@
 //!
 //! Only the first point of a caller and of a server is always on: there a thread counts its calls down, which takes a decrement and a
 //! branch. When one is due, all points are switched on until it has ended. Stamps of other threads find meanwhile that these have no
-//! sample under way.
+//! sample under way. A sample that has ended goes to a [list](kept) of its thread as it is: a later call has the accounts take the list.
 
+use crate::kept;
 use crate::switches::{self, COUNTS};
 use crate::{Point, cycles};
 use std::cell::Cell;
@@ -108,7 +109,7 @@ fn switch() {
 }
 
 /// A sample of a call: when its thread passed each point, by the [cycle counter](cycles).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample([u64; Point::ALL.len()]);
 
 impl Sample {
@@ -121,12 +122,12 @@ impl Sample {
 
 /// A sample is under way.
 const UNDER_WAY_HERE: u8 = 1;
-/// A sample has ended, and no account has taken it: it is in [`ENDED`]. The next one may be under way already.
-const HAS_ENDED: u8 = 2;
+/// The thread's [list of samples](kept) is full.
+const IS_FULL: u8 = 2;
 
 /// One side of a thread's calls.
 struct Side {
-    /// [`UNDER_WAY_HERE`], [`HAS_ENDED`], both or none.
+    /// [`UNDER_WAY_HERE`], [`IS_FULL`], both or none.
     state: Cell<u8>,
     /// The points that the sample has passed, as bits.
     passed: Cell<u64>,
@@ -161,9 +162,6 @@ thread_local! {
     static LEFT: [Cell<u32>; 2] = const { [Cell::new(1), Cell::new(1)] };
     static SIDES: [Side; 2] = const { [Side::new(), Side::new()] };
     static TIMES: [Cell<u64>; Point::ALL.len()] = const { [const { Cell::new(0) }; Point::ALL.len()] };
-    /// For each side the last sample that has ended: the next call may be one, too.
-    static ENDED: [Cell<(Claim, Sample)>; 2] =
-        const { [const { Cell::new((UNCLAIMED, Sample([0; Point::ALL.len()]))) }; 2] };
     /// Ends a sample whose thread ends. Apart, because access to a value with a destructor is slower.
     static ENDING: Ending = const { Ending };
 }
@@ -275,8 +273,9 @@ fn note(side: &Side, role: Role, point: Point) {
 fn keep(side: &Side, role: Role) {
     if side.passed.get() == role.bits() && side.claim.get().account != 0 {
         let sample = TIMES.with(|times| Sample(std::array::from_fn(|number| times[number].get())));
-        ENDED.with(|ended| ended[role as usize].set((side.claim.get(), sample)));
-        side.set(HAS_ENDED);
+        if kept::keep(side.claim.get(), sample) {
+            side.set(IS_FULL);
+        }
     }
 }
 
@@ -298,8 +297,8 @@ pub fn is_sampled(role: Role) -> bool {
     SIDES.with(|sides| sides[role as usize].is_sampling())
 }
 
-/// Whether the call that this thread makes or serves [is sampled](is_sampled), or the one before it was and
-/// [can be taken](take_sample): most often neither, so that a load and a branch tell it.
+/// Whether the call that this thread makes or serves [is sampled](is_sampled), or its thread's list of samples
+/// [is full](take_is_full): most often neither, so that a load and a branch tell it.
 #[inline(always)]
 #[must_use]
 pub fn concerns_sample(role: Role) -> bool {
@@ -311,12 +310,11 @@ pub fn claim(role: Role, claim: Claim) {
     SIDES.with(|sides| sides[role as usize].claim.set(claim));
 }
 
-/// Takes this thread's last sample, if it has ended and was [claimed](claim) for that account.
+/// Whether this thread's list of samples [is full](kept): no more can be kept until it is taken. Says so once for each list.
+#[inline]
 #[must_use]
-pub fn take_sample(role: Role, account: u64) -> Option<(Claim, Sample)> {
-    let has_ended = SIDES.with(|sides| sides[role as usize].clear(HAS_ENDED));
-    let (claim, sample) = has_ended.then(|| ENDED.with(|ended| ended[role as usize].get()))?;
-    (claim.account == account).then_some((claim, sample))
+pub fn take_is_full(role: Role) -> bool {
+    SIDES.with(|sides| sides[role as usize].clear(IS_FULL))
 }
 
 /// Cycles that a stamp of a sample takes: the least of several batches, because a stamp takes no less.
@@ -342,6 +340,13 @@ mod tests {
     use crate::recording::tests::alone;
     use std::thread;
 
+    /// The samples of this thread.
+    fn take_own() -> Vec<(Claim, Sample)> {
+        let mut taken = Vec::new();
+        kept::take_own(&mut taken);
+        taken
+    }
+
     /// A call of this thread, claimed as procedure 7 for `account`. Returns whether it was a sample.
     fn call(role: Role, account: u64) -> bool {
         let mut is_sampled = false;
@@ -360,12 +365,11 @@ mod tests {
         let _one = alone();
         let sampling = Sampling::one_in(4);
         for role in [Role::Caller, Role::Server] {
-            let calls: Vec<_> = (0..8).map(|_| (call(role, 1), take_sample(role, 1))).collect();
-            let sampled: Vec<_> = calls.iter().map(|(is_sampled, _)| *is_sampled).collect();
+            let sampled: Vec<_> = (0..8).map(|_| call(role, 1)).collect();
             assert_eq!(sampled, [true, false, false, false, true, false, false, false]);
-            for (is_sampled, taken) in calls {
-                assert_eq!(is_sampled, taken.is_some());
-                let Some((claim, sample)) = taken else { continue };
+            let taken = take_own();
+            assert_eq!(taken.len(), 2);
+            for (claim, sample) in taken {
                 assert_eq!((claim.procedure, claim.server_ns), (7, Some(9)));
                 let times: Vec<_> = role.points().map(|point| sample.at(point)).collect();
                 assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
@@ -376,16 +380,30 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_for_the_account_that_has_claimed_it() {
+    fn a_call_is_told_once_that_the_list_of_its_thread_is_full() {
         let _one = alone();
         let _sampling = Sampling::one_in(1);
         thread::spawn(|| {
-            assert!(call(Role::Caller, 1));
-            assert_eq!(take_sample(Role::Caller, 2), None);
-            assert!(call(Role::Caller, 2));
-            assert!(call(Role::Caller, 2), "a sample may follow the other");
-            assert!(take_sample(Role::Caller, 2).is_some());
-            assert_eq!(take_sample(Role::Caller, 2), None, "it was taken");
+            let calls = (1..).find(|_| {
+                call(Role::Caller, 1);
+                take_is_full(Role::Caller)
+            });
+            assert_eq!((calls, take_own().len()), (Some(64), 64));
+            assert!(!concerns_sample(Role::Caller) && !take_is_full(Role::Caller));
+            call(Role::Caller, 1);
+            assert!(!take_is_full(Role::Caller));
+        })
+        .join()
+        .expect("the assertions hold");
+    }
+
+    #[test]
+    fn a_sample_that_no_account_has_claimed_is_not_kept() {
+        let _one = alone();
+        let _sampling = Sampling::one_in(1);
+        thread::spawn(|| {
+            Role::Caller.points().for_each(crate::stamp);
+            assert_eq!(take_own(), []);
         })
         .join()
         .expect("the assertions hold");
@@ -409,7 +427,7 @@ mod tests {
         .join()
         .expect("the assertions hold");
         assert_eq!(points(), COUNTING, "the thread has ended within a sample");
-        assert_eq!(take_sample(Role::Caller, 1), None);
+        assert_eq!(take_own(), []);
     }
 
     #[test]

@@ -4,29 +4,63 @@ use crate::account::histogram::LiveHistogram;
 use crate::account::options::AccountOptions;
 use crate::account::steps::{ProcedureSteps, Step};
 use crate::interface::Interface;
-use std::sync::OnceLock;
+use crate::locked::locked;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use stoop_net::clock;
 use stoop_probe::{
-    Claim, Point, Role, Sample, Sampling, claim, concerns_sample, cycles, is_sampled, take_sample,
+    Claim, Point, Role, Sample, Sampling, claim, concerns_sample, cycles, is_sampled, take_all, take_is_full,
+    take_own,
 };
 
 /// The sampled calls of one interface, at its caller or at its server.
 pub(crate) struct Samples {
+    steps: Arc<Steps>,
+    _sampling: Sampling,
+}
+
+/// The steps of those calls.
+struct Steps {
     role: Role,
     /// Number of this account; no other of the process has it.
     number: u64,
     interface: &'static Interface,
+    spans: Vec<Span>,
     procedures: Box<[OnceLock<Box<Live>>]>,
     scale: Scale,
-    _sampling: Sampling,
 }
 
-/// The steps of one procedure.
+/// The steps of one procedure. Only a thread that holds the lock of [`ACCOUNTS`] adds to them.
 struct Live {
     /// For each [step](steps_of).
     steps: Box<[LiveHistogram]>,
     sum: LiveHistogram,
+}
+
+/// The accounts to which samples are added.
+static ACCOUNTS: Mutex<Accounts> = Mutex::new(Accounts { all: Vec::new(), taken: Vec::new() });
+
+struct Accounts {
+    all: Vec<Arc<Steps>>,
+    /// Samples that are being added.
+    taken: Vec<(Claim, Sample)>,
+}
+
+impl Accounts {
+    /// Adds the samples that were taken to their accounts. Those of accounts that are gone are dropped.
+    fn add_taken(&mut self) {
+        let mut last: Option<(&Steps, f64)> = None;
+        for (claim, sample) in &self.taken {
+            if last.is_none_or(|(steps, _)| steps.number != claim.account) {
+                let steps = self.all.iter().find(|steps| steps.number == claim.account);
+                last = steps.map(|steps| (&**steps, steps.scale.ns_per_cycle()));
+            }
+            if let Some((steps, ns_per_cycle)) = last {
+                steps.add(claim, sample, ns_per_cycle);
+            }
+        }
+        self.taken.clear();
+    }
 }
 
 /// From cycles to nanoseconds.
@@ -41,11 +75,11 @@ impl Scale {
         Self { stamp_cycles: stoop_probe::stamp_cycles(), begun: (cycles(), clock::now_ns()) }
     }
 
-    fn cycles_per_ns(&self) -> f64 {
+    fn ns_per_cycle(&self) -> f64 {
         let (cycles_then, ns_then) = self.begun;
         // As doubles: clocks may differ by a little in the first moments.
         let (cycles, ns) = (cycles().wrapping_sub(cycles_then), clock::now_ns().saturating_sub(ns_then));
-        cycles.max(1) as f64 / ns.max(1) as f64
+        ns.max(1) as f64 / cycles.max(1) as f64
     }
 }
 
@@ -55,8 +89,10 @@ struct Span {
     from: Point,
     to: Point,
     is_beside: bool,
+    is_at_server: bool,
 }
 
+/// Of the caller's wait for the result: what is left without the time at the server.
 const WAY: &str = "the way there and back: system calls, network, wake-ups";
 const AT_SERVER: &str = "the server: from the call's arrival to its result";
 
@@ -70,9 +106,9 @@ fn steps_of(role: Role) -> Vec<Span> {
     for to in role.points().skip(1) {
         let is_beside = matches!(to, Point::CallLeft | Point::ResultLeft);
         let name = if to == Point::ResultSeen { WAY } else { to.step() };
-        spans.push(Span { name, from, to, is_beside });
+        spans.push(Span { name, from, to, is_beside, is_at_server: false });
         if to == Point::ResultSeen {
-            spans.push(Span { name: AT_SERVER, from: to, to, is_beside: false });
+            spans.push(Span { name: AT_SERVER, from: to, to, is_beside: false, is_at_server: true });
         }
         from = if is_beside { from } else { to };
     }
@@ -85,66 +121,89 @@ impl Samples {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let sampling = Sampling::one_in(options.steps_share?);
         let procedures = interface.procedures.iter().map(|_| OnceLock::new()).collect();
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        Some(Self { role, number, interface, procedures, scale: Scale::new(), _sampling: sampling })
+        let (number, spans) = (NUMBERS.fetch_add(1, Relaxed), steps_of(role));
+        let steps = Arc::new(Steps { role, number, interface, spans, procedures, scale: Scale::new() });
+        locked(&ACCOUNTS).all.push(Arc::clone(&steps));
+        Some(Self { steps, _sampling: sampling })
     }
 
-    /// A call of this thread goes on. Takes the sample of the last one, if it was one. Returns whether this one is a sample.
+    /// A call of this thread goes on. Adds the thread's samples if its list of them is full. Returns whether this call is a sample.
     #[inline]
     pub(crate) fn go_on(&self) -> bool {
-        concerns_sample(self.role) && self.go_on_with_sample()
+        concerns_sample(self.steps.role) && self.go_on_with_sample()
     }
 
     #[cold]
     fn go_on_with_sample(&self) -> bool {
-        if let Some((claim, sample)) = take_sample(self.role, self.number) {
-            self.add(&claim, &sample);
+        if take_is_full(self.steps.role) {
+            add_own();
         }
-        is_sampled(self.role)
+        is_sampled(self.steps.role)
     }
 
     /// The sampled call of this thread is of that procedure.
     #[cold]
     pub(crate) fn claim(&self, procedure: u16, server_ns: Option<u64>) {
-        claim(self.role, Claim { account: self.number, procedure, server_ns });
-    }
-
-    #[cold]
-    fn add(&self, claim: &Claim, sample: &Sample) {
-        let Some(live) = self.procedures.get(usize::from(claim.procedure)) else { return };
-        let spans = steps_of(self.role);
-        let new = || Live {
-            steps: spans.iter().map(|_| LiveHistogram::default()).collect(),
-            sum: LiveHistogram::default(),
-        };
-        let live = live.get_or_init(|| Box::new(new()));
-        let rate = self.scale.cycles_per_ns();
-        let mut sum_ns = 0;
-        for (span, histogram) in spans.iter().zip(&live.steps) {
-            let ns = self.span_ns(span, claim, sample, rate);
-            histogram.add(ns, false);
-            sum_ns += if span.is_beside { 0 } else { ns };
-        }
-        live.sum.add(sum_ns, false);
-    }
-
-    fn span_ns(&self, span: &Span, claim: &Claim, sample: &Sample, rate: f64) -> u64 {
-        let server_ns = claim.server_ns.unwrap_or(0);
-        if span.name == AT_SERVER {
-            return server_ns;
-        }
-        let cycles = sample.at(span.to).wrapping_sub(sample.at(span.from)) as f64;
-        // The stamp that the thread makes when its packet has left is within the wait, where it delays nothing.
-        let ns = ((cycles - self.scale.stamp_cycles).max(0.0) / rate) as u64;
-        if span.name == WAY { ns.saturating_sub(server_ns) } else { ns }
+        claim(self.steps.role, Claim { account: self.steps.number, procedure, server_ns });
     }
 
     /// The steps so far, of the procedures of which calls were sampled.
     pub(crate) fn steps(&self) -> Vec<ProcedureSteps> {
+        let mut accounts = locked(&ACCOUNTS);
+        take_all(&mut accounts.taken);
+        accounts.add_taken();
+        self.steps.copy()
+    }
+}
+
+impl Drop for Samples {
+    fn drop(&mut self) {
+        locked(&ACCOUNTS).all.retain(|steps| !Arc::ptr_eq(steps, &self.steps));
+    }
+}
+
+/// Adds the samples of this thread to their accounts. If another thread adds samples at this moment, they are left to it, or to a later call.
+#[inline(never)]
+fn add_own() {
+    if let Ok(mut accounts) = ACCOUNTS.try_lock() {
+        take_own(&mut accounts.taken);
+        accounts.add_taken();
+    }
+}
+
+impl Steps {
+    fn add(&self, claim: &Claim, sample: &Sample, ns_per_cycle: f64) {
+        let Some(live) = self.procedures.get(usize::from(claim.procedure)) else { return };
+        let new = || Live {
+            steps: self.spans.iter().map(|_| LiveHistogram::default()).collect(),
+            sum: LiveHistogram::default(),
+        };
+        let live = live.get_or_init(|| Box::new(new()));
+        let mut sum_ns = 0;
+        for (span, histogram) in self.spans.iter().zip(&live.steps) {
+            let ns = self.span_ns(span, claim, sample, ns_per_cycle);
+            histogram.add(ns, true);
+            sum_ns += if span.is_beside { 0 } else { ns };
+        }
+        live.sum.add(sum_ns, true);
+    }
+
+    fn span_ns(&self, span: &Span, claim: &Claim, sample: &Sample, ns_per_cycle: f64) -> u64 {
+        let server_ns = claim.server_ns.unwrap_or(0);
+        if span.is_at_server {
+            return server_ns;
+        }
+        let cycles = sample.at(span.to).wrapping_sub(sample.at(span.from)) as f64;
+        // The stamp that the thread makes when its packet has left is within the wait, where it delays nothing.
+        let ns = ((cycles - self.scale.stamp_cycles).max(0.0) * ns_per_cycle) as u64;
+        if span.to == Point::ResultSeen { ns.saturating_sub(server_ns) } else { ns }
+    }
+
+    fn copy(&self) -> Vec<ProcedureSteps> {
         let procedures = self.interface.procedures.iter().zip(&self.procedures);
         let steps = procedures.filter_map(|(procedure, live)| {
             let live = live.get()?;
-            let steps = steps_of(self.role).into_iter().zip(&live.steps).map(|(span, time)| Step {
+            let steps = self.spans.iter().zip(&live.steps).map(|(span, time)| Step {
                 name: span.name.to_owned(),
                 time: time.copy(),
                 is_beside: span.is_beside,
