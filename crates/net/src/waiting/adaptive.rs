@@ -181,10 +181,16 @@ impl Wait {
         waiting > self.placement.waiting_max
     }
 
+    /// Whether the thread would spin for a result that the other end cannot write meanwhile, for a time slice of the scheduler.
+    #[inline]
+    pub fn spins_in_vain(&self) -> bool {
+        self.waiting == Waiting::Spin && !self.placement.together
+    }
+
     /// Whether to try [`Yielding`](super::Yielding) before sleeping: the ends share a processor, and no other thread of this process waits.
     #[inline]
     pub fn may_yield(&self, waiting: u32) -> bool {
-        self.waiting == Waiting::Adaptive && !self.placement.together && !self.is_oversubscribed(waiting)
+        self.waiting != Waiting::Block && !self.placement.together && !self.is_oversubscribed(waiting)
     }
 
     /// Whether to look once more before sleeping. `waiting` as in [`begin`](Self::begin): other threads

@@ -75,8 +75,9 @@ pub enum Waiting {
     /// Spin for a bounded time while what is waited for is likely to come soon, then sleep in the kernel.
     #[default]
     Adaptive,
-    /// Spin for ever. For ends that each own a processor; when they share one, a call takes milliseconds. Only while more
-    /// threads of the process wait than there are processors for them, those that have waited for a millisecond sleep.
+    /// Spin for ever. For ends that each own a processor; when they share one, a call takes milliseconds. Over shared memory each end
+    /// knows where the other runs, and while they share a processor waits as with `Adaptive`. While more threads of the process wait
+    /// than there are processors for them, those that have waited for a millisecond sleep.
     Spin,
     /// Sleep at once. The least processor time, and right when many callers share few processors.
     Block,

@@ -118,7 +118,7 @@ impl Waiter {
         let guard = self.slot().wait();
         let waiting = self.slot().waiting();
         let mut wait = OngoingWait { way: Way::Spin, guard };
-        if self.wait.begin(now_ns, waiting) == 0 {
+        if self.wait.begin(now_ns, waiting) == 0 || self.wait.spins_in_vain() {
             match self.wait.may_yield(waiting) && self.yielding.begin(now_ns) {
                 true => wait.way = Way::Yield,
                 false => self.sleep(&mut wait, now_ns),
@@ -241,6 +241,16 @@ mod tests {
         assert!(wait.yields() && now_ns > 0);
         waiter.pause(&mut wait, 1_000_000);
         assert!(wait.sleeps(), "a yield that took a millisecond ends yielding");
+    }
+
+    #[test]
+    fn a_waiter_that_spins_yields_for_what_it_sees_in_memory_where_both_ends_share_a_processor() {
+        let mut waiter = Waiter::new(Waiting::Spin, APART);
+        assert!(waiter.begin(0).spins() && waiter.begin_in_memory(0).spins());
+        waiter.set_together(false);
+        assert!(waiter.begin_in_memory(0).yields());
+        waiter.set_together(true);
+        assert!(waiter.begin_in_memory(0).spins());
     }
 
     #[test]
