@@ -39,13 +39,14 @@ pub struct Answer {
 
 /// The kinds of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum AnswerKind {
     /// The procedure's result.
-    Result,
+    Result = 1,
     /// It was not run.
-    Refusal,
+    Refusal = 2,
     /// It was run, and there is no result.
-    Failure,
+    Failure = 3,
 }
 
 /// A result of at most one word.
@@ -92,13 +93,8 @@ impl Answers {
         } else if message.len() <= SLOT {
             segment.put(layout::result_slot(lane), message);
         }
-        let kind = match answer.kind {
-            AnswerKind::Result => 1,
-            AnswerKind::Refusal => 2,
-            AnswerKind::Failure => 3,
-        };
         let word1 = u64::from(answer.len)
-            | kind << 32
+            | u64::from(answer.kind as u8) << 32
             | u64::from(answer.channel) << 40
             | u64::from(answer.cpu) << 48;
         segment.put_word(at + 8, word1);

@@ -59,15 +59,16 @@ pub struct Request {
 
 /// The operation that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum RequestKind {
     /// The procedure is to be run.
-    Call,
-    /// The same, and some of its arguments are buffers in the arena.
-    CallInPlace,
-    /// As [`Call`](Self::Call), and its result is to tell how long it was at the server.
-    CallTimed,
+    Call = 1,
     /// No thread waits for that call any more.
-    Cancel,
+    Cancel = 2,
+    /// As [`Call`](Self::Call), and some of its arguments are buffers in the arena.
+    CallInPlace = 3,
+    /// As [`Call`](Self::Call), and its result is to tell how long it was at the server.
+    CallTimed = 4,
 }
 
 /// The result of a look at the ring.
@@ -145,15 +146,9 @@ impl Requests {
     /// Writes a ticket's line, except for the word that publishes it, which it returns.
     #[inline]
     fn prepare(segment: &Segment, ticket: u64, request: &Request, message: &[u8]) -> u64 {
-        let kind = match request.kind {
-            RequestKind::Call => 1,
-            RequestKind::Cancel => 2,
-            RequestKind::CallInPlace => 3,
-            RequestKind::CallTimed => 4,
-        };
         let word1 = u64::from(request.len)
             | u64::from(request.procedure) << 32
-            | kind << 48
+            | u64::from(request.kind as u8) << 48
             | u64::from(request.channel) << 56;
         let word3 = u64::from(request.number) | u64::from(request.base) << 32;
         let at = layout::request(ticket);

@@ -34,15 +34,16 @@ impl<E: Endpoint> WorkerPool<E> {
                 active.holds_role = self.leave_to_background(&mut worker);
                 continue;
             }
-            if let Some(call) = self.endpoint.receive(&mut worker, true, &self.stopping) {
+            let mut received = self.endpoint.receive(&mut worker, true, &self.stopping);
+            if let Some(call) = &received {
                 // If this worker panics in a procedure, the background thread takes the role: it is away.
                 active.holds_role = false;
-                active.holds_role = match self.needs_care(&mut worker, &call) {
+                active.holds_role = match self.needs_care(&mut worker, call) {
                     false => {
-                        let tag = self.endpoint.tag(&call);
-                        self.serve_away(&mut worker, call, tag)
+                        let tag = self.endpoint.tag(call);
+                        self.serve_away(&mut worker, &mut received, tag)
                     }
-                    true => self.serve_with_care(&mut worker, call),
+                    true => self.serve_with_care(&mut worker, received),
                 };
             }
         }
@@ -57,7 +58,8 @@ impl<E: Endpoint> WorkerPool<E> {
 
     /// Runs a call that [needs care](Self::needs_care). Returns whether the worker still holds the role, or holds it again.
     #[cold]
-    fn serve_with_care(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
+    fn serve_with_care(self: &Arc<Self>, worker: &mut E::WorkerState, call: Option<E::Call>) -> bool {
+        let Some(call) = call else { return true };
         match self.endpoint.is_behind(worker, &call) {
             false => self.serve_counted(worker, call),
             true => self.serve_behind(worker, call),
@@ -66,13 +68,19 @@ impl<E: Endpoint> WorkerPool<E> {
 
     /// Runs a call of which it is not known that it takes long, and calls that wait for its end. `tag`: what is known of its caller while
     /// the worker is away. Returns whether the worker still holds the role, or holds it again.
-    // In one piece: each function that a call is handed on to copies it, which takes a dozen instructions.
+    // In one piece, and taken out of its place only here: wherever a call is handed on by value, it is copied, which takes a dozen
+    // instructions.
     #[inline(always)]
-    fn serve_away(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call, tag: u64) -> bool {
+    fn serve_away(
+        self: &Arc<Self>,
+        worker: &mut E::WorkerState,
+        call: &mut Option<E::Call>,
+        tag: u64,
+    ) -> bool {
         self.away.store(tag, Ordering::Relaxed);
         let claim = self.role.leave();
         self.endpoint.background().wake_if_asleep();
-        if let Some(next) = self.endpoint.run(worker, call) {
+        if let Some(next) = call.take().and_then(|call| self.endpoint.run(worker, call)) {
             self.run_waiting(worker, next);
         }
         self.role.change(claim, HELD) || self.return_late(worker, claim)
@@ -104,7 +112,7 @@ impl<E: Endpoint> WorkerPool<E> {
                 true
             }
             Ok((call, charge)) if !terms.is_long() => {
-                let holds_role = self.serve_away(worker, call, NO_TAG);
+                let holds_role = self.serve_away(worker, &mut Some(call), NO_TAG);
                 self.queue.with(|queue| queue.end(charge, None));
                 holds_role
             }
@@ -140,18 +148,11 @@ impl<E: Endpoint> WorkerPool<E> {
     fn run_charged(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call, charge: Charge) {
         // A panic is our own mistake here; it must not take the place of a call for ever.
         let ended = Ended { pool: self, charge, slept_before: switches::voluntary() };
-        self.run_with_next(worker, call);
+        self.run_waiting(worker, call);
         drop(ended);
     }
 
-    #[inline(always)]
-    fn run_with_next(&self, worker: &mut E::WorkerState, call: E::Call) {
-        if let Some(next) = self.endpoint.run(worker, call) {
-            self.run_waiting(worker, next);
-        }
-    }
-
-    /// Runs a call that has waited for the end of another, and calls that wait for its own.
+    /// Runs a call that has waited, and calls that wait for its end.
     fn run_waiting(&self, worker: &mut E::WorkerState, call: E::Call) {
         let mut next = Some(call);
         while let Some(call) = next {

@@ -28,7 +28,7 @@ pub(crate) struct ShmCall {
 }
 
 /// Bytes of a result that OUT arguments may take without being counted.
-const OUT_UNCOUNTED: usize = 256 * 1024;
+pub(super) const OUT_UNCOUNTED: usize = 256 * 1024;
 /// Bytes of explanation that a refusal or failure carries at most.
 const MAX_DETAIL: usize = 512;
 /// A worker that was away for less still has the receive role.
@@ -73,13 +73,17 @@ impl ShmEndpoint {
             caller: binding.caller,
             call: id,
             result_max: self.service.message_max,
-            out_limit: self.service.message_max.min(OUT_UNCOUNTED),
+            out_limit: self.out_uncounted,
         };
         if worker.result.is_empty() || worker.result_of != binding.token {
             wipe_result(worker, binding);
         }
         let procedure = (binding.interface, request.procedure);
-        let outcome = match self.run_procedure(worker, call, terms) {
+        let outcome = match request.kind {
+            RequestKind::Call => self.run_plain(worker, call, terms),
+            _ => self.run_apart(worker, call, terms),
+        };
+        let outcome = match outcome {
             Outcome::NoRoom(needed) => self.run_with_room(worker, call, (terms, needed)),
             outcome => outcome,
         };
@@ -128,29 +132,28 @@ impl ShmEndpoint {
     }
 
     #[inline(always)]
-    fn run_procedure(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
-        let (binding, arguments) = (&call.binding, &call.arguments);
-        let procedure = (binding.interface, call.request.procedure);
-        let exports = &self.service.exports;
-        match call.request.kind {
-            RequestKind::CallInPlace => {
-                let memory = Memory::of(binding.arena.as_ref());
-                exports.run_with_memory(procedure, arguments, memory, &mut worker.result, terms)
-            }
-            RequestKind::CallTimed => self.run_timed(worker, call, terms),
-            _ => exports.run(procedure.0, procedure.1, arguments, &mut worker.result, terms),
-        }
+    fn run_plain(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+        let (interface, procedure) = (call.binding.interface, call.request.procedure);
+        self.service.exports.run(interface, procedure, &call.arguments, &mut worker.result, terms)
     }
 
-    /// Runs the procedure of a call whose result is to tell how long it was here. For other calls the clock is not read before they are
-    /// answered: that would take longer than many procedures.
+    /// Runs the procedure of a call of any kind, away from the code that runs plain calls: a copy of the dispatch for each kind would keep
+    /// the compiler from inlining what plain calls need.
     #[cold]
-    fn run_timed(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
-        let begun_ns = clock::now_ns();
-        let (interface, procedure) = (call.binding.interface, call.request.procedure);
-        let arguments = &call.arguments;
-        let outcome = self.service.exports.run(interface, procedure, arguments, &mut worker.result, terms);
-        if matches!(outcome, Outcome::Result(_)) {
+    #[inline(never)]
+    fn run_apart(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+        if call.request.kind == RequestKind::CallInPlace {
+            let (binding, arguments) = (&call.binding, &call.arguments);
+            let (procedure, memory) =
+                ((binding.interface, call.request.procedure), Memory::of(binding.arena.as_ref()));
+            let exports = &self.service.exports;
+            return exports.run_with_memory(procedure, arguments, memory, &mut worker.result, terms);
+        }
+        // The clock is not read for other calls: that would take longer than many procedures.
+        let is_timed = call.request.kind == RequestKind::CallTimed;
+        let begun_ns = if is_timed { clock::now_ns() } else { 0 };
+        let outcome = self.run_plain(worker, call, terms);
+        if is_timed && matches!(outcome, Outcome::Result(_)) {
             worker.told_ns = told(clock::now_ns() - begun_ns);
         }
         outcome
@@ -171,7 +174,7 @@ impl ShmEndpoint {
         if !memory.take(Content::Results, needed) {
             return Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into());
         }
-        let outcome = self.run_procedure(worker, call, CallLimits { out_limit: needed, ..terms });
+        let outcome = self.run_apart(worker, call, CallLimits { out_limit: needed, ..terms });
         // From now on these bytes count as part of the result.
         memory.give_back(Content::Results, needed);
         outcome
@@ -186,7 +189,7 @@ impl ShmEndpoint {
     }
 
     /// Remembers how long the procedure of a call took, which has returned at this moment.
-    #[inline]
+    #[inline(always)]
     fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
         let took_ns = worker.time_since(begun_ns);
         self.service.exports.took(call.binding.interface, call.request.procedure, took_ns);
