@@ -15,10 +15,10 @@ pub(crate) struct PingArgs {
     #[arg(short = 'n', long, default_value_t = 4)]
     count: u64,
     /// Seconds between the beginnings of two calls
-    #[arg(short, long, default_value_t = 1.0, value_parser = seconds)]
+    #[arg(short, long, default_value_t = 1.0, value_parser = seconds, allow_negative_numbers = true)]
     interval: f64,
     /// Seconds until a call is lost
-    #[arg(short, long, default_value_t = 5.0, value_parser = seconds)]
+    #[arg(short, long, default_value_t = 5.0, value_parser = time_limit, allow_negative_numbers = true)]
     timeout: f64,
     /// Fails also if the interface of this name does not serve
     #[arg(long, value_name = "NAME")]
@@ -28,6 +28,12 @@ pub(crate) struct PingArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().map_err(|why| why.to_string())?;
     if (0.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from 0 to 86400".into()) }
+}
+
+/// As [`seconds`], but long enough for an answer to arrive.
+fn time_limit(text: &str) -> Result<f64, String> {
+    let is_enough = |limit: &f64| *limit >= 0.001;
+    seconds(text).ok().filter(is_enough).ok_or_else(|| "from 0.001 to 86400".into())
 }
 
 /// Calls the server. Fails if a call was lost or the server does not serve.

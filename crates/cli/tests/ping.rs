@@ -50,3 +50,12 @@ fn a_ping_without_a_server_says_why() {
     assert!(!output.status.success());
     assert!(said(&output).contains("no server listens"), "{}", said(&output));
 }
+
+#[test]
+fn a_time_limit_that_no_answer_can_meet_is_refused() {
+    for wrong in ["0", "-1", "soon"] {
+        let output = ping(&["udp://127.0.0.1:9", "-t", wrong]);
+        assert!(!output.status.success());
+        assert!(said(&output).contains("from 0.001 to 86400"), "{}", said(&output));
+    }
+}
