@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use stoop_exchange::shares::Owner;
-use stoop_net::fence;
+use stoop_net::{clock, fence};
 use stoop_wire::Refused;
 
 /// A source of calls and the way of their answers. Several threads may call any of these methods at once.
@@ -59,6 +59,12 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 
     /// Whether the call's procedure is known to take so long that another worker should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
+
+    /// The time, in nanoseconds of the clock, for a call that this worker has received. Of a call that came just now the worker knows it.
+    fn time_of(&self, worker: &Self::WorkerState, call: &Self::Call) -> u64 {
+        let _ = (worker, call);
+        clock::now_ns()
+    }
 
     /// The terms of the call for the queue.
     fn terms(&self, call: &Self::Call) -> CallTerms;

@@ -104,7 +104,7 @@ impl<E: Endpoint> WorkerPool<E> {
     /// its owner or its procedure has as many workers as it may.
     #[cold]
     fn serve_counted(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) -> bool {
-        let (now_ns, terms) = (clock::now_ns(), self.endpoint.terms(&call));
+        let (now_ns, terms) = (self.endpoint.time_of(worker, &call), self.endpoint.terms(&call));
         let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
         match self.queue.begin_or_admit(now_ns, call, terms, keep) {
             Err(admitted) => {

@@ -58,6 +58,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.exports.takes_long(call.assignment.interface, call.assignment.procedure)
     }
 
+    fn time_of(&self, worker: &WorkerState<S>, call: &PacketCall<S::Peer>) -> u64 {
+        if call.packet.is_deferred() { clock::now_ns() } else { worker.clock_ns }
+    }
+
     fn terms(&self, call: &PacketCall<S::Peer>) -> CallTerms {
         let (binding, ..) = call.assignment.identity();
         let caller = (Owner::host(call.assignment.peer.host()), binding.0);
@@ -109,9 +113,11 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
             PacketLocation::AtWorker if !binding.has_checksum() => {
                 self.link.answer(&worker.link, answer, &peer);
             }
-            _ => self.send(answer, &peer),
+            _ => {
+                self.send(answer, &peer);
+                worker.clock_ns = clock::now_ns();
+            }
         }
-        worker.clock_ns = clock::now_ns();
         self.finish(worker, call.assignment)
     }
 

@@ -220,6 +220,10 @@ impl Endpoint for StreamEndpoint {
         self.service.exports.takes_long(call.interface, call.procedure)
     }
 
+    fn time_of(&self, worker: &WorkerState, call: &StreamCall) -> u64 {
+        if call.deferred { clock::now_ns() } else { worker.clock_ns }
+    }
+
     fn terms(&self, call: &StreamCall) -> CallTerms {
         let caller = (owner_of(&call.connection.caller), call.connection.token);
         self.service.exports.terms((call.interface, call.procedure), caller, call.deadline_ns)
@@ -254,9 +258,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn refuse(&self, worker: &mut WorkerState, call: StreamCall, refused: Refused) -> Option<StreamCall> {
-        // Of calls that came together refusals leave together: the background thread sends at each of its looks what is held back.
-        let hold = !worker.patient && self.pending.count() > 0;
-        self.send_refusal_with(&call.connection, &call.header, refused, "", hold);
+        self.send_bare_refusal(worker, &call, refused);
         cancelled::ended(call.id());
         self.give_back(worker, call);
         self.service.end_calls(1);

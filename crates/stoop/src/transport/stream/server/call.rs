@@ -264,21 +264,34 @@ impl StreamEndpoint {
         refused: impl Into<Refused>,
         detail: &str,
     ) {
-        self.send_refusal_with(connection, call, refused, detail, false);
+        self.service.refused.fetch_add(1, Ordering::Relaxed);
+        self.send_without_result(connection, call.refuse(refused), detail);
     }
 
-    /// The same; with `hold` it may leave with other answers, at the background thread's next look.
-    #[cold]
-    pub(super) fn send_refusal_with(
-        &self,
-        connection: &Connection,
-        call: &Header,
-        refused: impl Into<Refused>,
-        detail: &str,
-        hold: bool,
-    ) {
+    /// The same of a call that the worker pool refuses. An overloaded server sends many of these: it takes no memory, and refusals of calls
+    /// that came together leave together.
+    pub(super) fn send_bare_refusal(&self, worker: &mut WorkerState, call: &StreamCall, refused: Refused) {
         self.service.refused.fetch_add(1, Ordering::Relaxed);
-        self.send_without_result(connection, call.refuse(refused), detail, hold);
+        let hold = self.holds_refusal(worker, call);
+        // If the reader has not taken the one before, its memory has gone with it.
+        worker.refusal.resize(HEADER_LEN, 0);
+        let (poller, most) = (&self.connections.acceptor.poller, self.service.message_max);
+        let header = call.header.refuse(refused);
+        if call.connection.send_answer(poller, header, &mut worker.refusal, most, hold).is_err() {
+            self.close(&call.connection);
+        }
+    }
+
+    /// Whether a refusal waits for the answers of calls that wait here. The background thread sends at each of its looks what is held
+    /// back: it receives in place of the workers, or is awake as soon as one of these calls runs.
+    fn holds_refusal(&self, worker: &mut WorkerState, call: &StreamCall) -> bool {
+        match worker.patient {
+            true => {
+                let is_alike = |next: &StreamCall| Arc::ptr_eq(&next.connection, &call.connection);
+                self.pending.is_first(&mut worker.key, is_alike)
+            }
+            false => self.pending.count() > 0,
+        }
     }
 
     /// Answers that the procedure ran, but there is no result.
@@ -286,16 +299,16 @@ impl StreamEndpoint {
     fn send_failure(&self, call: &StreamCall, code: FailureCode, detail: &str) {
         let Header { binding, lane, number, .. } = call.header;
         let failure = Header { time: code.code(), ..Header::bare(Kind::Failure, binding, lane, number) };
-        self.send_without_result(&call.connection, failure, detail, false);
+        self.send_without_result(&call.connection, failure, detail);
     }
 
-    fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str, hold: bool) {
+    fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str) {
         let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
         header.message_len = detail.len() as u32;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
         let poller = &self.connections.acceptor.poller;
-        if connection.send_answer(poller, header, &mut packet, self.service.message_max, hold).is_err() {
+        if connection.send_answer(poller, header, &mut packet, self.service.message_max, false).is_err() {
             self.close(connection);
         }
     }

@@ -52,6 +52,11 @@ impl PendingCalls {
         if self.count() == 0 { None } else { self.lock_and_take(key, is_wanted) }
     }
 
+    /// Whether a call waits and `is_wanted` says so of the first.
+    pub(super) fn is_first(&self, key: &mut Key, is_wanted: impl FnOnce(&StreamCall) -> bool) -> bool {
+        self.count() > 0 && self.calls.lock(key).front().is_some_and(is_wanted)
+    }
+
     #[inline(never)]
     fn lock_and_take(
         &self,

@@ -11,7 +11,7 @@ use stoop_net::clock;
 use stoop_net::owner_lock::Key;
 use stoop_net::poller::Events;
 use stoop_net::waiting::{Placement, Waiter};
-use stoop_wire::MAX_DATAGRAM;
+use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// A worker's buffers and way of waiting.
 pub(crate) struct WorkerState {
@@ -20,6 +20,8 @@ pub(crate) struct WorkerState {
     #[expect(clippy::vec_box, reason = "a box goes on with its call, and comes back")]
     pub(super) unused_short: Vec<Box<ReceivedCall>>,
     pub(super) result: Vec<u8>,
+    /// The header of a refusal.
+    pub(super) refusal: Vec<u8>,
     /// The connection whose results the result packet has held so far.
     pub(super) result_of: u64,
     pub(super) events: Option<Events>,
@@ -63,6 +65,7 @@ impl WorkerState {
             unused_call: Some(ReceivedCall::blank(vec![0; Reassembler::BUFFER_LEN])),
             unused_short: Vec::new(),
             result: vec![0; MAX_DATAGRAM],
+            refusal: vec![0; HEADER_LEN],
             result_of: 0,
             events: None,
             last_active: Weak::new(),
