@@ -117,17 +117,19 @@ pub(crate) struct BenchArgs {
     /// Have all callers of a binding over UDP share one socket
     #[arg(long)]
     pub(crate) share_endpoints: bool,
-    /// Load the server with so many times what it can do, and print what becomes of the calls in each second; chosen with
-    /// --transport and --waiting only
+    /// Print what becomes of so many times the calls that the server can do; only with --transport, --waiting and --short
     #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) overload: Vec<u16>,
     /// Attack the server from another host or user, which takes all bindings, workers and memory that it can get, and print how
-    /// fast another caller is served meanwhile; chosen with --transport and --waiting only; --calls is the victim's number of bindings
+    /// fast another caller is served meanwhile; only with --transport, --waiting and --short; --calls is the victim's number of bindings
     #[arg(long)]
     pub(crate) greedy: bool,
     /// Attacks of --greedy [default: all that the transport has]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACK", requires = "greedy")]
     pub(crate) attack: Vec<Attack>,
+    /// Take a tenth of the time for --overload and --greedy, to see that they run: the figures mean little, and times are not judged
+    #[arg(long)]
+    pub(crate) short: bool,
     /// Make so many bindings, each with one call of Null(), and print the memory that each takes at the server; chosen with
     /// --transport only
     #[arg(long, value_delimiter = ',', value_name = "N", num_args = 0..=1, default_missing_value = "1000,10000")]

@@ -50,6 +50,8 @@ pub(crate) const HOLD: Duration = Duration::from_millis(500);
 const ATTACKING_USER: u32 = 65534;
 /// Time after which the memory of the server is compared with that before the attacks.
 const AFTER: Duration = Duration::from_secs(10);
+/// A short form waits for one part in so many of that, and of the time for which an attack takes what it can.
+const SHORTER: u32 = 10;
 /// Bytes that the server may keep of what the attacks took.
 const MEMORY_MAX: u64 = 32 << 20;
 
@@ -109,7 +111,7 @@ fn measure(
     progress.print(
         "  attack                      bindings  refused | bind ms  Null() ms (calls)  1 MiB ms   not served",
     );
-    let victim = Victim::new(&uri, args.calls);
+    let victim = Victim::new(&uri, args.calls, !args.short);
     // The server has run each path once when its memory is looked at.
     let quiet = victim.calls();
     print_line(progress, "none", &mut server, &quiet)?;
@@ -117,23 +119,24 @@ fn measure(
     let (mut missed, mut most) = (usize::from(quiet.misses()), before);
     for attack in attacks(args, transport) {
         progress.show(&format!("{}, {}", name_of(transport), attack.describe()));
-        let attacker =
-            Attacker::start(attack, transport, &uri, &stage.network).map_err(|error| error.to_string())?;
+        let attacker = Attacker::start(attack, (transport, &uri), &stage.network, args.short);
+        let attacker = attacker.map_err(|error| error.to_string())?;
         let served = victim.calls();
         missed += usize::from(served.misses());
         print_line(progress, attack.describe(), &mut server, &served)?;
         most = most.max(memory(&mut server)?);
         drop(attacker);
     }
-    thread::sleep(AFTER);
+    let pause = if args.short { AFTER / SHORTER } else { AFTER };
+    thread::sleep(pause);
     let after = memory(&mut server)?;
-    let keeps_much = after > before + MEMORY_MAX;
+    let keeps_much = after > before + MEMORY_MAX && !args.short;
     progress.print(&format!(
         "  memory of the server: {} before, at most {} at the end of an attack, {} {} s after the last{}",
         mib(before),
         mib(most),
         mib(after),
-        AFTER.as_secs(),
+        pause.as_secs_f64(),
         if keeps_much { " !" } else { "" }
     ));
     let _ = std::fs::remove_file(&path);

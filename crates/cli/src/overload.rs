@@ -57,8 +57,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
         let server =
             start_server("bench-overloaded", (*transport, waiting, sides.server), &network, &path, None);
         let (server, uri) = server.map_err(|error| error.to_string())?;
-        let measured =
-            Phases::new(*transport, server, &uri, &progress).and_then(|mut phases| phases.run(args, &uri));
+        let measured = Phases::new(*transport, server, &uri, args.short, &progress)
+            .and_then(|mut phases| phases.run(args, &uri));
         let _ = std::fs::remove_file(&path);
         measured.map_err(|why| format!("{}: {why}", name_of(*transport)))?;
     }

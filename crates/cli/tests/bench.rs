@@ -258,6 +258,85 @@ fn where_no_private_ethernet_can_be_made_it_measures_on_loopback_and_says_why() 
     assert!(table.contains("iproute2"), "{table}");
 }
 
+/// The output of a short measurement that needs two processors; `None` without them.
+fn short(words: &str) -> Option<String> {
+    if processors() < 2 {
+        println!("SKIPPED: {words}: it needs two processors");
+        return None;
+    }
+    let output = succeed(stoop(words));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The lines behind the one that begins so, up to one that is no row.
+fn rows_behind<'a>(output: &'a str, head: &str, is_row: impl Fn(&&str) -> bool) -> Vec<&'a str> {
+    let mut lines = output.lines().skip_while(|line| !line.starts_with(head));
+    assert!(lines.next().is_some(), "{head} is missing:\n{output}");
+    lines.skip_while(|line| !is_row(line)).take_while(|line| is_row(line)).collect()
+}
+
+/// Numbers of a row of the measurement under overload.
+const OVERLOAD_COLUMNS: usize = 11;
+
+#[test]
+fn an_overload_over_udp_is_told_interval_by_interval() {
+    check_overload("udp");
+}
+
+#[test]
+fn an_overload_over_unix_sockets_is_told_interval_by_interval() {
+    check_overload("unix");
+}
+
+fn check_overload(transport: &str) {
+    let Some(output) = short(&format!("bench --overload 3 --short --transport {transport}")) else { return };
+    let is_row = |line: &&str| line.contains(" s ") && line.contains('|');
+    for (head, rows) in [("control: ", 3), ("open loop: ", 6), ("closed loop: ", 6)] {
+        let rows_there = rows_behind(&output, &format!("{transport}, {head}"), is_row);
+        assert_eq!(rows_there.len(), rows, "{head}:\n{output}");
+        for row in rows_there {
+            let numbers = row.split_whitespace().filter(|word| word.parse::<f64>().is_ok());
+            assert_eq!(numbers.count(), OVERLOAD_COLUMNS, "{row}");
+        }
+    }
+    for (line, times) in [
+        ("one after the other  Null() ", 1),
+        ("64 at a time         Null() ", 1),
+        ("after it, 8 callers:", 2),
+        ("goodput after the first second: ", 2),
+        ("begun after their deadline: ", 2),
+    ] {
+        assert_eq!(output.matches(line).count(), times, "{line}:\n{output}");
+    }
+}
+
+#[test]
+fn a_victim_is_served_beside_each_attack_over_udp() {
+    check_greedy("udp");
+}
+
+#[test]
+fn a_victim_is_served_beside_each_attack_over_unix_sockets() {
+    check_greedy("unix");
+}
+
+fn check_greedy(transport: &str) {
+    let words = format!("bench --greedy --short --calls 1 --transport {transport} --attack calls,bindings");
+    let Some(output) = short(&words) else { return };
+    if output.contains(": not measured: ") {
+        return println!("SKIPPED: {words}: {output}");
+    }
+    let rows = rows_behind(&output, transport, |line| line.starts_with("  ") && !line.contains("Null() ms"));
+    assert_eq!(rows.len(), 4, "one without an attack, two attacks, and memory:\n{output}");
+    for row in &rows[..3] {
+        assert!(row.ends_with(" 0"), "a call of the victim failed: {row}");
+        assert!(row.contains("(20)"), "{row}");
+    }
+    assert!(rows[3].contains("memory of the server: "), "{output}");
+    assert!(output.contains("\n0 lines miss a bar"), "{output}");
+}
+
 #[test]
 fn a_killed_run_leaves_no_process_behind() {
     let mut run = stoop("bench --calls 1000000000 --transport udp --callers 1 --processors 1")

@@ -2,7 +2,7 @@
 
 use crate::args::{Attack, Transport, name_of};
 use crate::child::Child;
-use crate::greedy::ATTACKING_USER;
+use crate::greedy::{ATTACKING_USER, SHORTER};
 use crate::network::Network;
 use std::io;
 use std::thread;
@@ -20,9 +20,9 @@ impl Attacker {
     /// Starts an attack, and returns when the attacker has made its bindings.
     pub(super) fn start(
         attack: Attack,
-        transport: Transport,
-        uri: &str,
+        (transport, uri): (Transport, &str),
         network: &Network,
+        is_short: bool,
     ) -> io::Result<Self> {
         let mut arguments = vec![
             "bench-greedy-attacker".into(),
@@ -36,7 +36,7 @@ impl Attacker {
             false => Child::start_on_third_host("attacker", &arguments, network)?,
         };
         child.expect_within("attacking", PREPARATION)?;
-        thread::sleep(BEGINNING);
+        thread::sleep(if is_short { BEGINNING / SHORTER } else { BEGINNING });
         if attack.stops() {
             child.stop()?;
         }

@@ -9,6 +9,8 @@ use stoop::{BindOptions, CallError};
 pub(super) struct Victim {
     uri: String,
     rounds: u64,
+    /// How fast it is served is judged, and not only whether it is.
+    judges_times: bool,
 }
 
 /// Bindings that it makes for each line, unless told otherwise.
@@ -32,12 +34,15 @@ pub(super) struct Served {
     long: Duration,
     failures: u64,
     first_failure: Option<String>,
+    /// The times are judged.
+    judges_times: bool,
 }
 
 impl Served {
     /// Whether it misses a bar.
     pub(super) fn misses(&self) -> bool {
-        self.failures > 0 || self.null > NULL_MAX || self.long > LONG_MAX
+        let is_slow = self.null > NULL_MAX || self.long > LONG_MAX;
+        self.failures > 0 || self.judges_times && is_slow
     }
 
     fn note<T>(&mut self, what: &str, outcome: Result<T, impl fmt::Display>) -> Option<T> {
@@ -69,13 +74,13 @@ impl fmt::Display for Served {
 }
 
 impl Victim {
-    pub(super) fn new(uri: &str, rounds: Option<u64>) -> Self {
-        Self { uri: uri.into(), rounds: rounds.unwrap_or(ROUNDS) }
+    pub(super) fn new(uri: &str, rounds: Option<u64>, judges_times: bool) -> Self {
+        Self { uri: uri.into(), rounds: rounds.unwrap_or(ROUNDS), judges_times }
     }
 
     /// Binds, calls and unbinds so many times.
     pub(super) fn calls(&self) -> Served {
-        let mut served = Served::default();
+        let mut served = Served { judges_times: self.judges_times, ..Served::default() };
         for _ in 0..self.rounds {
             let begun = Instant::now();
             let options = BindOptions::new().bind_timeout(PATIENCE).timeout(PATIENCE);

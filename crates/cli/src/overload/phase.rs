@@ -17,6 +17,8 @@ pub(super) struct Phases<'a> {
     /// The load comes over several bindings, as from several programs.
     clients: Vec<WorkClient>,
     other: WorkClient,
+    /// It takes less time.
+    pub(super) is_short: bool,
     pub(super) progress: &'a Progress,
 }
 
@@ -27,6 +29,8 @@ const CONTROL_CALLERS: usize = 8;
 const CONTROL: Duration = Duration::from_secs(3);
 const OVERLOAD: Duration = Duration::from_secs(6);
 const AFTER: Duration = Duration::from_secs(3);
+/// A short form takes one part in so many of the time.
+const SHORTER: u32 = 10;
 /// In a closed loop: threads, and calls that are begun again at once.
 const CLOSED_THREADS: usize = 64;
 const CLOSED_BEGUN: usize = 2880;
@@ -54,9 +58,9 @@ impl Second {
     }
 }
 
-/// Steps of the progress bar for so long: two a second.
+/// Steps of the progress bar for so long: two a second, if it takes its whole time.
 const fn steps(of: Duration) -> u64 {
-    2 * of.as_secs()
+    of.as_millis() as u64 / 500
 }
 
 /// Steps of the progress bar for the phases at one server.
@@ -70,12 +74,13 @@ impl<'a> Phases<'a> {
         transport: Transport,
         server: Child,
         uri: &str,
+        is_short: bool,
         progress: &'a Progress,
     ) -> Result<Self, String> {
         let options = BindOptions::new().timeout(DEADLINE);
         let bind = |_| WorkClient::bind_with(uri, &options).map_err(|error| error.to_string());
         let clients = (0..BINDINGS).map(bind).collect::<Result<_, _>>()?;
-        Ok(Self { transport, server, clients, other: bind(0)?, progress })
+        Ok(Self { transport, server, clients, other: bind(0)?, is_short, progress })
     }
 
     pub(super) fn run(&mut self, args: &BenchArgs, uri: &str) -> Result<(), String> {
@@ -140,8 +145,14 @@ impl<'a> Phases<'a> {
         Ok(())
     }
 
+    /// So much time, or less in a short form.
+    pub(super) fn time(&self, whole: Duration) -> Duration {
+        if self.is_short { whole / SHORTER } else { whole }
+    }
+
     /// Prints what happens in each interval of a time.
     fn watch(&mut self, callers: &Callers, time: Duration, each: Duration) -> Result<Vec<Second>, String> {
+        let (time, steps, each) = (self.time(time), steps(each), self.time(each));
         let begun = Instant::now();
         let (mut last, mut outcomes, mut stats) = (begun, callers.tally.outcomes(), self.stats()?);
         let mut seconds = Vec::new();
@@ -152,7 +163,7 @@ impl<'a> Phases<'a> {
             let of = (at - last).as_secs_f64();
             let second = Second { of, outcomes: outcomes_now - outcomes, server: stats_now.since(&stats) };
             self.progress.print(&second.line((at - begun).as_secs_f64()));
-            self.progress.advance((2.0 * each.as_secs_f64()) as u64);
+            self.progress.advance(steps);
             seconds.push(second);
             (last, outcomes, stats) = (at, outcomes_now, stats_now);
         }

@@ -6,9 +6,11 @@ use std::fmt;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, Pending};
 
-/// Slices of each kind, in turn, and the calls of each.
+/// Slices of each kind, in turn, and the calls of each; and of a short form.
 const SLICES: usize = 9;
 const CALLS: usize = 2048;
+const SHORT_SLICES: usize = 3;
+const SHORT_CALLS: usize = 128;
 /// Calls that are begun together.
 const TOGETHER: usize = 64;
 /// How long the procedure is known to take when calls are refused because of that.
@@ -43,18 +45,19 @@ impl Phases<'_> {
             WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())
         };
         let (patient, hasty) = (bind(OCCUPIED * 2)?, bind(HASTE)?);
-        patient.nap(NAP.as_millis() as u64).map_err(|error| error.to_string())?;
+        patient.nap(self.time(NAP).as_millis() as u64).map_err(|error| error.to_string())?;
+        let (slices, count) = self.sizes();
         let occupant = patient.begin().nap(OCCUPIED.as_millis() as u64);
-        self.progress.print(&format!("\nprocessor time at the server, median and range of {SLICES} slices"));
+        self.progress.print(&format!("\nprocessor time at the server, median and range of {slices} slices"));
         self.progress.show("the cost of refusals");
         let one_by_one = |nulls: bool| {
-            for _ in 0..CALLS {
+            for _ in 0..count {
                 let _ = if nulls { hasty.null() } else { hasty.nap(0) };
             }
         };
         self.compare("one after the other", one_by_one)?;
         let together = |nulls: bool| {
-            for _ in 0..CALLS / TOGETHER {
+            for _ in 0..count / TOGETHER {
                 let begin: WorkBegin<'_> = hasty.begin();
                 let call = |_| if nulls { begin.null() } else { begin.nap(0) };
                 let calls: Vec<Pending<Result<(), CallError>>> = (0..TOGETHER).map(call).collect();
@@ -67,19 +70,25 @@ impl Phases<'_> {
         Ok(())
     }
 
+    /// The number of slices of each kind, and of the calls of each slice.
+    fn sizes(&self) -> (usize, usize) {
+        if self.is_short { (SHORT_SLICES, SHORT_CALLS) } else { (SLICES, CALLS) }
+    }
+
     /// Compares the two kinds of calls, of which `calls` makes as many as a slice has: Null()s if its argument says so.
     fn compare(&mut self, how: &str, calls: impl Fn(bool)) -> Result<(), String> {
         let (mut nulls, mut refusals, mut served) = (Costs(Vec::new()), Costs(Vec::new()), 0);
-        for slice in 0..2 * SLICES {
+        let (slices, count) = self.sizes();
+        for slice in 0..2 * slices {
             let is_null = slice % 2 == 0;
             let before = self.stats()?;
             calls(is_null);
             let since = self.stats()?.since(&before);
             if is_null {
-                nulls.0.push(since.cpu_ns as f64 / CALLS as f64);
+                nulls.0.push(since.cpu_ns as f64 / count as f64);
             } else {
                 refusals.0.push(since.cpu_ns as f64 / since.refused.max(1) as f64);
-                served += CALLS as u64 - since.refused.min(CALLS as u64);
+                served += count as u64 - since.refused.min(count as u64);
             }
         }
         let (null_ns, refusal_ns) = (nulls.median_ns(), refusals.median_ns());
