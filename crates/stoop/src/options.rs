@@ -199,7 +199,9 @@ impl BindOptions {
 
     /// A call waits for the next server when the one that was bound is lost, or shuts down, as long as this timeout and the call's
     /// deadline allow. Binding itself does not wait: the error of a wrong address, or of a server that does not run, comes at once.
-    /// Of begun calls over UDP that leave together and meet a closed port, the first waits. The others end at once: it is not known
+    ///
+    /// A call that may have run at the lost server is made at the next one only if its procedure is `#[idempotent]`. Of begun calls over
+    /// UDP that leave together and meet a closed port, the first waits if it has not run. The others end at once: it is not known
     /// whether they have run.
     ///
     /// Off unless set. With [`wait_for_server`](Self::wait_for_server), which also waits in binding, this one counts after that.

@@ -14,6 +14,9 @@ trait Slow {
     fn process(&self) -> u32;
     /// Never returns.
     fn hang(&self);
+    /// Tells the number of the server's process, but never returns in the process of that number.
+    #[idempotent]
+    fn process_after(&self, process: u32) -> u32;
 }
 
 struct Hanging;
@@ -27,6 +30,12 @@ impl Slow for Hanging {
         loop {
             std::thread::park();
         }
+    }
+    fn process_after(&self, process: u32) -> u32 {
+        if process == std::process::id() {
+            self.hang();
+        }
+        std::process::id()
     }
 }
 
@@ -105,6 +114,42 @@ fn a_call_whose_server_is_killed_while_it_runs_may_have_run_over_every_transport
         let error = call.wait().unwrap_err();
         assert_eq!(error.ran(), Ran::Perhaps, "{uri}: {error}");
     }
+}
+
+/// Kills the server of a call by a client that waits for restarts, and then starts the next server.
+fn restarted_in_a_call<T: Send>(uri: &str, call: impl FnOnce(&SlowClient) -> T + Send) -> (T, Process) {
+    let (mut server, uri) = start(uri);
+    let an_hour = Duration::from_secs(3600);
+    let options = BindOptions::new().timeout(an_hour).wait_for_restart(an_hour);
+    let client = SlowClient::bind_with(&uri, &options).unwrap();
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| call(&client));
+        server.await_line(|line| line.ends_with("hanging"));
+        server.kill();
+        // Binds that fail, each after some tries: over UDP the call usually meets the closed port meanwhile. It has to end in the same
+        // way if it meets the next server first.
+        for _ in 0..20 {
+            assert!(SlowClient::bind(&uri).is_err());
+        }
+        let next = start(&uri).0;
+        (call.join().unwrap(), next)
+    })
+}
+
+#[test]
+fn an_idempotent_call_whose_server_is_killed_while_it_runs_waits_for_the_next_server_over_every_transport() {
+    for uri in addresses("restart-in-call") {
+        let call = |client: &SlowClient| client.process_after(client.process().unwrap());
+        let (process, next) = restarted_in_a_call(&uri, call);
+        assert_eq!(process.unwrap_or_else(|error| panic!("{uri}: {error}")), next.id(), "{uri}");
+    }
+}
+
+#[test]
+fn a_call_whose_server_is_killed_while_it_runs_is_not_made_again_over_udp() {
+    let (ended, _next) = restarted_in_a_call(&address("udp"), SlowClient::hang);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, CallError::Unknown { transmissions: 1.., .. }), "{error}");
 }
 
 #[test]

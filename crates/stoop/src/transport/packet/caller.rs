@@ -180,7 +180,7 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
 
     fn loss(&self) -> Loss {
         let transmissions = self.exchange.last_transmissions();
-        Loss { cause: UnknownCause::ServerRestarted, transmissions }
+        self.closed.unwrap_or(Loss { cause: UnknownCause::ServerRestarted, transmissions })
     }
 
     fn judge(&self, sent_ns: u64, refusal: Unbound, session: &Session, idempotent: bool) -> Verdict {
@@ -218,10 +218,21 @@ impl<L: PacketLink> PacketLane<Endpoint<L>> {
     /// The call has ended without a result.
     #[cold]
     fn explain(&mut self, ended: Ended) -> recovery::Ended {
+        self.closed = None;
         match ended {
             Ended::Unbound(refusal) => recovery::Ended::Unbound(refusal),
             Ended::With(CallError::NotSent(SendError::Bind(_))) if self.waits_for_restart => {
                 recovery::Ended::Lost { may_have_run: false }
+            }
+            // An idempotent call waits for the next server and runs there; any other ends with this cause.
+            Ended::With(CallError::Unknown {
+                cause: cause @ UnknownCause::PortClosed,
+                transmissions,
+                ..
+            }) if self.waits_for_restart => {
+                self.closed = Some(Loss { cause, transmissions });
+                self.replace();
+                recovery::Ended::Lost { may_have_run: true }
             }
             Ended::With(error) => {
                 if matches!(error, CallError::Unknown { .. }) {

@@ -2,6 +2,7 @@
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Counted;
+use crate::calling::recovery::Loss;
 use crate::error::{CallError, SendError};
 use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
@@ -41,6 +42,8 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     pub(crate) waiter: Waiter,
     /// Whether a call that meets a closed port waits for the next server.
     pub(crate) waits_for_restart: bool,
+    /// How the last attempt was lost, if it met a closed port.
+    pub(crate) closed: Option<Loss>,
 }
 
 /// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
@@ -66,6 +69,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             exchange: session.lane(),
             waiter: Waiter::new(options.waiting, session.placement),
             waits_for_restart: options.wait_for_restart.is_some() || options.waits_for_server(),
+            closed: None,
             longest_call: session.longest_call,
             longest_result: options.max_message,
             plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
