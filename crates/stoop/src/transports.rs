@@ -145,7 +145,12 @@ mod tests {
             );
         }
         assert!(why("").contains("udp://HOST:PORT"));
-        assert!(why("http://x:1").contains("udp://HOST:PORT"));
+        let unknown = why("http://x:1");
+        assert!(unknown.contains("no transport is called `http`; write local:NAME"), "{unknown}");
+        assert!(why("UDP://x:1").contains("no transport is called `UDP`"));
+        assert!(!why("a/b:c d").contains("is called"));
+        let of_sun = if cfg!(feature = "onc") { "program = N" } else { "cargo feature `onc`" };
+        assert!(why("onc+udp://x").contains(of_sun));
         assert!(why("udp:x:1").contains("two slashes"));
         assert!(why("udp://x").contains("port is missing"));
         assert!(why("udp://:7400").contains("0.0.0.0:PORT"));

@@ -65,11 +65,28 @@ impl<'a> Uri<'a> {
                     Err(why) => wrong(why.into()),
                 },
                 None if !uri.contains('/') && has_port(rest) => missing(list(schemes(), "HOST:PORT", " or ")),
-                None => wrong(without_feature(name).unwrap_or_else(|| forms(schemes()))),
+                None => wrong(unknown(name, schemes())),
             },
             None => wrong(forms(schemes())),
         }
     }
+}
+
+/// The advice to a user whose address begins with a scheme that is not one of these.
+fn unknown(scheme: &str, schemes: impl Iterator<Item = &'static Scheme>) -> String {
+    if let Some(why) = without_feature(scheme) {
+        return why;
+    }
+    // Servers and typed clients of Sun RPC take such an address apart by themselves.
+    if matches!(scheme, "onc+udp" | "onc+tcp" | "onc+unix") {
+        return "only interfaces with `#[stoop::interface(program = N, version = N)]` are called by Sun RPC; write an address of \
+                another transport at which the server listens (`rpcinfo` asks servers of Sun RPC whether they answer)"
+            .into();
+    }
+    let is_word =
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+    let why = if is_word { format!("no transport is called `{scheme}`; ") } else { String::new() };
+    why + &forms(schemes)
 }
 
 /// The advice to a user whose program was built without the cargo feature of the scheme.

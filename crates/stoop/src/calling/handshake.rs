@@ -178,7 +178,7 @@ impl<'a> Handshake<'a> {
     }
 
     pub(crate) fn closed(&self) -> BindError {
-        let why = "it closed the connection instead of binding";
+        let why = "it closed the connection instead of binding; it is no Stoop server, or has too many connections that are not bound yet";
         self.unreachable(io::Error::new(io::ErrorKind::ConnectionAborted, why))
     }
 }

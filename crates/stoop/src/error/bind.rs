@@ -107,7 +107,7 @@ impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Uri(why) => write!(f, "{why}"),
-            Self::Unreachable { server, cause } if is_refusal(cause) => {
+            Self::Unreachable { server, cause } if is_refusal(server, cause) => {
                 write!(
                     f,
                     "no server listens at {server} ({cause}); is the server running, and at that address?"
@@ -252,8 +252,11 @@ impl Clone for BindError {
 const ELSEWHERE: &str = " Such a name is seen in one network namespace (container) only; for others, let the server listen at \
                          shm:/PATH or unix:PATH, and mount that directory";
 
-fn is_refusal(cause: &io::Error) -> bool {
+/// Whether no server listens at the address. On an Ethernet nothing refuses; the cause says by itself whether the interface is missing,
+/// or no server has answered to the name.
+fn is_refusal(server: &str, cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+        && !server.starts_with("ether:")
 }
 
 /// Whether an address is a name that the kernel keeps for each network namespace.

@@ -54,9 +54,12 @@ impl fmt::Display for ListenError {
                     io::ErrorKind::AddrNotAvailable => {
                         f.write_str("; this machine does not have that address")
                     }
-                    io::ErrorKind::PermissionDenied => f.write_str(
-                        "; choose a port from 1024 on, or a path in a directory to which this user may write",
-                    ),
+                    io::ErrorKind::PermissionDenied if has_path(uri) => {
+                        f.write_str("; choose a path in a directory to which this user may write")
+                    }
+                    // The cause names the capabilities that are missing.
+                    io::ErrorKind::PermissionDenied if uri.starts_with("ether:") => Ok(()),
+                    io::ErrorKind::PermissionDenied => f.write_str("; choose a port from 1024 on"),
                     _ => Ok(()),
                 }
             }
