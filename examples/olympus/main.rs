@@ -12,7 +12,7 @@ mod picture;
 mod run;
 mod servers;
 
-use options::Options;
+use options::{Options, USAGE};
 use picture::Picture;
 use run::Run;
 use servers::Servers;
@@ -48,6 +48,10 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|argument| argument == "--help") {
+        println!("usage: {USAGE}\ndocs/olympus.md describes the options");
+        return ExitCode::SUCCESS;
+    }
     match Options::parse(std::env::args().skip(1)).map_err(Into::into).and_then(|options| run(&options)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(3),

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) svg: Option<PathBuf>,
 }
 
-const USAGE: &str =
+pub(crate) const USAGE: &str =
     "olympus GRAPH [URI | \"URI LIMIT\"]… [--servers FILE] [--resume FILE] [--marking FILE] [--svg FILE]";
 
 impl Options {

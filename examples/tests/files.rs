@@ -280,19 +280,26 @@ fn a_transfer_survives_the_restart_of_its_server() {
     let whole = contents(40 * PIECE);
     fs::write(folder.here("long"), &whole).expect("it can be written");
     let socket = format!("unix:{}", folder.0.join("socket").display());
-    for arguments in
-        [["put", text(&folder.here("long")), "copy"], ["get", "copy", text(&folder.here("back"))]]
-    {
-        let mut server = FileServer::start(&folder, &[], &socket);
-        let process = client(&server.uri, &arguments).spawn().expect("the example starts");
-        server.await_pieces(3);
-        server.stop();
-        let _next = FileServer::start(&folder, &[], &socket);
-        let output = process.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    for uri in [&*socket, "udp://127.0.0.1:0"] {
+        let (copy, back) = (folder.offered("copy"), folder.here("back"));
+        for arguments in [["put", text(&folder.here("long")), "copy"], ["get", "copy", text(&back)]] {
+            let mut server = FileServer::start(&folder, &[], uri);
+            let process = client(&server.uri, &arguments).spawn().expect("the example starts");
+            server.await_pieces(3);
+            server.stop();
+            let _next = FileServer::start(&folder, &[], &server.uri);
+            let output = process.wait_with_output().expect("it ends");
+            assert!(
+                output.status.success(),
+                "{uri}, {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        for file in [copy, back] {
+            assert!(fs::read(&file).expect("it has arrived") == whole);
+            fs::remove_file(file).expect("it can be removed");
+        }
     }
-    assert!(fs::read(folder.offered("copy")).expect("it has arrived") == whole);
-    assert!(fs::read(folder.here("back")).expect("it has arrived") == whole);
 }
 
 #[test]
@@ -318,7 +325,8 @@ fn a_full_disk_is_an_error_and_leaves_nothing_under_the_final_name() {
         return;
     }
     let server = FileServer::spawn(command);
-    assert!(error(&server.uri, &["put", text(&folder.here("long")), ""]).contains("no space is left"));
+    let why = error(&server.uri, &["put", text(&folder.here("long")), ""]);
+    assert!(why.contains("no space is left on the file system; make space"), "{why}");
     assert_eq!(said(&server.uri, &["ls"]), "");
 
     let why = error(&server.uri, &["put", "-r", text(&folder.here("short")), ""]);

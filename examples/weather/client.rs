@@ -4,7 +4,7 @@
 //! cargo run --example weather-client -- onc+udp://127.0.0.1:7402
 //! ```
 //!
-//! The address says by which protocol: udp://127.0.0.1:7401 is Stoop's own, onc+udp://127.0.0.1:7402 is Sun RPC. The rest of the program
+//! The address says by which protocol: udp://127.0.0.1:7404 is Stoop's own, onc+udp://127.0.0.1:7402 is Sun RPC. The rest of the program
 //! is the same.
 
 use std::error::Error;
@@ -27,7 +27,7 @@ fn call(uri: &str) -> Result<(), Box<dyn Error>> {
 
 fn main() {
     let uri = std::env::args().nth(1);
-    if let Err(why) = call(uri.as_deref().unwrap_or("udp://127.0.0.1:7401")) {
+    if let Err(why) = call(uri.as_deref().unwrap_or("udp://127.0.0.1:7404")) {
         eprintln!("{why}");
         std::process::exit(1);
     }

@@ -4,7 +4,7 @@
 //! cargo run --example weather-server
 //! ```
 //!
-//! It listens at udp://127.0.0.1:7401 for Stoop's own protocol, and at port 7402 for Sun RPC over UDP and TCP; or at the addresses that
+//! It listens at udp://127.0.0.1:7404 for Stoop's own protocol, and at port 7402 for Sun RPC over UDP and TCP; or at the addresses that
 //! are given as arguments (after `--`). With `--register` it tells rpcbind, so that callers of Sun RPC need no port.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use stoop::Server;
 use stoop_examples::serve::{exit_code, serve};
 use stoop_examples::weather::{Measurement, Station, Weather, WeatherServer};
 
-const ADDRESSES: [&str; 3] = ["udp://127.0.0.1:7401", "onc+udp://127.0.0.1:7402", "onc+tcp://127.0.0.1:7402"];
+const ADDRESSES: [&str; 3] = ["udp://127.0.0.1:7404", "onc+udp://127.0.0.1:7402", "onc+tcp://127.0.0.1:7402"];
 
 /// The measurements of all stations, the newest last.
 #[derive(Default)]

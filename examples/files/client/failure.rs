@@ -21,9 +21,9 @@ impl Failure {
         let text = format!("{path}: {error}");
         match error {
             FileError::Changed | FileError::Restarted | FileError::Corrupt => Self::Again(text),
-            FileError::NoSpace => Self::Everything(format!(
-                "{text}; the pieces that arrived are kept: make space, and run the same command again"
-            )),
+            FileError::NoSpace => {
+                Self::Everything(format!("{text}; make space, and run the same command again"))
+            }
             FileError::ReadOnly => Self::Everything(text),
             _ => Self::File(text),
         }

@@ -3,8 +3,8 @@
 //! ```sh
 //! cargo run --release --example files-client -- udp://127.0.0.1:7403 ls -r
 //! cargo run --release --example files-client -- udp://127.0.0.1:7403 get -r reports .
-//! cargo run --release --example files-client -- udp://127.0.0.1:7403 put big.iso backups/
-//! cargo run --release --example files-client -- udp://127.0.0.1:7403 rm -r backups
+//! cargo run --release --example files-client -- udp://127.0.0.1:7403 put big.iso reports/
+//! cargo run --release --example files-client -- udp://127.0.0.1:7403 rm -r reports
 //! ```
 //!
 //! A file that has the same size and time at the other end is not sent again. A transfer that was interrupted goes on where it was: run
@@ -47,6 +47,10 @@ fn run(arguments: &Arguments) -> Result<usize, Failure> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);

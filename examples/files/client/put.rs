@@ -24,9 +24,9 @@ const FINISH: Duration = Duration::from_secs(600);
 /// Sends files; returns how many could not be.
 pub(crate) fn run(files: &FilesClient, paths: &[String], recursive: bool) -> Result<usize, Failure> {
     let (to, paths) = paths.split_last().expect("the command line has been checked");
-    let is_directory = match files.look_up(to) {
-        Ok(entry) => entry.kind == Kind::Directory,
-        Err(Error::Application(FileError::NotFound)) => false,
+    let there = match files.look_up(to) {
+        Ok(entry) => Some(entry.kind),
+        Err(Error::Application(FileError::NotFound)) => None,
         Err(error) => return Err(Failure::of_call(to, error)),
     };
     let into = is_container(to, paths.len());
@@ -34,7 +34,12 @@ pub(crate) fn run(files: &FilesClient, paths: &[String], recursive: bool) -> Res
     for path in paths.iter().map(Path::new) {
         let name = name_of(path)?;
         let kind = look_up(path)?.kind;
-        let into = into || kind == Kind::File && is_directory;
+        if into && there.is_none() && kind == Kind::File {
+            let why =
+                "the server has no such directory; put makes those that it copies with -r, and no others";
+            return Err(Failure::File(format!("{to}: {why}")));
+        }
+        let into = into || kind == Kind::File && there == Some(Kind::Directory);
         let (directory, name) = if into { (&**to, &*name) } else { split(to) };
         match kind {
             Kind::Directory if recursive => add_directory(&mut plan, files, path, &join(directory, name))?,

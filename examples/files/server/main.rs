@@ -21,7 +21,13 @@ use stoop_examples::files::FilesServer;
 use stoop_examples::files::tree::Tree;
 use stoop_examples::serve::{exit_code, serve};
 
-const USAGE: &str = "usage: files-server [--read-only] [--no-sync] [--verbose] DIRECTORY [ADDRESS]…";
+const USAGE: &str = "\
+usage: files-server [--read-only] [--no-sync] [--verbose] DIRECTORY [ADDRESS]…
+
+It listens at udp://127.0.0.1:7403 unless addresses are given.
+--read-only  clients may not change anything
+--no-sync    does not wait for the disk before it says that a file has arrived
+--verbose    prints a line for each piece that it sends or receives";
 
 struct Arguments {
     directory: PathBuf,
@@ -67,6 +73,10 @@ fn serve_files(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let Some(arguments) = Arguments::parse(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
