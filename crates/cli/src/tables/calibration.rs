@@ -68,10 +68,9 @@ impl Calibration {
         loops.into_iter().find_map(|(name, before, after)| {
             let moved = after.median / before.median - 1.0;
             (moved.abs() > AGREE_WITHIN).then(|| {
-                format!(
-                    "{name} took {:+.0} % longer after a round of the tables than before them",
-                    100.0 * moved
-                )
+                let than = if moved > 0.0 { "more" } else { "less" };
+                let share = 100.0 * moved.abs();
+                format!("{name} took {share:.0} % {than} time after a round of the tables than before them")
             })
         })
     }
@@ -156,7 +155,7 @@ mod tests {
         let before = calibration(1.0, 1000.0, 0.01);
         assert_eq!(before.why_void(&calibration(1.04, 960.0, 0.01)), None);
         let why = before.why_void(&calibration(1.0, 1400.0, 0.01)).expect("it is 40 % slower");
-        assert!(why.contains("datagram") && why.contains("+40 %"), "{why}");
+        assert!(why.contains("datagram") && why.contains("40 % more"), "{why}");
     }
 
     #[test]
