@@ -36,7 +36,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         BindStep::OtherVersion(theirs) => {
             BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
         }
-        BindStep::Refused(BindStatus::UnknownFlags(flags), _) if flags & UNCHECKED_FRAMES != 0 => {
+        BindStep::Refused(BindStatus::UnknownFlags(flags), _) if flags == UNCHECKED_FRAMES => {
             BindError::Refused {
                 server,
                 why: "it requires a checksum in each frame, and this client's address says checksum=off; leave that out, or have the \
