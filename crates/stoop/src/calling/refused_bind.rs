@@ -79,7 +79,8 @@ fn full(why: &str) -> &'static str {
              (ulimit -f)"
         }
         _ => {
-            "it has as many bindings as it takes; drop clients that are not needed, or share one among threads"
+            "it has as many bindings as it takes, of all callers or of your host; drop clients that are not needed, share one among \
+             threads, or raise the server's limit (`Limits::bindings`)"
         }
     }
 }

@@ -328,3 +328,18 @@ impl std::error::Error for InPlaceError {
 }
 
 debug_as_display!(BindError, InPlaceError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_interface_does_not_lead_to_the_question_whether_the_server_runs() {
+        let told = |server: &str| {
+            let cause = io::Error::new(io::ErrorKind::NotFound, "the cause");
+            BindError::Unreachable { server: server.into(), cause }.to_string()
+        };
+        assert_eq!(told("ether://eth0/x"), "ether://eth0/x cannot be reached: the cause");
+        assert!(told("unix:/run/x").contains("is the server running"));
+    }
+}

@@ -141,3 +141,22 @@ impl fmt::Display for UriError {
 impl std::error::Error for UriError {}
 
 debug_as_display!(ListenError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_after_a_missing_permission_fits_the_transport() {
+        let told = |uri: &str| {
+            let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the cause");
+            ListenError::Io { uri: uri.into(), cause }.to_string()
+        };
+        assert!(told("udp://0.0.0.0:7").ends_with("the cause; choose a port from 1024 on"));
+        assert!(
+            told("unix:/run/x")
+                .ends_with("the cause; choose a path in a directory to which this user may write")
+        );
+        assert!(told("ether://eth0/x").ends_with("the cause"), "it says which capability is missing");
+    }
+}
