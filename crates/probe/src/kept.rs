@@ -11,15 +11,22 @@ const ROOM: usize = 64;
 
 type Samples = Vec<(Claim, Sample)>;
 
-/// The lists of all threads, and of those that have ended until theirs is taken.
+/// The lists of all threads, and those of threads that have ended, until they are taken or other threads go on with them.
 static ALL: Mutex<Vec<Arc<Mutex<Samples>>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static OWN: Arc<Mutex<Samples>> = {
-        let own = Arc::new(Mutex::new(Vec::with_capacity(ROOM)));
-        locked(&ALL).push(Arc::clone(&own));
-        own
-    };
+    static OWN: Arc<Mutex<Samples>> = own_list();
+}
+
+/// The list of a thread that has ended, with what is in it: there are no more lists than there were threads at a time. Otherwise a new one.
+fn own_list() -> Arc<Mutex<Samples>> {
+    let mut all = locked(&ALL);
+    if let Some(left) = all.iter().find(|list| Arc::strong_count(list) == 1) {
+        return Arc::clone(left);
+    }
+    let own = Arc::new(Mutex::new(Vec::with_capacity(ROOM)));
+    all.push(Arc::clone(&own));
+    own
 }
 
 /// Keeps a sample of this thread. Returns whether its list is full now; if it was before, the sample is lost.
@@ -57,7 +64,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::tests::alone;
     use std::thread;
+
+    fn alone_without_samples() -> MutexGuard<'static, ()> {
+        let one = alone();
+        take_all(&mut Vec::new());
+        one
+    }
 
     fn claim(account: u64) -> Claim {
         Claim { account, procedure: 1, server_ns: None }
@@ -72,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_list_takes_no_more_than_it_has_room_for_until_it_is_taken() {
-        let _one = crate::recording::tests::alone();
+        let _one = alone_without_samples();
         thread::spawn(|| {
             let keep = || super::keep(claim(11), Sample::default());
             assert_eq!((1..ROOM).filter(|_| keep()).count(), 0);
@@ -87,8 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_begin_go_on_with_the_lists_of_those_that_have_ended() {
+        let _one = alone_without_samples();
+        let keep_one = || {
+            thread::spawn(|| keep(claim(13), Sample::default())).join().expect("it ends");
+            locked(&ALL).len()
+        };
+        let lists = keep_one();
+        assert!((0..5).all(|_| keep_one() <= lists));
+        assert_eq!(taken(13), 6);
+    }
+
+    #[test]
     fn samples_of_a_thread_that_has_ended_are_taken_once() {
-        let _one = crate::recording::tests::alone();
+        let _one = alone_without_samples();
         thread::spawn(|| assert!(!(0..5).any(|_| keep(claim(12), Sample::default()))))
             .join()
             .expect("it ends");

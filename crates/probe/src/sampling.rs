@@ -338,13 +338,20 @@ pub fn stamp_cycles() -> f64 {
 mod tests {
     use super::*;
     use crate::recording::tests::alone;
+    use std::sync::MutexGuard;
     use std::thread;
 
-    /// The samples of this thread.
-    fn take_own() -> Vec<(Claim, Sample)> {
+    /// The samples that are kept. A thread may have begun with those of another test.
+    fn take_kept() -> Vec<(Claim, Sample)> {
         let mut taken = Vec::new();
-        kept::take_own(&mut taken);
+        kept::take_all(&mut taken);
         taken
+    }
+
+    fn alone_without_samples() -> MutexGuard<'static, ()> {
+        let one = alone();
+        take_kept();
+        one
     }
 
     /// A call of this thread, claimed as procedure 7 for `account`. Returns whether it was a sample.
@@ -362,12 +369,12 @@ mod tests {
 
     #[test]
     fn one_call_in_so_many_is_sampled_with_all_points_in_order() {
-        let _one = alone();
+        let _one = alone_without_samples();
         let sampling = Sampling::one_in(4);
         for role in [Role::Caller, Role::Server] {
             let sampled: Vec<_> = (0..8).map(|_| call(role, 1)).collect();
             assert_eq!(sampled, [true, false, false, false, true, false, false, false]);
-            let taken = take_own();
+            let taken = take_kept();
             assert_eq!(taken.len(), 2);
             for (claim, sample) in taken {
                 assert_eq!((claim.procedure, claim.server_ns), (7, Some(9)));
@@ -381,14 +388,14 @@ mod tests {
 
     #[test]
     fn a_call_is_told_once_that_the_list_of_its_thread_is_full() {
-        let _one = alone();
+        let _one = alone_without_samples();
         let _sampling = Sampling::one_in(1);
         thread::spawn(|| {
             let calls = (1..).find(|_| {
                 call(Role::Caller, 1);
                 take_is_full(Role::Caller)
             });
-            assert_eq!((calls, take_own().len()), (Some(64), 64));
+            assert_eq!((calls, take_kept().len()), (Some(64), 64));
             assert!(!concerns_sample(Role::Caller) && !take_is_full(Role::Caller));
             call(Role::Caller, 1);
             assert!(!take_is_full(Role::Caller));
@@ -399,11 +406,11 @@ mod tests {
 
     #[test]
     fn a_sample_that_no_account_has_claimed_is_not_kept() {
-        let _one = alone();
+        let _one = alone_without_samples();
         let _sampling = Sampling::one_in(1);
         thread::spawn(|| {
             Role::Caller.points().for_each(crate::stamp);
-            assert_eq!(take_own(), []);
+            assert_eq!(take_kept(), []);
         })
         .join()
         .expect("the assertions hold");
@@ -411,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_call_that_fails_leaves_neither_a_sample_nor_points_that_stay_on() {
-        let _one = alone();
+        let _one = alone_without_samples();
         let _sampling = Sampling::one_in(3);
         thread::spawn(|| {
             crate::stamp(Point::StubBegun);
@@ -427,12 +434,12 @@ mod tests {
         .join()
         .expect("the assertions hold");
         assert_eq!(points(), COUNTING, "the thread has ended within a sample");
-        assert_eq!(take_own(), []);
+        assert_eq!(take_kept(), []);
     }
 
     #[test]
     fn a_server_that_takes_two_calls_at_once_gives_no_sample_of_them() {
-        let _one = alone();
+        let _one = alone_without_samples();
         let _sampling = Sampling::one_in(1);
         thread::spawn(|| {
             for point in [Point::CallSeen, Point::CallSeen, Point::CallFound, Point::CallFound] {
