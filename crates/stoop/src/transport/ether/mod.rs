@@ -15,7 +15,7 @@ use crate::transport::ether::address::{EtherAddress, parse};
 use crate::transport::ether::caller::EtherCaller;
 use crate::transport::ether::server::EtherServer;
 use crate::transport::packet::link::{PacketLink, Share};
-use crate::transport::packet::shared_endpoint::{SharedEndpoint, SharedEndpoints};
+use crate::transport::packet::shared_endpoint::SharedEndpoints;
 use crate::uri::Scheme;
 use std::io;
 use std::net::ToSocketAddrs;
@@ -93,7 +93,7 @@ impl PacketLink for EtherLink {
     /// An interface has one endpoint on AF_XDP. Begun calls and the lane that comes first share it. A further lane is faster on a packet
     /// ring of its own: threads that share an endpoint wake each other with nearly every call.
     fn must_share(server: &EtherAddress, share: Share) -> bool {
-        server.is_xdp() && (share == Share::ManyLanes || !SharedEndpoint::is_in_use::<Self>(server))
+        server.is_xdp() && (share == Share::ManyLanes || !Self::shared_endpoints().is_in_use(server))
     }
 
     fn listen(address: &EtherAddress) -> io::Result<EtherServer> {

@@ -26,7 +26,9 @@ impl<L: PacketLink> Endpoint<L> {
                 own => return own.map(Self::Own),
             }
         }
-        SharedEndpoint::connect::<L>(server, share).map(Self::Shared)
+        L::shared_endpoints()
+            .connect(server, share, || L::connect(server, Share::ManyLanes))
+            .map(Self::Shared)
     }
 
     /// Has the endpoint lead to another server. One that is shared does not: bindings that share them do not follow names.

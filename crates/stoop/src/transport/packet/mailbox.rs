@@ -1,10 +1,10 @@
 //! A mailbox: the packets that another thread has received for one user of a shared endpoint.
 
 use crate::calling::waiting_thread::WaitingThread;
-use crate::transport::packet::link::{CallerArrival, Segments};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_net::packets::{CallerArrival, Segments};
 
 /// Packets for one user of a shared endpoint.
 #[derive(Default)]

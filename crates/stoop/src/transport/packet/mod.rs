@@ -3,6 +3,7 @@
 pub(crate) mod begun;
 pub(crate) mod bind;
 pub(crate) mod caller;
+pub(crate) mod caller_endpoint;
 pub(crate) mod checksum;
 pub(crate) mod endpoint;
 pub(crate) mod link;

@@ -6,16 +6,18 @@
 use crate::calling::receive_role::{Pause, ReceiveRole, RoleGuard};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::locked::locked;
-use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments, Share};
+use crate::transport::packet::caller_endpoint::{CallerEndpoint, Share};
 use crate::transport::packet::mailbox::Mailbox;
 use crate::transport::packet::now;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use stoop_net::fork::PerProcess;
+use stoop_net::packets::{CallerArrival, Segments};
 use stoop_wire::{BindingId, HEADER_LEN, LaneId};
 
 /// Bytes of packets that arrive together, at most.
@@ -52,7 +54,7 @@ pub(crate) struct Shared<E> {
 }
 
 /// The endpoints that bindings share, by the address of the server.
-pub(crate) type SharedEndpoints<E> = PerProcess<Mutex<Endpoints<E>>>;
+pub(crate) struct SharedEndpoints<E: 'static>(PerProcess<Mutex<Endpoints<E>>>);
 
 type Endpoints<E> = Vec<(String, Weak<Shared<E>>)>;
 
@@ -149,12 +151,6 @@ impl<E: CallerEndpoint> Shared<E> {
     }
 }
 
-/// The endpoints of this process.
-fn of_process<L: PacketLink>() -> MutexGuard<'static, Endpoints<L::Caller>> {
-    let Ok(endpoints) = L::shared_endpoints().get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
-    locked(endpoints)
-}
-
 /// The endpoint to the server of this name, if one has a user.
 fn find<E>(endpoints: &mut Endpoints<E>, name: &str) -> Option<Arc<Shared<E>>> {
     endpoints.retain(|(_, shared)| shared.strong_count() > 0);
@@ -166,15 +162,33 @@ fn key(packet: &[u8]) -> Option<Key> {
     Some((BindingId::of_header(header), LaneId::of_packet(packet)?))
 }
 
-impl<E: CallerEndpoint> SharedEndpoint<E> {
-    /// A user of the endpoint that the bindings of this process share for `server`.
-    pub(crate) fn connect<L: PacketLink<Caller = E>>(server: &L::Address, share: Share) -> io::Result<Self> {
+impl<E: CallerEndpoint> SharedEndpoints<E> {
+    pub(crate) const fn new() -> Self {
+        Self(PerProcess::new())
+    }
+
+    /// Those of this process.
+    fn endpoints(&'static self) -> MutexGuard<'static, Endpoints<E>> {
+        let Ok(endpoints) = self.0.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+        locked(endpoints)
+    }
+
+    /// A user of the endpoint that the bindings of this process share for `server`. `open` opens it if it has no user yet.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(crate) fn connect(
+        &'static self,
+        server: &impl Display,
+        share: Share,
+        open: impl FnOnce() -> io::Result<E>,
+    ) -> io::Result<SharedEndpoint<E>> {
         let name = server.to_string();
-        let mut endpoints = of_process::<L>();
+        let mut endpoints = self.endpoints();
         if let Some(shared) = find(&mut endpoints, &name) {
-            return Ok(Self::of(shared, share));
+            return Ok(SharedEndpoint::of(shared, share));
         }
-        let endpoint = L::connect(server, Share::ManyLanes)?;
+        let endpoint = open()?;
         endpoint.expect_many(false);
         endpoint.keep_sent_back();
         let shared = Arc::new(Shared {
@@ -185,15 +199,17 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
             users: AtomicUsize::new(0),
         });
         endpoints.push((name, Arc::downgrade(&shared)));
-        Ok(Self::of(shared, share))
+        Ok(SharedEndpoint::of(shared, share))
     }
 
     /// Whether the endpoint that the bindings of this process share for `server` has a user.
     #[cfg(any(feature = "ether", test))]
-    pub(crate) fn is_in_use<L: PacketLink<Caller = E>>(server: &L::Address) -> bool {
-        find(&mut of_process::<L>(), &server.to_string()).is_some()
+    pub(crate) fn is_in_use(&'static self, server: &impl Display) -> bool {
+        find(&mut self.endpoints(), &server.to_string()).is_some()
     }
+}
 
+impl<E: CallerEndpoint> SharedEndpoint<E> {
     /// The endpoint itself, to send.
     pub(crate) fn base(&self) -> &E {
         &self.shared.endpoint

@@ -5,7 +5,7 @@ use crate::calling::lanes::Counted;
 use crate::calling::recovery::Loss;
 use crate::error::{CallError, SendError};
 use crate::options::BindOptions;
-use crate::transport::packet::caller::large_buffers::LargeBuffers;
+use crate::transport::packet::caller::large_buffers::{LargeBuffers, RESULT_LEN};
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::{Ended, Steps};
@@ -45,9 +45,6 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     /// How the last attempt was lost, if it met a closed port.
     pub(crate) closed: Option<Loss>,
 }
-
-/// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
-pub(crate) const RESULT_LEN: usize = 64 * 1024;
 
 impl<E: CallerEndpoint> Counted for PacketLane<E> {
     #[inline]

@@ -1,11 +1,13 @@
 //! The buffers of a lane for large calls and results.
 
-use crate::transport::packet::caller::lane::RESULT_LEN;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint};
 use stoop_wire::MAX_DATAGRAM;
 
 /// Bytes of packets that arrive together, at most.
 pub(crate) const ARRIVALS_LEN: usize = 64 * 1024;
+
+/// Bytes of a lane's result buffer: any datagram fits, because the packets of a long result may be longer than those of a call.
+pub(crate) const RESULT_LEN: usize = 64 * 1024;
 
 /// Short calls in a row after which the lane frees the buffers.
 const REST_AFTER: u32 = 64;

@@ -1,16 +1,23 @@
 use super::*;
 use crate::transport::contract::{Binding, Lane};
+use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::tests::bound;
 use crate::transport::udp::UdpLink;
 use std::net::SocketAddr;
 use std::thread;
 
+fn connect(server: SocketAddr, share: Share) -> SharedEndpoint<<UdpLink as PacketLink>::Caller> {
+    UdpLink::shared_endpoints()
+        .connect(&server, share, || UdpLink::connect(&server, Share::ManyLanes))
+        .unwrap()
+}
+
 #[test]
 fn lanes_of_earlier_sessions_are_served_no_longer() {
     let server = SocketAddr::from(([127, 0, 0, 1], 9));
-    let user = SharedEndpoint::connect::<UdpLink>(&server, Share::ManyLanes).unwrap();
-    let other = SharedEndpoint::connect::<UdpLink>(&server, Share::OneLane).unwrap();
+    let user = connect(server, Share::ManyLanes);
+    let other = connect(server, Share::OneLane);
     other.serve_lane(BindingId(1), LaneId(7));
     for binding in 1..=1000 {
         (0..8).chain(0..8).for_each(|lane| user.serve_lane(BindingId(binding), LaneId(lane)));
@@ -25,9 +32,9 @@ fn lanes_of_earlier_sessions_are_served_no_longer() {
 #[test]
 fn endpoint_is_in_use_while_it_has_a_user() {
     let server = SocketAddr::from(([127, 0, 0, 1], 10));
-    let is_in_use = || SharedEndpoint::is_in_use::<UdpLink>(&server);
+    let is_in_use = || UdpLink::shared_endpoints().is_in_use(&server);
     assert!(!is_in_use());
-    let users = [(); 2].map(|()| SharedEndpoint::connect::<UdpLink>(&server, Share::OneLane).unwrap());
+    let users = [(); 2].map(|()| connect(server, Share::OneLane));
     for user in users {
         assert!(is_in_use());
         drop(user);
