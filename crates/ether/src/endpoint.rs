@@ -87,8 +87,8 @@ impl Endpoint {
         either!(self, inner => inner.address())
     }
 
-    /// Has a server's endpoint go on at the interface as it is now: with another hardware address, or removed and made again. Its
-    /// port stays. A caller's endpoint stays where it is: open another one.
+    /// Has the endpoint go on at the interface as it is now: with another hardware address, or removed and made again. Its
+    /// port stays. A caller's endpoint on a packet ring stays where it is: open another one.
     ///
     /// # Errors
     ///

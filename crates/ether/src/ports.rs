@@ -42,6 +42,11 @@ impl Reservation {
         Self::new(interface, ether_type, port)?.ok_or(OpenError::PortTaken(port))
     }
 
+    /// Reserves the port of a server, or the block of callers that begins there, at another interface.
+    pub(crate) fn again(interface: &Interface, ether_type: EtherType, first: u16) -> Result<Self, OpenError> {
+        Self::new(interface, ether_type, first)?.ok_or(OpenError::PortTaken(first))
+    }
+
     /// Reserves any free port of a server.
     pub(crate) fn of_any_server(interface: &Interface, ether_type: EtherType) -> Result<Self, OpenError> {
         let ports = (FIRST_OF_CALLERS / 2..FIRST_OF_CALLERS).collect::<Vec<_>>();

@@ -252,6 +252,39 @@ fn endpoint_goes_on_at_an_interface_that_was_removed_and_made_again() {
 }
 
 #[test]
+fn callers_endpoint_on_af_xdp_goes_on_with_another_hardware_address_and_at_another_interface() {
+    let test = "callers_endpoint_on_af_xdp_goes_on_with_another_hardware_address_and_at_another_interface";
+    for backend in [GENERIC, NATIVE] {
+        let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+        let options = Options::of_many_lanes();
+        let Some(caller) = if_possible(test, ethernet.a.connect(backend, &options)) else { continue };
+        let server = ethernet.b.listen(7400, Backend::PacketRing, &options).unwrap();
+        let port = caller.address().port;
+        for round in 0..6u8 {
+            if round % 2 == 0 {
+                ethernet.a.run(&format!("ip link set stoop-a address 02:00:00:00:03:{round:02x}"));
+            } else {
+                ethernet.a.run("ip link delete stoop-a");
+                ethernet.make_again(1);
+                let interface = ethernet.b.interface();
+                ethernet.b.inside(|| server.follow(&interface)).unwrap();
+            }
+            let interface = ethernet.a.interface();
+            ethernet.a.inside(|| caller.follow(&interface)).unwrap();
+            assert_eq!(caller.address(), Address { mac: interface.mac, port });
+            let to = caller.template(server.address(), Checksum::Computed);
+            let back = server.template(caller.address(), Checksum::Computed);
+            for number in 0..200 {
+                caller.send(&to, &[round, number]).unwrap();
+                assert_eq!(next(&server), [round, number], "{caller}");
+                server.send(&back, &[number, round]).unwrap();
+                assert_eq!(next(&caller), [number, round], "{caller}");
+            }
+        }
+    }
+}
+
+#[test]
 fn endpoint_that_could_not_go_on_does_so_at_the_next_attempt() {
     let test = "endpoint_that_could_not_go_on_does_so_at_the_next_attempt";
     for backend in [GENERIC, NATIVE] {

@@ -51,7 +51,7 @@ impl Xdp {
     fn open_again(&self, place: &mut Place, interface: &Interface) -> Result<(), OpenError> {
         interface.must_be_up()?;
         let address = Address { mac: interface.mac, ..self.address() };
-        let reservation = Reservation::of_server(interface, self.ether_type, address.port)?;
+        let reservation = Reservation::again(interface, self.ether_type, address.port)?;
         let queues = socket::check(interface)?;
         let queue = self.options.queue.unwrap_or(0);
         let attachment = Attachment::new(interface, self.ether_type, self.options.mode, queue)?;

@@ -8,7 +8,7 @@ use crate::transport::packet::link::{CallerArrival, CallerEndpoint, HandedOver, 
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use stoop_ether::address::Address;
+use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, Template};
 use stoop_ether::ports::BLOCK;
 use stoop_ether::{Arrival, Backend, Endpoint, Interface, OpenError, Options, State};
@@ -22,8 +22,9 @@ pub(crate) struct EtherCaller {
     _lane: Option<LaneEndpoint>,
     address: EtherAddress,
     share: Share,
-    /// The caller's interface, by its number.
+    /// The caller's interface, by its number, and the hardware address from which frames leave.
     index: u32,
+    own: Mac,
     whereabouts: Mutex<Whereabouts>,
     /// Took this one's place when the server came to have another address, or when the interface got another hardware address or was
     /// made again: an endpoint has one of each for life.
@@ -101,6 +102,7 @@ impl EtherCaller {
             address: server.clone(),
             share,
             index: interface.index,
+            own: interface.mac,
             whereabouts: Mutex::default(),
             successor: OnceLock::new(),
         })
@@ -116,12 +118,21 @@ impl EtherCaller {
         current
     }
 
-    /// Whether the interface has another hardware address than the endpoint, or is another one of the same name.
-    fn has_moved(&self) -> bool {
-        let interface = Interface::by_name(&self.address.interface);
-        interface.is_ok_and(|interface| {
-            (interface.mac, interface.index) != (self.endpoint.address().mac, self.index)
-        })
+    /// The interface, if it has another hardware address than before, or is another one of the same name.
+    fn moved_interface(&self) -> Option<Interface> {
+        let interface = Interface::by_name(&self.address.interface).ok()?;
+        ((interface.mac, interface.index) != (self.own, self.index)).then_some(interface)
+    }
+
+    /// The same endpoint at the interface as it is now, or another one there.
+    fn at(&self, interface: &Interface) -> io::Result<Self> {
+        match *self.endpoint {
+            Endpoint::Xdp(_) if self.endpoint.follow(interface).is_ok() => {
+                let (index, own) = (interface.index, interface.mac);
+                Ok(Self { index, own, ..self.to(&self.address, self.server) })
+            }
+            _ => Self::open(&self.address, self.share),
+        }
     }
 
     /// The same endpoint for a server at another address.
@@ -135,6 +146,7 @@ impl EtherCaller {
             address: server.clone(),
             share: self.share,
             index: self.index,
+            own: self.own,
             whereabouts: Mutex::default(),
             successor: OnceLock::new(),
         }
@@ -156,11 +168,13 @@ impl EtherCaller {
 
     /// Goes on at the caller's interface as it is now. Returns whether that is another endpoint than before.
     fn follow_interface(&self) -> bool {
-        let has_moved = self.has_moved();
-        if has_moved && let Ok(successor) = Self::open(&self.address, self.share) {
+        let Some(interface) = self.moved_interface() else { return false };
+        if let Ok(successor) = self.at(&interface) {
             self.replace(successor);
+            // The search has a socket at the interface as it was.
+            *self.whereabouts.lock().unwrap_or_else(PoisonError::into_inner) = Whereabouts::default();
         }
-        has_moved && self.successor.get().is_some()
+        self.successor.get().is_some()
     }
 
     /// Asks where the server has gone that does not answer, and goes on there when it has said so.
@@ -189,7 +203,9 @@ impl EtherCaller {
             return Ok(());
         }
         let successor = match server.server() {
-            Some(to) if server.interface == current.address.interface && !current.has_moved() => {
+            Some(to)
+                if server.interface == current.address.interface && current.moved_interface().is_none() =>
+            {
                 current.to(server, to)
             }
             _ => Self::open(server, current.share)?,
