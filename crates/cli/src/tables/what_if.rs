@@ -2,6 +2,7 @@
 
 mod busy_wait;
 mod controllers;
+mod copies;
 pub(super) mod exerciser;
 pub(super) mod headers;
 mod improvements;

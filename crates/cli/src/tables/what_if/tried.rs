@@ -75,9 +75,3 @@ pub(super) fn by_floors(from: &'static str, [before, after]: [Measured; 2]) -> T
     let predicted = before.ours.median - before.floor.median + after.floor.median;
     Tried { from, before: before.ours, predicted, after: after.ours }
 }
-
-/// Predicts that a call stays the same multiple of the bare exchange.
-pub(super) fn in_proportion(from: &'static str, [before, after]: [Measured; 2]) -> Tried {
-    let predicted = before.ours.median * after.floor.median / before.floor.median;
-    Tried { from, before: before.ours, predicted, after: after.ours }
-}
