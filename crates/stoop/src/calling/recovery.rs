@@ -145,7 +145,11 @@ pub(crate) fn recover(
 ) -> Result<(), CallError> {
     let mut earlier = EarlierAttempts::default();
     let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    let not_run = |earlier: EarlierAttempts, error| Err(earlier.or_not_run(error, waited()));
+    // A call that was refused at its first attempt needs no look at the clock.
+    let not_run = |earlier: EarlierAttempts, error| match earlier.may_have_run() {
+        true => Err(earlier.or_not_run(error, waited())),
+        false => Err(error),
+    };
     let deadline = Instant::from_nanos(deadline_ns);
     let (mut sessions, mut refusals) = (1, 0);
     loop {

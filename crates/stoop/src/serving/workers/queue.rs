@@ -113,12 +113,15 @@ pub(super) enum Admitted<C> {
     Full(C, u64),
     /// It is refused, because it would be late. Its caller may come again after so many nanoseconds.
     Late(C, u64),
+    /// It is refused, because its procedure alone takes longer than is left until its deadline. When its caller comes again is all the
+    /// same.
+    Hopeless(C),
 }
 
 impl<C> Admitted<C> {
     /// Whether the call is refused, so that the queue is as before.
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self, Self::Full(..) | Self::Late(..))
+        matches!(self, Self::Full(..) | Self::Late(..) | Self::Hopeless(_))
     }
 }
 
@@ -157,7 +160,7 @@ impl<C> CallQueue<C> {
     /// Gives a worker to a call that has not waited. `None`: its owner or procedure has as many as it may, and it has to wait.
     pub(super) fn begin(&mut self, terms: &CallTerms) -> Option<Charge> {
         let limit = terms.procedure.zip(terms.limit);
-        let may_run = self.shares.allows(terms.owner) && self.is_below_limit(limit);
+        let may_run = self.is_below_limit(limit) && self.shares.allows(terms.owner);
         may_run.then(|| self.charge(terms))
     }
 
@@ -217,10 +220,14 @@ impl<C> CallQueue<C> {
         terms: CallTerms,
         keep: impl FnOnce(&mut C),
     ) -> Admitted<C> {
-        let ahead_ns = self.ahead_ns(&terms);
-        let wait_ns = self.power.time_for_ns(ahead_ns, self.shares.running());
         let left_ns = terms.deadline_ns.saturating_sub(now_ns);
         let waits_at_all = self.len > 0 || self.shares.running() > 0;
+        if waits_at_all && terms.work_ns > left_ns {
+            self.counters.hopeless += 1;
+            return Admitted::Hopeless(call);
+        }
+        let ahead_ns = self.ahead_ns(&terms);
+        let wait_ns = self.power.time_for_ns(ahead_ns, self.shares.running());
         if waits_at_all && wait_ns.saturating_mul(2).saturating_add(terms.work_ns) > left_ns {
             self.counters.hopeless += 1;
             return Admitted::Late(call, again_after_ns(wait_ns));

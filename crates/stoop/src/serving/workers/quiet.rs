@@ -5,7 +5,7 @@
 
 use crate::serving::workers::{Endpoint, WorkerPool};
 use std::time::Duration;
-use stoop_wire::RefusalCode;
+use stoop_wire::{RefusalCode, RetryAfter};
 
 /// Time between two looks for quiet bindings while the background thread is awake, or calls wait.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,7 +51,8 @@ impl<E: Endpoint> WorkerPool<E> {
         bindings.retain(|(_, binding)| self.endpoint.is_quiet(*binding, now_ns, since_ns));
         for binding in bindings {
             for call in self.queue.with(|queue| queue.take_all_of(binding)) {
-                self.refuse(worker, call, RefusalCode::Overloaded, LOOK_INTERVAL_NS);
+                let again = RetryAfter::from_nanos(LOOK_INTERVAL_NS);
+                self.refuse(worker, call, RefusalCode::Overloaded, again);
             }
         }
     }

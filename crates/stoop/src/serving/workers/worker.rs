@@ -208,7 +208,8 @@ impl<E: Endpoint> WorkerPool<E> {
             let now_ns = clock::now_ns();
             match self.queue.with(|queue| queue.next(now_ns))? {
                 Next::Refuse(call, again_after_ns) => {
-                    self.refuse(worker, call, RefusalCode::DeadlinePassed, again_after_ns);
+                    let again = RetryAfter::from_nanos(again_after_ns);
+                    self.refuse(worker, call, RefusalCode::DeadlinePassed, again);
                 }
                 Next::Run(call, charge) => {
                     self.wake_for_queue();
@@ -244,10 +245,14 @@ impl<E: Endpoint> WorkerPool<E> {
             // The background thread looks at what waits.
             Admitted::Waits => self.endpoint.background().wake_if_asleep(),
             Admitted::InPlaceOf(call, again_after_ns) | Admitted::Full(call, again_after_ns) => {
-                self.refuse(worker, call, RefusalCode::Overloaded, again_after_ns);
+                self.refuse(worker, call, RefusalCode::Overloaded, RetryAfter::from_nanos(again_after_ns));
             }
             Admitted::Late(call, again_after_ns) => {
-                self.refuse(worker, call, RefusalCode::DeadlinePassed, again_after_ns);
+                let again = RetryAfter::from_nanos(again_after_ns);
+                self.refuse(worker, call, RefusalCode::DeadlinePassed, again);
+            }
+            Admitted::Hopeless(call) => {
+                self.refuse(worker, call, RefusalCode::DeadlinePassed, RetryAfter::NOT_SAID);
             }
         }
     }
@@ -257,9 +262,9 @@ impl<E: Endpoint> WorkerPool<E> {
         worker: &mut E::WorkerState,
         call: E::Call,
         code: RefusalCode,
-        again_after_ns: u64,
+        retry_after: RetryAfter,
     ) {
-        let refused = Refused { code, retry_after: RetryAfter::from_nanos(again_after_ns) };
+        let refused = Refused { code, retry_after };
         if let Some(next) = self.endpoint.refuse(worker, call, refused) {
             // A call that was parked behind this one; there is none as a rule, because a caller's lane has one call.
             let terms = self.endpoint.terms(&next);

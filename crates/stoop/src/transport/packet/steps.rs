@@ -189,5 +189,8 @@ fn too_large(detail: String) -> CallError {
 fn detail(packet: &[u8]) -> String {
     let payload =
         Header::parse(packet).map_or(&packet[HEADER_LEN.min(packet.len())..], |(_, payload)| payload);
-    String::from_utf8_lossy(payload).into_owned()
+    match payload {
+        [] => String::new(),
+        text => String::from_utf8_lossy(text).into_owned(),
+    }
 }

@@ -111,6 +111,16 @@ fn a_call_that_would_wait_for_too_long_is_refused_when_it_comes() {
 }
 
 #[test]
+fn a_call_whose_procedure_takes_longer_than_it_has_waits_for_no_other() {
+    let mut queue = CallQueue::new(1, 1, 1000);
+    let running = queue.begin(&terms(1, 10)).unwrap();
+    let hasty = CallTerms { deadline_ns: MS - 1, ..terms(1, 10) };
+    assert!(matches!(admit(&mut queue, 100, hasty), Admitted::Hopeless(100)));
+    assert_eq!((queue.len(), queue.counters.hopeless), (0, 1));
+    queue.end(running, None);
+}
+
+#[test]
 fn another_owner_is_not_refused_for_the_calls_of_the_first() {
     let mut queue = CallQueue::new(1, 1, 1000);
     queue.begin(&terms(1, 10)).unwrap();

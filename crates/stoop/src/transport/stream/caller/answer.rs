@@ -76,7 +76,10 @@ impl Answer {
     /// The error of a call that gets this answer, which is no result; `detail` is its payload.
     #[cold]
     pub(crate) fn error(self, detail: &[u8]) -> CallError {
-        let detail = || String::from_utf8_lossy(detail).into_owned();
+        let detail = || match detail {
+            [] => String::new(),
+            text => String::from_utf8_lossy(text).into_owned(),
+        };
         let too_large = |detail| CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail });
         match self {
             Self::Message(header) if header.kind == Kind::Refusal => {
