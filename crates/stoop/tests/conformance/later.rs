@@ -148,16 +148,25 @@ mod lost {
         let client = LabClient::bind_with(&uri, &patient().wait_for_restart(LONG)).unwrap();
         // The endpoint of the begun calls is new, and gets no notice of the server's end.
         drop(server);
+        let next = client.begin().next(3);
+        let long = client.begin().sum(&[1; 100_000]);
         let (begun, limit) = (Instant::now(), Duration::from_millis(200));
         let error = client.with_timeout(limit).begin().next(2).wait().unwrap_err();
         assert_eq!(error.ran(), Ran::No, "{error}");
         assert!(begun.elapsed() >= limit, "{error}");
-        let next = client.begin().next(3);
-        let long = client.begin().sum(&[1; 100_000]);
-        assert!(!next.is_ready());
+        assert!(!next.is_ready() && !long.is_ready());
         let (_server, _) = serve_at(&uri, Server::new());
-        assert_eq!(next.wait().unwrap(), 4);
-        assert_eq!(long.wait().unwrap(), 100_000);
+        check_made(next.wait(), 4);
+        check_made(long.wait(), 100_000);
+    }
+
+    /// The call was made at the next server; or, on a busy machine, its second packet to the closed port came there, and then it is not
+    /// known what the first one has met.
+    fn check_made<T: PartialEq + std::fmt::Debug>(outcome: Result<T, CallError>, result: T) {
+        match outcome {
+            Ok(returned) => assert_eq!(returned, result),
+            Err(error) => assert_eq!(error.ran(), Ran::Perhaps, "{error}"),
+        }
     }
 
     fn a_begun_call_of_another_client_does_not_wait_for_the_next_server(transport: &str) {
