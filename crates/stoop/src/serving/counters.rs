@@ -60,7 +60,7 @@ pub struct QueueCounters {
     pub hopeless: u64,
     /// Calls refused because too many waited.
     pub full: u64,
-    /// Calls that waited and were refused when a worker was free: too little time was left for their procedures.
+    /// Calls that waited until too little time was left for their procedures, and were refused then.
     pub overdue: u64,
     /// Calls that waited and were refused because nothing had been heard from their callers for some 5 s, whose hosts had many in the
     /// queue.

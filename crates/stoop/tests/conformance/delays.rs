@@ -8,7 +8,7 @@ claims! { remote: [
     among_many_callers_those_whose_deadline_passes_do_not_disturb_the_others
     the_deadline_travels_and_bounds_nested_calls
     calls_beyond_workers_and_queue_are_refused
-    a_queued_call_whose_deadline_passes_is_refused_or_had_time_left
+    a_call_that_still_waits_for_a_worker_is_refused_before_its_deadline
 ] }
 
 fn a_slow_procedure_does_not_hold_up_other_calls_of_its_binding(transport: &str) {
@@ -84,18 +84,22 @@ fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
     assert_eq!(client.next(1).unwrap(), 2);
 }
 
-fn a_queued_call_whose_deadline_passes_is_refused_or_had_time_left(transport: &str) {
+fn a_call_that_still_waits_for_a_worker_is_refused_before_its_deadline(transport: &str) {
     let (server, gate, client) = lab_with(transport, Server::new().workers(1), &patient());
     thread::scope(|scope| {
         let running = scope.spawn(|| client.wait().unwrap());
         gate.await_inside(1);
-        let (late, refused) = too_late(&client, |client| client.next(1));
-        assert!(matches!(late, CallError::Unknown { .. }), "{late}");
+        let hurried = client.with_timeout(Duration::from_millis(500));
+        // On a busy machine the refusal may reach the caller after the deadline.
+        let is_refused = |result| match result {
+            Err(CallError::Refused(refusal)) => refusal.code == RefusalCode::DeadlinePassed,
+            _ => false,
+        };
+        eventually(|| is_refused(hurried.next(1)));
+        eventually(|| is_refused(hurried.begin().next(1).wait()));
+        assert!(server.counters().queue.overdue >= 2, "{:?}", server.counters());
         gate.open();
         assert_eq!(running.join().unwrap(), 7);
-        client.next(1).unwrap();
-        // Its deadline at the server is that of its caller and the time that it took to get there: at this moment it may have run.
-        let counters = server.counters();
-        assert_eq!(counters.refused + counters.calls, 3 + refused, "{counters:?}");
+        assert_eq!(client.next(1).unwrap(), 2);
     });
 }

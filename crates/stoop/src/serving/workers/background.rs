@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_net::{clock, fence, memory};
+use stoop_wire::RefusalCode;
 
 /// Time between two looks of the background thread. A worker that is away for longer loses the role.
 const TICK: Duration = Duration::from_millis(1);
@@ -138,6 +139,7 @@ impl<E: Endpoint> WorkerPool<E> {
             let is_due = !self.queue.is_saturated() || self.is_receiving_due();
             let is_all = !is_due || self.queue_calls(&mut worker);
             self.look_for_quiet(&mut worker, &mut watch, now);
+            self.refuse_overdue_calls(&mut worker, now);
             backlog = if self.queue.is_saturated() { BACKLOG_TICKS } else { backlog.saturating_sub(1) };
             self.endpoint.note_backlog(backlog > 0);
             seen = word;
@@ -179,7 +181,9 @@ impl<E: Endpoint> WorkerPool<E> {
 
     fn queue_some_calls(self: &Arc<Self>, worker: &mut E::WorkerState) -> bool {
         if self.queue.is_saturated() {
-            self.queue.with(|queue| queue.look(clock::now_ns()));
+            let now_ns = clock::now_ns();
+            self.queue.with(|queue| queue.look(now_ns));
+            self.refuse_overdue_calls(worker, now_ns);
             // Before calls are received, so that it is known how old they are.
             self.endpoint.note_backlog(true);
         }
@@ -204,6 +208,16 @@ impl<E: Endpoint> WorkerPool<E> {
         false
     }
 
+    /// Refuses the calls that still wait and could not be done before their deadlines.
+    fn refuse_overdue_calls(&self, worker: &mut E::WorkerState, now_ns: u64) {
+        if self.queue.is_empty() {
+            return;
+        }
+        for call in self.queue.with(|queue| queue.take_overdue(now_ns)) {
+            self.refuse(worker, call, RefusalCode::DeadlinePassed, 0);
+        }
+    }
+
     /// Sleeps until it is woken or a timeout is due.
     fn fall_asleep(&self) {
         let asleep = &self.endpoint.background().asleep;
@@ -219,8 +233,9 @@ impl<E: Endpoint> WorkerPool<E> {
             && !has_to_look
             && !self.queue.is_saturated();
         if nothing_to_do && !self.queue.is_empty() {
-            // Until it looks for quiet bindings.
-            self.sleep_at_most(LOOK_INTERVAL);
+            // Until it looks for quiet bindings, or for calls that have waited too long.
+            let overdue_ns = self.queue.with(|queue| queue.until_overdue_ns(clock::now_ns()));
+            self.sleep_at_most(LOOK_INTERVAL.min(Duration::from_nanos(overdue_ns)));
         } else if nothing_to_do && self.sleep_at_most(QUIET_BEFORE_RELEASE) {
             // Nothing has happened for a while.
             self.endpoint.release_memory();

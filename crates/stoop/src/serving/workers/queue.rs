@@ -8,12 +8,14 @@
 //! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the time that its procedure takes, are more
 //! than what is left until its deadline: so the queue is bounded by the time that it stands for, as CoDel bounds a router's (RFC 8289 §3), and
 //! not by its length alone. Twice, because both times are estimates; a call that runs in vain costs more than one that is refused.
-//! An estimate that was too low shows when the call leaves the queue: it is then refused if the time left is shorter than its procedure takes.
+//! An estimate that was too low shows later: a call that leaves the queue is refused if the time left is shorter than its procedure takes,
+//! and one that [still waits shortly before its deadline](overdue) is refused then, so that its caller learns that it has not run.
 //!
 //! **Length.** The queue has a greatest length, too. When it is full, a call of an owner with less than its fair share takes the place of the
 //! newest call of the owner with the most (longest queue drop: Suter et al., *Design Considerations for Supporting TCP with Per-flow
 //! Queueing*, INFOCOM 1998), and so among the bindings of an owner. A call of a higher priority takes the place of one of the lowest.
 
+mod overdue;
 mod quiet;
 
 use crate::serving::counters::QueueCounters;
@@ -40,6 +42,8 @@ pub(super) struct CallQueue<C> {
     /// Calls of each owner that wait, in all classes.
     waiting: BTreeMap<Owner, usize>,
     turn: u64,
+    /// No waiting call is [overdue](overdue) before.
+    overdue_ns: u64,
     pub(super) counters: QueueCounters,
 }
 
@@ -138,6 +142,7 @@ impl<C> CallQueue<C> {
             len_max,
             waiting: BTreeMap::new(),
             turn: 0,
+            overdue_ns: u64::MAX,
             counters: QueueCounters::default(),
         }
     }
@@ -271,6 +276,7 @@ impl<C> CallQueue<C> {
 
     fn push(&mut self, waiting: Waiting<C>) {
         let terms = waiting.terms;
+        self.overdue_ns = self.overdue_ns.min(waiting.overdue_ns());
         let is_apart = |procedure: &u32| terms.limit.is_some() || self.computing.computes(*procedure);
         let key = ClassKey { priority: terms.priority, procedure: terms.procedure.filter(is_apart) };
         let class = self.classes.entry(key).or_insert_with(|| Class {
