@@ -13,10 +13,13 @@ const SHORT_SLICES: usize = 3;
 const SHORT_CALLS: usize = 128;
 /// Calls that are begun together.
 const TOGETHER: usize = 64;
-/// How long the procedure is known to take when calls are refused because of that.
-const NAP: Duration = Duration::from_millis(500);
-/// Their timeout.
-const HASTE: Duration = Duration::from_millis(10);
+/// How long the procedure takes from which the server learns that it takes long, and how often it runs: the server counts the first as
+/// 10 ms at most, and only half of its mean when no call has ended for a while.
+const NAP: Duration = Duration::from_millis(200);
+const NAPS: usize = 4;
+/// The timeout of the calls that are refused because of that: less than the server expects for as long as they are made. One that waited
+/// would make the others slow.
+const HASTE: Duration = Duration::from_millis(2);
 /// The call that occupies the procedure ends when its handle is dropped.
 const OCCUPIED: Duration = Duration::from_secs(20);
 
@@ -45,7 +48,9 @@ impl Phases<'_> {
             WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())
         };
         let (patient, hasty) = (bind(OCCUPIED * 2)?, bind(HASTE)?);
-        patient.nap(self.time(NAP).as_millis() as u64).map_err(|error| error.to_string())?;
+        for _ in 0..NAPS {
+            patient.nap(self.time(NAP).as_millis() as u64).map_err(|error| error.to_string())?;
+        }
         let (slices, count) = self.sizes();
         let occupant = patient.begin().nap(OCCUPIED.as_millis() as u64);
         self.progress.print(&format!("\nprocessor time at the server, median and range of {slices} slices"));
