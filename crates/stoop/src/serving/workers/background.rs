@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_net::{clock, fence, memory};
-use stoop_wire::RefusalCode;
+use stoop_wire::{RefusalCode, RetryAfter};
 
 /// Time between two looks of the background thread. A worker that is away for longer loses the role.
 const TICK: Duration = Duration::from_millis(1);
@@ -214,7 +214,7 @@ impl<E: Endpoint> WorkerPool<E> {
             return;
         }
         for call in self.queue.with(|queue| queue.take_overdue(now_ns)) {
-            self.refuse(worker, call, RefusalCode::DeadlinePassed, 0);
+            self.refuse(worker, call, RefusalCode::DeadlinePassed, RetryAfter::NOT_SAID);
         }
     }
 
