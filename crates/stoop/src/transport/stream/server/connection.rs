@@ -18,7 +18,7 @@ use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
 use stoop_net::Patience;
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::{Stream, StreamArrival};
-use stoop_wire::{HEADER_LEN, Header, Kind, UnbindReason};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, UnbindReason};
 
 /// A connection to a caller.
 pub(super) struct Connection {
@@ -215,6 +215,15 @@ impl Connection {
         }
         let _ = poller.remove(&self.stream);
         true
+    }
+
+    /// Tells the caller of a connection without a binding why it is closed: others need its place.
+    pub(super) fn tell_crowded_out(&self) {
+        unbind_notice::send(&self.stream, BindingId::NONE, UnbindReason::Crowded);
+        let _ = self.stream.finish();
+        // A TCP socket that is closed with bytes that were not read resets the connection, and the caller may miss the notice. What
+        // a caller sends to bind fits in here.
+        let _ = self.stream.recv(&mut [0; 4096], Patience::DontWait);
     }
 
     /// Discards the bytes that have arrived since [`end`](Self::end). Returns whether there were some; `None` if no more can arrive.

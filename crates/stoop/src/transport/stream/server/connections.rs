@@ -116,6 +116,7 @@ impl Connections {
             if let Ok(connection) = Connection::new(stream, token, self.message_max, &self.allowed, shared)
                 && let Some(crowded_out) = self.add(connection)
             {
+                crowded_out.tell_crowded_out();
                 self.close(&crowded_out);
             }
         }
@@ -163,12 +164,14 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
+    use crate::calling::unbind_notice;
     use crate::limits::Limits;
     use crate::transport::stream::server::connections::*;
     use rustix::net::{self, AddressFamily, SocketType};
     use std::net::SocketAddr;
     use std::os::fd::OwnedFd;
     use stoop_net::stream::StreamAddress;
+    use stoop_wire::{HEADER_LEN, UnbindReason};
 
     /// Connections with at most so many bindings, and the address.
     fn listening(bindings_max: usize) -> (Connections, SocketAddr) {
@@ -200,6 +203,9 @@ mod tests {
         let victim = connections.find(token).expect("the host with fewer is not the one to go");
         assert!(connections.bind(&victim));
         assert!(connections.find(hostile[0].1).is_none());
+        let mut notice = [0; HEADER_LEN];
+        assert_eq!(rustix::io::read(&hostile[0].0, &mut notice), Ok(HEADER_LEN));
+        assert_eq!(unbind_notice::parse(&notice), Some(UnbindReason::Crowded));
     }
 
     #[test]
