@@ -62,8 +62,8 @@ fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
         other => format!("{other}:{name}"),
     };
     let gate = Gate::default();
-    // One call waits at the gate, and the others for a worker.
-    let server = Server::new().workers(1).queue(10_000).waiting(waiting);
+    // All calls wait at the gate: those that wait for a worker would be refused shortly before their deadlines.
+    let server = Server::new().workers(2 * waits::MANY as usize).waiting(waiting);
     let server = server.export(LabServer::new(Bench(gate.clone()))).listen(&uri).unwrap().start().unwrap();
     // A busy machine may keep the server from answering probes for long.
     let options = BindOptions::new()

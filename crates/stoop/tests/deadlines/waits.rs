@@ -5,7 +5,7 @@ use super::*;
 /// In milliseconds.
 const SHORT: [u64; 8] = [5, 7, 11, 23, 47, 95, 160, 250];
 /// Waits at once in the long form.
-const MANY: i32 = 200;
+pub(crate) const MANY: i32 = 200;
 /// What a wrong mechanism exceeds and an overloaded machine does not, in the middle.
 const LATE: Duration = Duration::from_millis(100);
 

@@ -8,16 +8,15 @@ use std::collections::VecDeque;
 use std::mem;
 use stoop_exchange::shares::Owner;
 
-/// A refusal leaves before the deadline by this part of the time that the call had, but at least and at most by so much.
-const EARLY_PART: u64 = 32;
-const EARLY_NS: (u64, u64) = (2_000_000, 50_000_000);
+/// A refusal leaves before the deadline by this part of the time that the call had, but at most by so much.
+const EARLY_PART: u64 = 16;
+const EARLY_MAX_NS: u64 = 20_000_000;
 
 impl<C> Waiting<C> {
     /// When it is to be refused if it waits then.
     pub(super) fn overdue_ns(&self) -> u64 {
         let terms = &self.terms;
-        let early_ns =
-            (terms.deadline_ns.saturating_sub(self.since_ns) / EARLY_PART).clamp(EARLY_NS.0, EARLY_NS.1);
+        let early_ns = (terms.deadline_ns.saturating_sub(self.since_ns) / EARLY_PART).min(EARLY_MAX_NS);
         terms.deadline_ns.saturating_sub(early_ns.max(terms.work_ns))
     }
 }

@@ -151,17 +151,17 @@ fn a_call_whose_time_has_passed_in_the_queue_is_not_run() {
 fn calls_that_still_wait_shortly_before_their_deadlines_are_taken_out() {
     let mut queue = CallQueue::new(1, 1, 1000);
     let until = |part, deadline_ns| CallTerms { part, deadline_ns, ..terms(1, part) };
-    for (call, part, deadline) in [(1, 10, 320), (2, 10, 640), (3, 11, 320), (4, 12, 3200)] {
+    for (call, part, deadline) in [(1, 10, 160), (2, 10, 320), (3, 11, 160), (4, 12, 3200)] {
         assert_waits(admit(&mut queue, call, until(part, deadline * MS)));
     }
     assert_waits(admit(&mut queue, 5, terms(2, 20)));
-    assert_eq!(queue.until_overdue_ns(300 * MS), 10 * MS);
-    assert_eq!(queue.take_overdue(310 * MS - 1), []);
-    assert_eq!(queue.take_overdue(310 * MS), [1, 3]);
-    assert_eq!(queue.until_overdue_ns(310 * MS), 310 * MS);
-    // At most 50 ms before the deadline.
-    assert_eq!(queue.take_overdue(3149 * MS), [2]);
-    assert_eq!(queue.take_overdue(3150 * MS), [4]);
+    assert_eq!(queue.until_overdue_ns(140 * MS), 10 * MS);
+    assert_eq!(queue.take_overdue(150 * MS - 1), []);
+    assert_eq!(queue.take_overdue(150 * MS), [1, 3]);
+    assert_eq!(queue.until_overdue_ns(150 * MS), 150 * MS);
+    // At most 20 ms before the deadline.
+    assert_eq!(queue.take_overdue(3179 * MS), [2]);
+    assert_eq!(queue.take_overdue(3180 * MS), [4]);
     assert_eq!((queue.len(), queue.counters.overdue), (1, 4));
     assert!(queue.until_overdue_ns(0) > NEVER / 2, "a call without a deadline waits as long as it likes");
     assert_eq!(run_all(&mut queue), [5]);
