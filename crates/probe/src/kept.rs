@@ -18,7 +18,8 @@ thread_local! {
     static OWN: Arc<Mutex<Samples>> = own_list();
 }
 
-/// The list of a thread that has ended, with what is in it: there are no more lists than there were threads at a time. Otherwise a new one.
+/// A list for a thread that begins: that of a thread that has ended, with the samples in it, or a new one. So there are never more lists
+/// than threads have run at the same time.
 fn own_list() -> Arc<Mutex<Samples>> {
     let mut all = locked(&ALL);
     if let Some(left) = all.iter().find(|list| Arc::strong_count(list) == 1) {

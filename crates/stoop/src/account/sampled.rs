@@ -92,7 +92,7 @@ struct Span {
     is_at_server: bool,
 }
 
-/// Of the caller's wait for the result: what is left without the time at the server.
+/// The two parts of the wait for the result at the caller: the time at the server, and all other time.
 const WAY: &str = "the way there and back: system calls, network, wake-ups";
 const AT_SERVER: &str = "the server: from the call's arrival to its result";
 

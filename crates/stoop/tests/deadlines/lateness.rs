@@ -32,6 +32,7 @@ impl Lateness {
             Way::Any => wait_for_any(client, timeouts),
             _ => wait_in_threads(client, way, timeouts),
         };
+        assert!(!late_ns.is_empty(), "{way:?}: the server has refused all calls");
         late_ns.sort_unstable();
         Self(late_ns)
     }

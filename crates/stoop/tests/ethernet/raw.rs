@@ -1,4 +1,4 @@
-//! A packet socket that sends any frame, and receives each of one EtherType that arrives at the interface, to whatever address.
+//! A packet socket that sends any frame, and receives every frame of one EtherType at the interface, whatever its destination address.
 
 use super::INTERFACE;
 use rustix::fd::{AsRawFd, OwnedFd};

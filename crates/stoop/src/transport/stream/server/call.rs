@@ -282,8 +282,8 @@ impl StreamEndpoint {
         }
     }
 
-    /// Whether a refusal waits for the answers of calls that wait here. The background thread sends at each of its looks what is held
-    /// back: it receives in place of the workers, or is awake as soon as one of these calls runs.
+    /// Whether a refusal is held back, to leave together with the answers to calls that have arrived with it. The background thread sends
+    /// what is held back at each of its looks: it receives in place of the workers, or is awake as soon as one of these calls runs.
     fn holds_refusal(&self, worker: &mut WorkerState, call: &StreamCall) -> bool {
         match worker.patient {
             true => {
