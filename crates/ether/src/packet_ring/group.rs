@@ -9,12 +9,15 @@
 //! endpoint is dropped waits for the next one.
 
 use crate::address::Mac;
-use crate::error::OpenError;
+use crate::error::{OpenError, failed};
 use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::options::Options;
 use crate::packet_ring::{RingSocket, filter, socket};
 use crate::ports::{BLOCK, Reservation};
+use crate::privilege::Capability;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stoop_net::fork::PerProcess;
@@ -83,26 +86,46 @@ impl Group {
 
     /// Finds or makes a socket that is not in use. Returns its number.
     fn take(&self, interface: &Interface, options: &Options) -> Result<usize, OpenError> {
-        let mut members = self.members();
-        if let Some(number) = members.all.iter().position(|member| !member.in_use) {
-            members.all[number].in_use = true;
-            members.all[number].socket.clear();
+        if let Some(number) = self.members().take_unused() {
             return Ok(number);
         }
-        let number = members.all.len();
+        // Other threads make theirs meanwhile: it takes some milliseconds.
+        let socket = RingSocket::without_port(interface, options)?;
+        let mut members = self.members();
+        members.add(socket, self.reservation.first())
+    }
+}
+
+impl Members {
+    /// The number of a socket that was not in use, and now is.
+    fn take_unused(&mut self) -> Option<usize> {
+        let number = self.all.iter().position(|member| !member.in_use)?;
+        self.all[number].in_use = true;
+        self.all[number].socket.clear();
+        Some(number)
+    }
+
+    /// Adds a socket without a port to the group, whose first port is `first`. Returns its number.
+    fn add(&mut self, socket: RingSocket, first: u16) -> Result<usize, OpenError> {
+        let number = self.all.len();
         if number >= usize::from(BLOCK) {
             return Err(OpenError::NoneFree);
         }
-        let mut group = members.number;
-        let port = self.reservation.first() + number as u16;
-        let socket = RingSocket::open(interface, options, port, |socket| {
-            let is_first = group.is_none();
-            group = Some(socket::join_group(socket, group)?);
-            if is_first { socket::set_group_program(socket, &filter::member()) } else { Ok(()) }
-        })?;
-        members.number = group;
-        members.all.push(Member { socket: Arc::new(socket), in_use: true });
+        let group = self.join(socket.fd()).map_err(failed("a fan-out group", Capability::OF_PACKET_RING))?;
+        // If this fails, the socket is closed: it is the last member, so the others keep their numbers.
+        socket.set_port(first + number as u16)?;
+        self.number = Some(group);
+        self.all.push(Member { socket: Arc::new(socket), in_use: true });
         Ok(number)
+    }
+
+    /// The kernel gives the socket the next number in the group. Returns that of the group.
+    fn join(&self, socket: BorrowedFd<'_>) -> Result<u16, Errno> {
+        let group = socket::join_group(socket, self.number)?;
+        if self.number.is_none() {
+            socket::set_group_program(socket, &filter::member())?;
+        }
+        Ok(group)
     }
 }
 

@@ -44,13 +44,16 @@ pub(crate) struct RingSocket {
 }
 
 impl RingSocket {
-    /// A socket that receives frames to `port`, from when `arrange` has returned.
-    pub(crate) fn open(
-        interface: &Interface,
-        options: &Options,
-        port: u16,
-        arrange: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
-    ) -> Result<Self, OpenError> {
+    /// A socket that receives frames to `port`.
+    pub(crate) fn open(interface: &Interface, options: &Options, port: u16) -> Result<Self, OpenError> {
+        let socket = Self::without_port(interface, options)?;
+        socket.set_port(port)?;
+        Ok(socket)
+    }
+
+    /// A socket that receives nothing yet. The kernel takes some milliseconds to make its ring: it waits until no processor still uses the
+    /// socket as one without a ring (`packet_set_ring` in net/packet/af_packet.c).
+    pub(crate) fn without_port(interface: &Interface, options: &Options) -> Result<Self, OpenError> {
         let failed = |operation| failed(operation, Capability::OF_PACKET_RING);
         let socket = socket::open().map_err(failed("a packet socket"))?;
         let ring =
@@ -60,10 +63,14 @@ impl RingSocket {
         socket::set_filter(socket.as_fd(), &filter::for_nothing()).map_err(failed("a filter"))?;
         socket::bind(socket.as_fd(), options.ether_type, interface.index)
             .map_err(failed("binding a packet socket"))?;
-        arrange(socket.as_fd()).map_err(failed("a fan-out group"))?;
-        socket::set_filter(socket.as_fd(), &filter::for_port(port)).map_err(failed("a filter"))?;
         let frames = ring.frames();
         Ok(Self { socket, arrivals: Exclusive::new(Arrivals::new(ring)), frames })
+    }
+
+    /// Receives frames to `port` from now on.
+    pub(crate) fn set_port(&self, port: u16) -> Result<(), OpenError> {
+        socket::set_filter(self.fd(), &filter::for_port(port))
+            .map_err(failed("a filter", Capability::OF_PACKET_RING))
     }
 
     /// The socket, to sleep on it.
@@ -135,7 +142,7 @@ impl PacketRing {
             None => Reservation::of_any_server(interface, options.ether_type)?,
         };
         let port = reservation.first();
-        let inner = RingSocket::open(interface, options, port, |_| Ok(()))?;
+        let inner = RingSocket::open(interface, options, port)?;
         let place = Place { index: interface.index, _reservation: reservation };
         Self::new(interface, options, Arc::new(inner), port, Port::Server(Mutex::new(place)))
     }

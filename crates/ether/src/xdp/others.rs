@@ -21,7 +21,7 @@ pub(super) struct OtherQueues {
 
 impl OtherQueues {
     pub(super) fn open(interface: &Interface, options: &Options, port: u16) -> Result<Self, OpenError> {
-        let socket = RingSocket::open(interface, options, port, |_| Ok(()))?;
+        let socket = RingSocket::open(interface, options, port)?;
         Ok(Self { socket, is_first: AtomicBool::new(false), dropped: AtomicU64::new(0) })
     }
 
