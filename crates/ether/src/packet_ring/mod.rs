@@ -208,6 +208,16 @@ thread_local! {
     static COPIES: std::cell::RefCell<Room> = std::cell::RefCell::default();
 }
 
+/// Sends by that system call. The kernel notes at a socket that its interface has gone down, and refuses the next frame for it, also when
+/// the interface is up again by then. That the interface is down now shows when it refuses the frame again.
+#[inline]
+fn send_by(mut send: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    match retry_on_intr(&mut send) {
+        Err(Errno::NETDOWN) => retry_on_intr(send),
+        sent => sent,
+    }
+}
+
 /// Sending.
 impl PacketRing {
     pub(crate) fn send(&self, to: &Template, packet: &[u8]) -> io::Result<()> {
@@ -226,12 +236,12 @@ impl PacketRing {
     fn send_copy(&self, to: &Template, packet: &[u8], frame: &mut [u8]) -> io::Result<()> {
         frame[OVERHEAD..OVERHEAD + packet.len()].copy_from_slice(packet);
         let len = to.complete(frame, packet.len());
-        self.sent(retry_on_intr(|| rustix::net::send(self.socket(), &frame[..len], SendFlags::empty())))
+        self.sent(send_by(|| rustix::net::send(self.socket(), &frame[..len], SendFlags::empty())))
     }
 
     fn send_pieces(&self, header: &[u8], packet: &[u8]) -> io::Result<()> {
         let pieces = [IoSlice::new(header), IoSlice::new(packet)];
-        self.sent(retry_on_intr(|| {
+        self.sent(send_by(|| {
             rustix::net::sendmsg(self.socket(), &pieces, &mut Default::default(), SendFlags::empty())
         }))
     }
@@ -255,9 +265,8 @@ impl PacketRing {
         }
         let mut next = 0;
         while next < count {
-            match socket::send_frames(self.socket(), &frames[next..count]) {
+            match send_by(|| socket::send_frames(self.socket(), &frames[next..count])) {
                 Ok(sent) => next += sent.max(1),
-                Err(Errno::INTR) => {}
                 Err(error) => {
                     self.counters.note_not_sent(1);
                     packets.of_frame(next).for_each(|position| failed(position, error.into()));
