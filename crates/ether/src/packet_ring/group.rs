@@ -7,12 +7,16 @@
 //!
 //! When a member leaves, the last one takes its number. So no socket is closed before all are: a socket whose
 //! endpoint is dropped waits for the next one.
+//!
+//! When the interface goes down, all members leave; when it comes up, they join again, in the order in which their
+//! sockets were made (`packet_notifier` in net/packet/af_packet.c). So they join in that order at first, too.
 
 use crate::address::Mac;
 use crate::error::{OpenError, failed};
 use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::options::Options;
+use crate::packet_ring::turns::Turns;
 use crate::packet_ring::{RingSocket, filter, socket};
 use crate::ports::{BLOCK, Reservation};
 use crate::privilege::Capability;
@@ -27,6 +31,8 @@ use stoop_net::fork::PerProcess;
 struct Group {
     reservation: Reservation,
     members: Mutex<Members>,
+    /// Of the threads that make a socket: they join the group in the order in which their sockets were made.
+    turns: Turns,
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +81,7 @@ impl Group {
             return Ok(group);
         }
         let reservation = Reservation::of_callers(interface, options.ether_type)?;
-        let group = Arc::new(Self { reservation, members: Mutex::default() });
+        let group = Arc::new(Self { reservation, members: Mutex::default(), turns: Turns::default() });
         groups.push((key, Arc::downgrade(&group)));
         Ok(group)
     }
@@ -89,8 +95,10 @@ impl Group {
         if let Some(number) = self.members().take_unused() {
             return Ok(number);
         }
+        let (socket, turn) = self.turns.begin(RingSocket::make);
         // Other threads make theirs meanwhile: it takes some milliseconds.
-        let socket = RingSocket::without_port(interface, options)?;
+        let socket = RingSocket::without_port(socket?, interface, options)?;
+        turn.wait();
         let mut members = self.members();
         members.add(socket, self.reservation.first())
     }

@@ -12,6 +12,7 @@ pub(crate) mod filter;
 mod group;
 mod ring;
 pub(crate) mod socket;
+mod turns;
 
 use crate::address::{Address, CurrentAddress};
 use crate::arrival::{Arrival, Arrivals};
@@ -46,16 +47,24 @@ pub(crate) struct RingSocket {
 impl RingSocket {
     /// A socket that receives frames to `port`.
     pub(crate) fn open(interface: &Interface, options: &Options, port: u16) -> Result<Self, OpenError> {
-        let socket = Self::without_port(interface, options)?;
+        let socket = Self::without_port(Self::make()?, interface, options)?;
         socket.set_port(port)?;
         Ok(socket)
     }
 
-    /// A socket that receives nothing yet. The kernel takes some milliseconds to make its ring: it waits until no processor still uses the
-    /// socket as one without a ring (`packet_set_ring` in net/packet/af_packet.c).
-    pub(crate) fn without_port(interface: &Interface, options: &Options) -> Result<Self, OpenError> {
+    /// A socket without a ring, bound to no interface.
+    pub(crate) fn make() -> Result<OwnedFd, OpenError> {
+        socket::open().map_err(failed("a packet socket", Capability::OF_PACKET_RING))
+    }
+
+    /// Gives the socket a ring and binds it; it receives nothing yet. The kernel takes some milliseconds to make a ring: it waits until no
+    /// processor still uses the socket as one without a ring (`packet_set_ring` in net/packet/af_packet.c).
+    pub(crate) fn without_port(
+        socket: OwnedFd,
+        interface: &Interface,
+        options: &Options,
+    ) -> Result<Self, OpenError> {
         let failed = |operation| failed(operation, Capability::OF_PACKET_RING);
-        let socket = socket::open().map_err(failed("a packet socket"))?;
         let ring =
             Ring::new(socket.as_fd(), interface.mtu, options.frames).map_err(failed("a packet ring"))?;
         // Slower without, no more.
