@@ -66,8 +66,8 @@ impl Endpoint {
         })
     }
 
-    /// Opens a caller's endpoint at a free port. A process has up to [`BLOCK`](crate::ports::BLOCK) of these
-    /// at an interface on packet rings, and one on AF_XDP.
+    /// Opens a caller's endpoint at a free port. A process has up to two [blocks](crate::ports::BLOCK)
+    /// of these at an interface on packet rings, and one on AF_XDP.
     ///
     /// # Errors
     ///

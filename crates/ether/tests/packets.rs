@@ -3,10 +3,12 @@
 mod network;
 
 use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use stoop_ether::frame::Checksum;
+use stoop_ether::ports::BLOCK;
 use stoop_ether::{Arrival, Backend, Endpoint, Interface, Mode, OpenError, Options, Xdp, XdpOptions};
 
 fn packet(len: usize, content: u8) -> Vec<u8> {
@@ -201,8 +203,6 @@ fn endpoints_of_one_interface_receive_their_own_packets_only() {
     }
     let callers: Vec<_> =
         (0..64).map(|_| ethernet.a.connect(Backend::PacketRing, &options).unwrap()).collect();
-    let more = ethernet.a.connect(Backend::PacketRing, &options);
-    assert!(matches!(more, Err(OpenError::NoneFree)), "{more:?}");
 
     let exchange = |caller: &Endpoint, content: u8| {
         for (number, server) in servers.iter().enumerate() {
@@ -233,6 +233,45 @@ fn endpoints_of_one_interface_receive_their_own_packets_only() {
     for endpoint in again.iter().chain(callers.iter().flatten()).chain(&servers) {
         assert_eq!(endpoint.receive(&mut buffer), Arrival::Nothing);
         assert_eq!(endpoint.counters(), Default::default());
+    }
+}
+
+#[test]
+fn endpoints_of_rings_of_all_lengths_and_threads_are_one_group_as_long_as_it_has_room() {
+    let test = "endpoints_of_rings_of_all_lengths_and_threads_are_one_group_as_long_as_it_has_room";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let side = &ethernet.a;
+    // Two lengths in turn, by eight threads at once.
+    let open = |count: usize| -> Vec<Endpoint> {
+        let some = |frames| {
+            let options = Options { frames, ..Options::of_one_lane() };
+            let connect = move |_| side.connect(Backend::PacketRing, &options).unwrap();
+            (0..count / 8).map(connect).collect::<Vec<_>>()
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..8).map(|thread| scope.spawn(move || some(64 << (thread % 2)))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        })
+    };
+    // A group has a block of ports.
+    let blocks = |endpoints: &[Endpoint]| -> HashSet<u16> {
+        endpoints.iter().map(|endpoint| endpoint.address().port / BLOCK).collect()
+    };
+    let first = open(64);
+    assert_eq!(blocks(&first).len(), 1);
+    let second = open(64);
+    assert_eq!(blocks(&second).len(), 1);
+    assert_ne!(blocks(&first), blocks(&second));
+    let more = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane());
+    assert!(matches!(more, Err(OpenError::NoneFree)), "{more:?}");
+
+    let server = ethernet.b.listen(7400, Backend::PacketRing, &Options::of_one_lane()).unwrap();
+    for (number, caller) in first.iter().chain(&second).enumerate() {
+        server.send(&server.template(caller.address(), Checksum::Computed), &[number as u8 + 1]).unwrap();
+    }
+    for (number, caller) in first.iter().chain(&second).enumerate() {
+        assert_eq!(next(caller), [number as u8 + 1]);
     }
 }
 

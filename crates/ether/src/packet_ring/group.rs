@@ -45,10 +45,13 @@ struct Members {
 #[derive(Debug)]
 struct Member {
     socket: Arc<RingSocket>,
+    /// Frames that its ring was to have.
+    frames: usize,
     in_use: bool,
 }
 
-/// All that tells apart the groups of a process.
+/// All that tells apart the groups of a process. The kernel shows each frame to all groups at the interface, so there are as few as possible:
+/// the rings of a group may differ in length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     namespace: u64,
@@ -56,29 +59,35 @@ struct Key {
     mac: Mac,
     mtu: usize,
     ether_type: EtherType,
-    frames: usize,
 }
 
 type Groups = Mutex<Vec<(Key, Weak<Group>)>>;
 
 static GROUPS: PerProcess<Groups> = PerProcess::new();
 
+/// Most groups of one key: each further one costs every frame another look.
+const GROUPS_MAX: usize = 2;
+
 impl Group {
-    fn of_process(interface: &Interface, options: &Options) -> Result<Arc<Self>, OpenError> {
+    /// A group of this process that has room for a socket with a ring of that many frames.
+    fn with_room(interface: &Interface, options: &Options) -> Result<Arc<Self>, OpenError> {
         let key = Key {
             namespace: interface.namespace,
             index: interface.index,
             mac: interface.mac,
             mtu: interface.mtu,
             ether_type: options.ether_type,
-            frames: options.frames,
         };
         let Ok(groups) = GROUPS.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
         let mut groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|(_, group)| group.strong_count() > 0);
-        let known = groups.iter().find(|(other, _)| *other == key);
-        if let Some(group) = known.and_then(|(_, group)| group.upgrade()) {
-            return Ok(group);
+        let known = groups.iter().filter(|(other, _)| *other == key).filter_map(|(_, group)| group.upgrade());
+        let known: Vec<_> = known.collect();
+        if let Some(group) = known.iter().find(|group| group.members().has_room(options.frames)) {
+            return Ok(Arc::clone(group));
+        }
+        if known.len() >= GROUPS_MAX {
+            return Err(OpenError::NoneFree);
         }
         let reservation = Reservation::of_callers(interface, options.ether_type)?;
         let group = Arc::new(Self { reservation, members: Mutex::default(), turns: Turns::default() });
@@ -92,7 +101,7 @@ impl Group {
 
     /// Finds or makes a socket that is not in use. Returns its number.
     fn take(&self, interface: &Interface, options: &Options) -> Result<usize, OpenError> {
-        if let Some(number) = self.members().take_unused() {
+        if let Some(number) = self.members().take_unused(options.frames) {
             return Ok(number);
         }
         let (socket, turn) = self.turns.begin(RingSocket::make);
@@ -100,21 +109,29 @@ impl Group {
         let socket = RingSocket::without_port(socket?, interface, options)?;
         turn.wait();
         let mut members = self.members();
-        members.add(socket, self.reservation.first())
+        members.add(socket, options.frames, self.reservation.first())
     }
 }
 
 impl Members {
+    fn has_room(&self, frames: usize) -> bool {
+        self.all.len() < usize::from(BLOCK) || self.unused(frames).is_some()
+    }
+
+    fn unused(&self, frames: usize) -> Option<usize> {
+        self.all.iter().position(|member| !member.in_use && member.frames == frames)
+    }
+
     /// The number of a socket that was not in use, and now is.
-    fn take_unused(&mut self) -> Option<usize> {
-        let number = self.all.iter().position(|member| !member.in_use)?;
+    fn take_unused(&mut self, frames: usize) -> Option<usize> {
+        let number = self.unused(frames)?;
         self.all[number].in_use = true;
         self.all[number].socket.clear();
         Some(number)
     }
 
     /// Adds a socket without a port to the group, whose first port is `first`. Returns its number.
-    fn add(&mut self, socket: RingSocket, first: u16) -> Result<usize, OpenError> {
+    fn add(&mut self, socket: RingSocket, frames: usize, first: u16) -> Result<usize, OpenError> {
         let number = self.all.len();
         if number >= usize::from(BLOCK) {
             return Err(OpenError::NoneFree);
@@ -123,7 +140,7 @@ impl Members {
         // If this fails, the socket is closed: it is the last member, so the others keep their numbers.
         socket.set_port(first + number as u16)?;
         self.number = Some(group);
-        self.all.push(Member { socket: Arc::new(socket), in_use: true });
+        self.all.push(Member { socket: Arc::new(socket), frames, in_use: true });
         Ok(number)
     }
 
@@ -147,7 +164,7 @@ pub(super) struct Membership {
 
 impl Membership {
     pub(super) fn join(interface: &Interface, options: &Options) -> Result<Self, OpenError> {
-        let group = Group::of_process(interface, options)?;
+        let group = Group::with_room(interface, options)?;
         let number = group.take(interface, options)?;
         let socket = Arc::clone(&group.members().all[number].socket);
         Ok(Self { group, socket, number })

@@ -156,8 +156,8 @@ impl PacketRing {
         Self::new(interface, options, Arc::new(inner), port, Port::Server(Mutex::new(place)))
     }
 
-    /// Opens a caller's endpoint: one of up to [`BLOCK`](crate::ports::BLOCK) of this process at the
-    /// interface, for each of which the kernel has one look at a frame, however many they are.
+    /// Opens a caller's endpoint: one of up to two [blocks](crate::ports::BLOCK) of this process at the
+    /// interface. The kernel looks at a frame once for a whole block.
     ///
     /// # Errors
     ///
