@@ -6,6 +6,7 @@ use std::str::FromStr;
 use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType};
 use stoop_ether::names::{BadName, Name};
+use stoop_ether::ports::FIRST_OF_CALLERS;
 use stoop_ether::{Backend, Mode, XdpOptions};
 
 /// `INTERFACE/MAC:PORT?backend=…&checksum=…&ethertype=…`, of which a server may leave all but the interface out; or `INTERFACE/NAME?…`.
@@ -28,6 +29,7 @@ const FORM: &str = "write ether://INTERFACE/MAC:PORT for a server, as in ether:/
                     letter and has letters, digits, `-`, `_` and `.`";
 const LIKE_AN_ADDRESS: &str = "the name reads as a hardware address: write that with colons and a port, as in \
                                ether://eth0/02:00:5e:10:ab:ff:7400, or take another name";
+const PORTS: &str = "a server's port on an Ethernet is 1 to 32767; the others are those of callers";
 const PARAMETERS: &str = "behind the `?` of an ether: address may be backend=ring, backend=xdp, backend=xdp-generic, \
                           checksum=off and ethertype=0x88b6, joined by `&`";
 
@@ -73,6 +75,9 @@ impl EtherAddress {
             None => (Some(read_name(endpoint)?), "", "0"),
         };
         let port: u16 = port.parse().map_err(|_| FORM)?;
+        if port >= FIRST_OF_CALLERS {
+            return Err(PORTS);
+        }
         let mac = match mac {
             "" => None,
             mac => Some(mac.parse::<Mac>().map_err(|_| FORM)?),
@@ -203,6 +208,9 @@ mod tests {
         }
         for wrong in ["//eth0/aa-bb-cc-dd-ee-ff", "//eth0/aabb.ccdd.eeff", "//eth0/aabbccddeeff"] {
             assert!(parse(wrong).unwrap_err().contains("reads as a hardware address"), "{wrong}");
+        }
+        for wrong in ["//eth0/:32768", "//eth0/02:00:5e:10:ab:ff:65535"] {
+            assert!(parse(wrong).unwrap_err().contains("1 to 32767"), "{wrong}");
         }
         for wrong in ["backend", "backend=dpdk", "checksum=perhaps", "ethertype=0x0800", "ethertype=88b6"] {
             assert!(parse(&format!("//eth0/:1?{wrong}")).unwrap_err().contains("backend=ring"), "{wrong}");
