@@ -64,6 +64,7 @@ const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_XDP: u16 = 43;
+const IFLA_ALT_IFNAME: u16 = 53;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const XDP_ATTACHED_DRV: u8 = 1;
@@ -72,19 +73,21 @@ const IFF_LOWER_UP: u32 = 1 << 16;
 const ARPHRD_ETHER: u16 = 1;
 /// Bytes of a name, including the zero byte at its end.
 const IFNAMSIZ: usize = 16;
+/// The same of an alternative name.
+const ALTIFNAMSIZ: usize = 128;
 /// Bytes of `nlmsghdr` and of `ifinfomsg`.
 const HEADER_LEN: usize = 16;
 
 impl Interface {
-    /// Asks the kernel about the Ethernet interface `name` of this thread's network namespace (rtnetlink(7)).
-    /// Needs no privilege.
+    /// Asks the kernel about the Ethernet interface `name` of this thread's network namespace (rtnetlink(7)), which may be one of its
+    /// alternative names (`altname` in ip-link(8)). Needs no privilege.
     ///
     /// # Errors
     ///
     /// [`OpenError::NoInterface`], [`OpenError::NotEthernet`]; [`OpenError::System`] if no descriptor is
     /// left.
     pub fn by_name(name: &str) -> Result<Self, OpenError> {
-        if name.is_empty() || name.len() >= IFNAMSIZ || name.contains('\0') {
+        if name.is_empty() || name.len() >= ALTIFNAMSIZ || name.contains('\0') {
             return Err(OpenError::NoInterface(name.to_owned()));
         }
         Self::of(name, &request(name))
@@ -92,7 +95,8 @@ impl Interface {
 
     fn of(name: &str, request: &[u8]) -> Result<Self, OpenError> {
         match ask(request, RTM_NEWLINK) {
-            Err(Errno::NODEV) => Err(OpenError::NoInterface(name.to_owned())),
+            // Before Linux 5.5 interfaces have no alternative names.
+            Err(Errno::NODEV | Errno::INVAL) => Err(OpenError::NoInterface(name.to_owned())),
             Err(error) => Err(OpenError::System { operation: "rtnetlink", error: error.into() }),
             Ok(answer) => Self::parse(&answer),
         }
@@ -204,7 +208,9 @@ fn request(name: &str) -> Vec<u8> {
     request[6..8].copy_from_slice(&NLM_F_REQUEST.to_ne_bytes());
     let attribute = &mut request[2 * HEADER_LEN..];
     attribute[0..2].copy_from_slice(&(attribute_len as u16).to_ne_bytes());
-    attribute[2..4].copy_from_slice(&IFLA_IFNAME.to_ne_bytes());
+    // The kernel finds short alternative names by the first attribute, too.
+    let kind = if name.len() < IFNAMSIZ { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
+    attribute[2..4].copy_from_slice(&kind.to_ne_bytes());
     attribute[4..4 + name.len()].copy_from_slice(name.as_bytes());
     request
 }
@@ -227,7 +233,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_other_kinds_of_interfaces_are_told_apart() {
-        for unknown in ["", "no-such-thing", "a name that is far too long"] {
+        for unknown in ["", "no-such-thing", "a name that is longer than most", &"n".repeat(128)] {
             assert!(matches!(Interface::by_name(unknown), Err(OpenError::NoInterface(_))), "{unknown}");
         }
         assert!(matches!(Interface::by_name("lo"), Err(OpenError::NotEthernet(_))));

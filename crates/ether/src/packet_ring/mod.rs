@@ -331,7 +331,7 @@ impl PacketRing {
     }
 
     pub(crate) fn largest_packet(&self) -> usize {
-        (self.mtu.load(Ordering::Relaxed) - (OVERHEAD - ETHERNET_HEADER_LEN)).min(LARGEST_PACKET)
+        self.mtu.load(Ordering::Relaxed).saturating_sub(OVERHEAD - ETHERNET_HEADER_LEN).min(LARGEST_PACKET)
     }
 
     pub(crate) fn frames(&self) -> usize {

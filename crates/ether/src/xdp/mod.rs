@@ -180,7 +180,7 @@ impl Xdp {
 
 /// Bytes of the longest packet that fits into a chunk and into a frame of the interface.
 fn largest_packet(interface: &Interface, chunk_len: usize) -> usize {
-    (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM) - OVERHEAD
+    (interface.mtu + ETHERNET_HEADER_LEN).min(chunk_len - HEADROOM).saturating_sub(OVERHEAD)
 }
 
 /// Sending.
