@@ -2,6 +2,7 @@
 
 use crate::transport::ether::address::EtherAddress;
 use crate::transport::ether::lookup;
+use crate::transport::ether::opening::{advised, check_mtu};
 use crate::transport::ether::room::EtherRoom;
 use crate::transport::ether::whereabouts::Whereabouts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, HandedOver, Segments, Sending, Share};
@@ -77,6 +78,7 @@ impl EtherCaller {
                        ether://INTERFACE/NAME for a server that listens under a name";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
+        check_mtu(&interface)?;
         let options = match share {
             Share::OneLane => Options::of_one_lane(),
             Share::ManyLanes => Options::of_many_lanes(),
@@ -91,7 +93,8 @@ impl EtherCaller {
                 Err(OpenError::XdpTaken(_)) => connect(Backend::PacketRing),
                 endpoint => endpoint,
             },
-        }?;
+        }
+        .map_err(advised(server.backend))?;
         let template = endpoint.template(to, server.checksum);
         Ok(Self {
             endpoint: Arc::new(endpoint),

@@ -5,6 +5,7 @@
 
 use crate::offers::{self, Offer};
 use crate::transport::ether::address::EtherAddress;
+use crate::transport::ether::opening::advised;
 use std::io;
 use std::time::Duration;
 use stoop_ether::Interface;
@@ -30,7 +31,8 @@ pub(super) fn resolve(address: EtherAddress, deadline: Instant) -> io::Result<Et
         return Ok(address.here(interface.mac));
     }
     let limit = LIMIT.min(deadline.since(Instant::from_nanos(clock::now_ns())) / 2);
-    match names::find(&interface, address.ether_type, name, limit)?[..] {
+    let found = names::find(&interface, address.ether_type, name, limit).map_err(advised(address.backend))?;
+    match found[..] {
         [server] => Ok(address.at(server)),
         [] => Err(no_answer(&address.interface, name, limit)),
         [first, second, ..] => {

@@ -7,6 +7,7 @@
 mod address;
 mod caller;
 mod lookup;
+mod opening;
 mod room;
 mod server;
 mod whereabouts;

@@ -3,6 +3,7 @@
 use crate::context::{Caller, Station};
 use crate::transport::ether::address::EtherAddress;
 use crate::transport::ether::lookup;
+use crate::transport::ether::opening::{advised, check_mtu};
 use crate::transport::ether::room::EtherRoom;
 use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
@@ -73,6 +74,7 @@ impl EtherServer {
             );
             return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, why));
         }
+        check_mtu(&interface)?;
         let options = Options { ether_type: address.ether_type, ..Options::of_many_lanes() };
         let at = |port, backend| Endpoint::listen(&interface, port, backend, &options);
         // A server that is started again under its name most likely has its port again, and bindings go on there.
@@ -86,7 +88,7 @@ impl EtherServer {
             Err(OpenError::XdpTaken(_)) => (listen(Backend::PacketRing), Backend::PacketRing),
             endpoint => (endpoint, address.backend),
         };
-        let endpoint = Arc::new(endpoint?);
+        let endpoint = Arc::new(endpoint.map_err(advised(backend))?);
         let (name, announced) = (address.name.as_ref(), Arc::clone(&endpoint));
         let announcement = Announcement::new(&interface, address.ether_type, name, announced)?;
         let has_fixed_address = address.port.is_some() || address.name.is_some();
