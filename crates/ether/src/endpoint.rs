@@ -98,6 +98,18 @@ impl Endpoint {
         either!(self, inner => inner.follow(interface))
     }
 
+    /// Closes the socket of a caller's endpoint on a packet ring that another one has replaced: at once if its interface is gone, else
+    /// as soon as all endpoints of its fan-out group have been retired or dropped. A descriptor that stands for no packet socket, and
+    /// a page of memory, stay until the endpoint is dropped. An endpoint of a server, or on AF_XDP, stays as it is.
+    ///
+    /// Threads that use the endpoint all the same return at once from a sleep. Packets that they receive are lost for the port's next
+    /// user. When the socket has been closed, they receive nothing, and their sends fail.
+    pub fn retire(&self) {
+        if let Self::PacketRing(ring) = self {
+            ring.retire();
+        }
+    }
+
     /// The beginning of all frames from this endpoint to another one.
     pub fn template(&self, to: Address, checksum: Checksum) -> Template {
         Template::new(self.address(), to, either!(self, inner => inner.ether_type()), checksum)

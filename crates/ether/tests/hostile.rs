@@ -3,7 +3,7 @@
 mod network;
 
 use network::raw::Raw;
-use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until};
+use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
 use std::io::ErrorKind;
 use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType, OVERHEAD, Template, frame_len};
@@ -330,6 +330,66 @@ fn new_hardware_address_needs_a_new_endpoint() {
         assert_eq!(next(&new), [2]);
         ethernet.b.run(&format!("ip link set stoop-b address {own}"));
     });
+}
+
+/// Packet sockets at side `a`.
+fn packet_sockets(ethernet: &Ethernet) -> usize {
+    let table = ethernet.a.inside(|| std::fs::read_to_string("/proc/thread-self/net/packet").unwrap());
+    table.lines().skip(1).count()
+}
+
+#[test]
+fn socket_of_an_endpoint_at_an_interface_that_is_gone_is_closed_when_it_is_retired_or_dropped() {
+    let test = "socket_of_an_endpoint_at_an_interface_that_is_gone_is_closed_when_it_is_retired_or_dropped";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let connect = || ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane()).unwrap();
+    let [first, second, third] = [(); 3].map(|()| connect());
+    ethernet.a.run("ip link delete stoop-a");
+    first.retire();
+    wait_until(|| packet_sockets(&ethernet) == 2);
+    drop(second);
+    wait_until(|| packet_sockets(&ethernet) == 1);
+    ethernet.make_again(1);
+    let fourth = connect();
+    assert_eq!(packet_sockets(&ethernet), 2);
+    drop((first, third));
+    wait_until(|| packet_sockets(&ethernet) == 1);
+    drop(fourth);
+    wait_until(|| packet_sockets(&ethernet) == 0);
+}
+
+#[test]
+fn socket_of_a_retired_endpoint_is_closed_with_the_last_of_its_group_while_a_thread_uses_it() {
+    let test = "socket_of_a_retired_endpoint_is_closed_with_the_last_of_its_group_while_a_thread_uses_it";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let options = Options::of_one_lane();
+    let [first, second] = [(); 2].map(|()| ethernet.a.connect(Backend::PacketRing, &options).unwrap());
+    let (to, back) = (
+        second.template(first.address(), Checksum::Computed),
+        first.template(second.address(), Checksum::Computed),
+    );
+    let sockets = || packet_sockets(&ethernet);
+    assert_eq!(sockets(), 2);
+    first.retire();
+    assert_eq!(sockets(), 2, "the kernel would give another number to the second one");
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            tell.send(rustix::thread::gettid()).unwrap();
+            assert_eq!(second.receive_within(&mut [0; 100], None).unwrap(), Arrival::Nothing);
+        });
+        wait_until_asleep(told.recv().unwrap());
+        second.retire();
+    });
+    wait_until(|| sockets() == 0);
+    for (endpoint, template) in [(&first, &back), (&second, &to)] {
+        endpoint.retire();
+        assert_eq!(endpoint.receive(&mut [0; 100]), Arrival::Nothing);
+        assert_eq!(endpoint.receive_within(&mut [0; 100], None).unwrap(), Arrival::Nothing);
+        let refused = endpoint.send(template, &[2]).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::NotConnected);
+        endpoint.send_many(template, &[3; 200], 100, |_, why| assert_eq!(why.kind(), refused.kind()));
+    }
 }
 
 #[test]

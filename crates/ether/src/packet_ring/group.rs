@@ -6,7 +6,8 @@
 //! each socket, about 42 ns each.
 //!
 //! When a member leaves, the last one takes its number. So no socket is closed before all are: a socket whose
-//! endpoint is dropped waits for the next one.
+//! endpoint is dropped or retired waits for the next one. At an interface that is gone no frame
+//! needs the numbers: there a socket is closed when its endpoint is dropped or retired.
 //!
 //! When the interface goes down, all members leave; when it comes up, they join again, in the order in which their
 //! sockets were made (`packet_notifier` in net/packet/af_packet.c). So they join in that order at first, too.
@@ -26,7 +27,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stoop_net::fork::PerProcess;
 
-/// A group. Its sockets are closed when the last endpoint is dropped.
+/// A group. Its sockets are closed when the last endpoint is dropped or retired.
 #[derive(Debug)]
 struct Group {
     reservation: Reservation,
@@ -44,7 +45,8 @@ struct Members {
 
 #[derive(Debug)]
 struct Member {
-    socket: Arc<RingSocket>,
+    /// `None`: it is closed, because the interface is gone.
+    socket: Option<Arc<RingSocket>>,
     /// Frames that its ring was to have.
     frames: usize,
     in_use: bool,
@@ -99,10 +101,10 @@ impl Group {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds or makes a socket that is not in use. Returns its number.
-    fn take(&self, interface: &Interface, options: &Options) -> Result<usize, OpenError> {
-        if let Some(number) = self.members().take_unused(options.frames) {
-            return Ok(number);
+    /// Finds or makes a socket that is not in use. Returns it with its number.
+    fn take(&self, interface: &Interface, options: &Options) -> Result<(usize, Arc<RingSocket>), OpenError> {
+        if let Some(taken) = self.members().take_unused(options.frames) {
+            return Ok(taken);
         }
         let (socket, turn) = self.turns.begin(RingSocket::make);
         // Other threads make theirs meanwhile: it takes some milliseconds.
@@ -119,19 +121,27 @@ impl Members {
     }
 
     fn unused(&self, frames: usize) -> Option<usize> {
-        self.all.iter().position(|member| !member.in_use && member.frames == frames)
+        let is_unused = |it: &Member| it.socket.is_some() && !it.in_use && it.frames == frames;
+        self.all.iter().position(is_unused)
     }
 
-    /// The number of a socket that was not in use, and now is.
-    fn take_unused(&mut self, frames: usize) -> Option<usize> {
+    /// A socket that was not in use, and now is, and its number.
+    fn take_unused(&mut self, frames: usize) -> Option<(usize, Arc<RingSocket>)> {
         let number = self.unused(frames)?;
-        self.all[number].in_use = true;
-        self.all[number].socket.clear();
-        Some(number)
+        let Member { socket, in_use, .. } = &mut self.all[number];
+        let socket = socket.clone()?;
+        *in_use = true;
+        socket.clear();
+        Some((number, socket))
     }
 
-    /// Adds a socket without a port to the group, whose first port is `first`. Returns its number.
-    fn add(&mut self, socket: RingSocket, frames: usize, first: u16) -> Result<usize, OpenError> {
+    /// Adds a socket without a port to the group, whose first port is `first`. Returns it with its number.
+    fn add(
+        &mut self,
+        socket: RingSocket,
+        frames: usize,
+        first: u16,
+    ) -> Result<(usize, Arc<RingSocket>), OpenError> {
         let number = self.all.len();
         if number >= usize::from(BLOCK) {
             return Err(OpenError::NoneFree);
@@ -140,8 +150,9 @@ impl Members {
         // If this fails, the socket is closed: it is the last member, so the others keep their numbers.
         socket.set_port(first + number as u16)?;
         self.number = Some(group);
-        self.all.push(Member { socket: Arc::new(socket), frames, in_use: true });
-        Ok(number)
+        let socket = Arc::new(socket);
+        self.all.push(Member { socket: Some(Arc::clone(&socket)), frames, in_use: true });
+        Ok((number, socket))
     }
 
     /// The kernel gives the socket the next number in the group. Returns that of the group.
@@ -154,24 +165,37 @@ impl Members {
     }
 }
 
-/// A socket of the group, until this is dropped.
+impl Drop for Group {
+    fn drop(&mut self) {
+        let members = self.members.get_mut().unwrap_or_else(PoisonError::into_inner);
+        members.all.drain(..).filter_map(|member| member.socket).for_each(close);
+    }
+}
+
+/// Closes a socket, also if a retired endpoint still has it.
+fn close(mut socket: Arc<RingSocket>) {
+    if Arc::get_mut(&mut socket).is_none() {
+        // If no descriptor is left, the socket is closed when that endpoint is dropped.
+        let _ = socket.close();
+    }
+}
+
+/// A place in the group, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Membership {
     group: Arc<Group>,
-    socket: Arc<RingSocket>,
     number: usize,
 }
 
 impl Membership {
-    pub(super) fn join(interface: &Interface, options: &Options) -> Result<Self, OpenError> {
+    /// A place, and the socket that has it.
+    pub(super) fn join(
+        interface: &Interface,
+        options: &Options,
+    ) -> Result<(Self, Arc<RingSocket>), OpenError> {
         let group = Group::with_room(interface, options)?;
-        let number = group.take(interface, options)?;
-        let socket = Arc::clone(&group.members().all[number].socket);
-        Ok(Self { group, socket, number })
-    }
-
-    pub(super) fn socket(&self) -> &Arc<RingSocket> {
-        &self.socket
+        let (number, socket) = group.take(interface, options)?;
+        Ok((Self { group, number }, socket))
     }
 
     pub(super) fn port(&self) -> u16 {
@@ -181,6 +205,13 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.group.members().all[self.number].in_use = false;
+        let mut members = self.group.members();
+        let member = &mut members.all[self.number];
+        member.in_use = false;
+        let is_gone = |socket: &mut Arc<RingSocket>| socket::has_lost_its_interface(socket.fd());
+        if let Some(socket) = member.socket.take_if(is_gone) {
+            drop(members);
+            close(socket);
+        }
     }
 }

@@ -32,6 +32,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::SendFlags;
 use std::io::{self, IoSlice};
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use stoop_net::packets::{MAX_SEGMENTS, Segments};
@@ -102,6 +103,16 @@ impl RingSocket {
         socket::take_drops(self.fd()).map_or(0, u64::from)
     }
 
+    /// Closes the socket and unmaps its ring, also while other threads use it: they receive nothing, and what they send fails with
+    /// ENOTCONN. The descriptor stays open, so that it cannot come to stand for anything else while a thread uses it.
+    fn close(&self) -> io::Result<()> {
+        let empty = Ring::without_socket()?;
+        let unconnected = UnixDatagram::unbound()?;
+        socket::replace(self.fd(), unconnected.as_fd())?;
+        self.arrivals.replace(Arrivals::new(empty));
+        Ok(())
+    }
+
     /// Drops what has arrived for the port's last user.
     fn clear(&self) {
         // The kernel may be as fast as this loop.
@@ -115,7 +126,8 @@ impl RingSocket {
 #[derive(Debug)]
 enum Port {
     Server(Mutex<Place>),
-    Caller { _membership: Membership },
+    /// `None`: the endpoint has been retired.
+    Caller(Mutex<Option<Membership>>),
 }
 
 /// Where a server's endpoint is.
@@ -164,9 +176,9 @@ impl PacketRing {
     /// [`OpenError::NoneFree`], [`OpenError::NotPermitted`], [`OpenError::Down`], and others that are rare.
     pub fn connect(interface: &Interface, options: &Options) -> Result<Self, OpenError> {
         interface.must_be_up()?;
-        let membership = Membership::join(interface, options)?;
-        let (inner, port) = (Arc::clone(membership.socket()), membership.port());
-        Self::new(interface, options, inner, port, Port::Caller { _membership: membership })
+        let (membership, inner) = Membership::join(interface, options)?;
+        let port = membership.port();
+        Self::new(interface, options, inner, port, Port::Caller(Mutex::new(Some(membership))))
     }
 
     fn new(
@@ -186,6 +198,15 @@ impl PacketRing {
             sleeper,
             counters: Counters::default(),
         })
+    }
+
+    /// See [`Endpoint::retire`](crate::Endpoint::retire).
+    pub(crate) fn retire(&self) {
+        let Port::Caller(membership) = &self.port else { return };
+        let membership = membership.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Threads that sleep have to look elsewhere.
+        self.sleeper.wake();
+        drop(membership);
     }
 
     fn socket(&self) -> BorrowedFd<'_> {

@@ -75,6 +75,13 @@ impl Ring {
         Ok(Self { mapping, layout, frame: 0, at: 0 })
     }
 
+    /// Memory of this process in place of a ring: no frame ever arrives there.
+    pub(super) fn without_socket() -> Result<Self, Errno> {
+        // The status of the only frame stays 0, TP_STATUS_KERNEL.
+        let layout = Layout { frame_len: BLOCK_LEN, frames_per_block: 1, blocks: 1 };
+        Ok(Self { mapping: Mapping::of_process(size_of::<u32>())?, layout, frame: 0, at: 0 })
+    }
+
     /// Frames for which the ring has room.
     pub(super) fn frames(&self) -> usize {
         self.layout.frames()

@@ -29,6 +29,17 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) ->
     done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
+/// Whether the interface to which the socket was bound is gone.
+pub(super) fn has_lost_its_interface(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: zeros are a value of this struct of numbers.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    let mut len = size_of::<libc::sockaddr_ll>() as u32;
+    // SAFETY: the pointers are to a live address and its length, beyond which the kernel does not write.
+    let result = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+    // `packet_notifier` in net/packet/af_packet.c
+    result == 0 && address.sll_ifindex == -1
+}
+
 /// A socket without a ring, for the frames of this type at the interface that the filter takes.
 pub(crate) fn open_plain(
     interface: &Interface,
@@ -117,6 +128,13 @@ pub(super) fn send_frames(socket: BorrowedFd<'_>, frames: &[&[u8]]) -> Result<us
     let sent =
         unsafe { libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count as c_uint, 0) };
     done(sent).map(|()| sent as usize)
+}
+
+/// Has the descriptor `old` stand for the socket `new` from now on, for all threads that use it. The socket for which it stood is
+/// closed when no system call and no mapping uses it any more.
+pub(crate) fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: both descriptors are open, and differ; `old` stays open, and its owner closes it as before.
+    done(unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) })
 }
 
 fn done(result: c_int) -> Result<(), Errno> {

@@ -6,11 +6,12 @@ use crate::arrival::Arrivals;
 use crate::error::OpenError;
 use crate::interface::Interface;
 use crate::options::Options;
+use crate::packet_ring::socket::replace;
 use crate::ports::Reservation;
 use crate::xdp::attachment::Attachment;
 use crate::xdp::others::OtherQueues;
 use crate::xdp::socket::{self, Request, Socket};
-use crate::xdp::{Xdp, largest_packet, system};
+use crate::xdp::{Xdp, largest_packet};
 use rustix::fd::AsFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -75,7 +76,7 @@ impl Xdp {
         {
             // Threads that send hold this lock.
             let _sending = self.umem.sending();
-            system::replace(self.socket.as_fd(), socket.as_fd()).map_err(|error| OpenError::System {
+            replace(self.socket.as_fd(), socket.as_fd()).map_err(|error| OpenError::System {
                 operation: "replacing a socket",
                 error: error.into(),
             })?;
@@ -93,7 +94,7 @@ impl Xdp {
         let unbound = socket::make()?;
         let dropped = self.dropped_by_socket();
         let mut sending = self.umem.sending();
-        system::replace(self.socket.as_fd(), unbound.as_fd())
+        replace(self.socket.as_fd(), unbound.as_fd())
             .map_err(|error| OpenError::System { operation: "replacing a socket", error: error.into() })?;
         self.is_stuck.store(true, Ordering::Relaxed);
         sending.close();

@@ -174,14 +174,6 @@ pub(super) fn receive_queues(interface: &str) -> Result<u32, Errno> {
     }
 }
 
-/// Has the descriptor `old` stand for the socket `new` from now on, for all threads that use it. The socket for which it stood is
-/// closed when no system call and no mapping uses it any more.
-pub(super) fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> Result<(), Errno> {
-    // SAFETY: both descriptors are open, and differ; `old` stays open, and its owner closes it as before.
-    let result = unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
-    if result >= 0 { Ok(()) } else { Err(last_error()) }
-}
-
 fn last_error() -> Errno {
     let number = std::io::Error::last_os_error().raw_os_error();
     Errno::from_raw_os_error(number.expect("the last error of the system has a number"))
