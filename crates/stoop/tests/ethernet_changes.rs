@@ -5,7 +5,7 @@ mod ethernet;
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop::{BindOptions, CallError, RunningServer, Server};
 use stoop_ether::{Interface, State};
 
@@ -64,8 +64,17 @@ fn call_at_during(address: &str, len: usize, change: impl Fn(u8)) {
 
 /// Calls until the call is sent: one that begins while the interface is down is not.
 fn call(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
+    until_sent(|| client.echo(bytes.to_vec()))
+}
+
+/// The same with a begun call.
+fn begun(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
+    until_sent(|| client.begin().echo(bytes.to_vec()).wait())
+}
+
+fn until_sent(call: impl Fn() -> Result<Vec<u8>, CallError>) -> Vec<u8> {
     loop {
-        match client.echo(bytes.to_vec()) {
+        match call() {
             Err(CallError::NotSent(_)) => thread::yield_now(),
             result => return result.unwrap(),
         }
@@ -149,6 +158,55 @@ fn calls_go_on_at_an_interface_that_was_removed_and_made_again() {
 }
 
 #[test]
+fn packet_sockets_at_an_interface_that_is_gone_are_closed() {
+    if !ethernet::enter() {
+        return;
+    }
+    let server = serve(&ethernet::address(""));
+    // The sockets of both bindings and of the idle thread are in one fan-out group.
+    let clients = [(); 2].map(|()| bind(&server.uris()[0]));
+    let (is_idle, (end, has_ended)) = (mpsc::channel(), mpsc::channel::<()>());
+    let (client, tell) = (clients[0].clone(), is_idle.0);
+    let idle = thread::spawn(move || {
+        tell.send(call(&client, &[3])).unwrap();
+        // Keeps the thread's socket.
+        let _ = has_ended.recv();
+    });
+    assert_eq!(is_idle.1.recv().unwrap(), [3]);
+    let call_by_all = || {
+        for client in &clients {
+            assert_eq!(call(client, &[1]), [1]);
+            assert_eq!(begun(client, &[2]), [2]);
+        }
+    };
+    call_by_all();
+    let sockets = ethernet::packet_sockets().len();
+    assert!(sockets > 0);
+    for round in 0..10 {
+        match round % 2 {
+            0 => ethernet::make_again(|| {}),
+            _ => ethernet::ip(&format!("link set {{}} address 02:00:00:00:01:{round:02x}")),
+        }
+        call_by_all();
+        let interface = Interface::by_name(ethernet::INTERFACE).unwrap().index.to_string();
+        // A socket is closed when the last thread that sleeps there has left. A table of begun calls whose threads have opened two at
+        // the same time keeps the other one for later use.
+        let begun = Instant::now();
+        loop {
+            let present = ethernet::packet_sockets();
+            let lost = present.iter().filter(|place| **place != interface).count();
+            if present.len() <= 2 * sockets && lost <= 1 {
+                break;
+            }
+            assert!(begun.elapsed() < LONG, "{present:?} at {interface}; at first there were {sockets}");
+            thread::yield_now();
+        }
+    }
+    drop(end);
+    idle.join().unwrap();
+}
+
+#[test]
 fn call_without_an_interface_is_not_sent_and_says_so() {
     if !ethernet::enter() {
         return;
@@ -165,13 +223,7 @@ fn call_without_an_interface_is_not_sent_and_says_so() {
         assert!(bound.contains("there is no network interface"), "{bound}");
     });
     assert_eq!(call(&client, &[5]), [5]);
-    let begun = || loop {
-        match client.begin().echo(vec![6]).wait() {
-            Err(CallError::NotSent(_)) => thread::yield_now(),
-            result => return result,
-        }
-    };
-    assert_eq!(begun().unwrap(), [6]);
+    assert_eq!(begun(&client, &[6]), [6]);
 }
 
 #[test]

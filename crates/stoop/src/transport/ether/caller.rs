@@ -164,13 +164,21 @@ impl EtherCaller {
         }
     }
 
+    /// Has threads use `successor` from now on. If that has another socket, the one of this is closed: threads that are about to use it
+    /// receive nothing there, and send again by the successor.
     fn replace(&self, successor: Self) {
+        let is_other = !Arc::ptr_eq(&self.endpoint, &successor.endpoint);
         // Another thread may have been faster.
-        let _ = self.successor.set(Box::new(successor));
+        if self.successor.set(Box::new(successor)).is_ok() && is_other {
+            self.endpoint.retire();
+        }
     }
 
     /// Goes on at the caller's interface as it is now. Returns whether that is another endpoint than before.
     fn follow_interface(&self) -> bool {
+        if self.successor.get().is_some() {
+            return true;
+        }
         let Some(interface) = self.moved_interface() else { return false };
         if let Ok(successor) = self.at(&interface) {
             self.replace(successor);
