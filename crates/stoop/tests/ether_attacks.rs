@@ -3,7 +3,8 @@
 mod ethernet;
 
 use ethernet::raw::{Raw, address_in, frame};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::stub::Exported;
@@ -232,5 +233,65 @@ fn each_ethertype_has_servers_of_its_own() {
             let of_the_usual = uri.split('?').next().unwrap();
             assert!(EchoClient::bind_with(of_the_usual, &hasty).is_err(), "{of_the_usual}");
         }
+    }
+}
+
+/// Counts how often it has run.
+#[derive(Clone, Default)]
+struct Counting(Arc<AtomicU64>);
+
+#[stoop::interface]
+trait Count {
+    /// One more than have run before, and these bytes.
+    fn count(&self, bytes: Vec<u8>) -> (u64, Vec<u8>);
+}
+
+impl Count for Counting {
+    fn count(&self, bytes: Vec<u8>) -> (u64, Vec<u8>) {
+        (self.0.fetch_add(1, Ordering::Relaxed) + 1, bytes)
+    }
+}
+
+/// Sends the frames once more that have come to one end, from the other. Returns how many.
+fn replay(seen_at: &Raw, from: &Raw) -> u64 {
+    let (mut buffer, mut frames) = ([0; 2048], Vec::new());
+    while let Some(frame) = seen_at.receive(&mut buffer) {
+        frames.push(frame.to_vec());
+    }
+    frames.iter().for_each(|frame| from.send(frame));
+    // Answers to those.
+    while seen_at.receive(&mut buffer).is_some() {}
+    frames.len() as u64
+}
+
+#[test]
+fn replayed_frames_run_no_procedure_again_and_give_no_result_twice() {
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let counting = Counting::default();
+        // On a ring, so that the frames of the calls are seen beside it.
+        let server = ethernet::at_servers(|| {
+            let server = Server::new().export(CountServer::new(counting.clone()));
+            server.listen(&ethernet::address("")).unwrap().start().unwrap()
+        });
+        let uri = format!("{}{parameters}", server.uris()[0]);
+        let options = BindOptions::new().timeout(LONG).bind_timeout(LONG);
+        let (at_callers, at_servers) = (Raw::open(), ethernet::at_servers(Raw::open));
+        let client = CountClient::bind_with(&uri, &options).unwrap();
+        let (mut calls, mut replayed) = (0, 0);
+        for _ in 0..10 {
+            for len in [0, 1400, 5000, 100_000] {
+                calls += 1;
+                assert_eq!(client.count(vec![1; len]).unwrap(), (calls, vec![1; len]));
+                calls += 1;
+                assert_eq!(client.begin().count(vec![2; len]).wait().unwrap(), (calls, vec![2; len]));
+                replayed += replay(&at_servers, &at_callers);
+                replay(&at_callers, &at_servers);
+            }
+        }
+        assert_eq!(counting.0.load(Ordering::Relaxed), calls);
+        assert!(replayed > calls, "{replayed} frames were seen of {calls} calls");
     }
 }

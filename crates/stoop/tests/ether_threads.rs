@@ -70,3 +70,47 @@ fn threads_that_began_together_go_on_when_the_interface_has_been_down() {
         });
     }
 }
+
+#[test]
+fn threads_come_and_go_and_are_more_than_endpoints() {
+    const THREADS: u64 = 100;
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let server = serve(&ethernet::address(parameters));
+        let client = bind(&server.uris()[0]);
+        for _ in 0..3 {
+            let together = Barrier::new(THREADS as usize);
+            thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let (client, together) = (&client, &together);
+                    scope.spawn(move || {
+                        together.wait();
+                        for number in thread..thread + 3 {
+                            assert_eq!(client.next(number).unwrap(), number + 1);
+                        }
+                        assert_eq!(client.begin().next(thread).wait().unwrap(), thread + 1);
+                    });
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn process_has_callers_of_more_servers_than_a_block_has_ports() {
+    const SERVERS: u64 = 70;
+    if !ethernet::enter() {
+        return;
+    }
+    let servers: Vec<_> = (0..SERVERS).map(|_| serve(&ethernet::address(""))).collect();
+    let clients: Vec<_> = servers.iter().map(|server| bind(&server.uris()[0])).collect();
+    for (number, client) in (0..).zip(&clients) {
+        assert_eq!(client.next(number).unwrap(), number + 1);
+    }
+    let begun: Vec<_> = (0..).zip(&clients).map(|(number, client)| client.begin().next(number)).collect();
+    for (number, pending) in (0..).zip(begun) {
+        assert_eq!(pending.wait().unwrap(), number + 1);
+    }
+}
