@@ -46,9 +46,9 @@ impl Placement {
 ///   wait, and two ends that both sleep must find out that neither needs to.
 /// - While the threads of this process are oversubscribed, 20 µs stand for 2 *W*: a thread that expects
 ///   its result sooner than a switch to another thread and back takes keeps the processor.
-/// - The mean counts each wait as 4 *W* at most, so that a rare long call does not hide that most are
-///   short, and a wait that ended in its spin as no longer than the spin may last: the kernel stopped
-///   the thread for the rest.
+/// - The mean counts each wait as twice the longest spin at most, which is 4 *W* or 40 µs, so that a rare long call does not hide that most
+///   are short, and so that the time in which the kernel ran other threads of an oversubscribed process does not hide it either. It counts
+///   a wait that ended in its spin as no longer than the spin may last: the kernel stopped the thread for the rest.
 /// - When a spin ran out and then, once asleep, the wait ended within *W*/2, the peer had needed our
 ///   processor (across processors it would have taken *W*): sleep for a number of waits that doubles each
 ///   time up to 1024, and is forgotten when a spin succeeds. A wait that ends at once where it was to sleep counts as one that spun.
@@ -60,6 +60,8 @@ pub struct Wait {
     placement: Placement,
     wake_up_ns: u64,
     mean_ns: u64,
+    /// Longest spin of the last wait that could spin.
+    limit_ns: u64,
     /// Waits still to sleep at once, because the processor seems to be shared.
     hold_off: u32,
     /// Value of `hold_off` after the next such sign.
@@ -91,13 +93,14 @@ const HOLD_OFF_MAX: u32 = 1024;
 const LEAST_SLEEP_NS: u64 = 1_500;
 const TRIAL_EVERY: u32 = 64;
 /// Spin time of an oversubscribed thread: longer than the peer takes to wake another thread. If it is shorter, each thread that sleeps
-/// makes the next one sleep, too. Calls per second of eight callers of Null() on one processor, by those of one caller:
+/// makes the next one sleep, too; if it is longer, a thread spins while another one has its result. Calls of Null() per second of eight
+/// callers on one processor, by those of one caller; medians of five to ten processes:
 ///
-/// | spin time | UDP | packet rings | AF_XDP |
-/// |---|---|---|---|
-/// | 10 µs | 0.96 | 0.88 | 0.94 |
-/// | 20 µs | 0.98 | 0.92 | 0.97 |
-/// | 30 µs | 0.97 | 0.94 | 1.01 |
+/// | spin time | packet rings | AF_XDP |
+/// |---|---|---|
+/// | 20 µs | 0.95 | 0.97 |
+/// | 50 µs | 0.95 | 0.94 |
+/// | 100 µs | 0.90 | 0.86 |
 const OVERSUBSCRIBED_SPIN_NS: u64 = 20_000;
 /// Spin time of [`Waiting::Spin`] in an oversubscribed thread. Each runs for a time slice (4 ms) in
 /// turn: without this limit one of many would see its deadline hundreds of milliseconds late.
@@ -112,6 +115,7 @@ impl Wait {
             // Spinning shorter than a few looks would be no spinning.
             wake_up_ns: costs.wake_up_ns.max(2 * costs.spin_pass_ns),
             mean_ns: 0,
+            limit_ns: 0,
             hold_off: 0,
             hold_off_next: 1,
             untried: 0,
@@ -152,6 +156,7 @@ impl Wait {
 
     #[inline]
     fn adaptive_spin_ns(&mut self, limit_ns: u64) -> u64 {
+        self.limit_ns = limit_ns;
         if self.hold_off > 0 {
             self.hold_off -= 1;
             return 0;
@@ -273,7 +278,7 @@ impl Wait {
     /// Brings one more wait, without its own wake-up, into the mean.
     #[inline]
     fn follow(&mut self, waited_ns: u64) {
-        let waited_ns = waited_ns.min(4 * self.wake_up_ns);
+        let waited_ns = waited_ns.min(2 * self.limit_ns);
         self.mean_ns = (self.mean_ns * (MEAN_OF - 1) + waited_ns) / MEAN_OF;
     }
 
@@ -287,8 +292,8 @@ impl Wait {
         self.counts
     }
 
-    /// The mean of the last few waits without the wake-up, in nanoseconds, each counted as four
-    /// wake-ups at most.
+    /// The mean of the last few waits without the wake-up, in nanoseconds, each counted as twice the longest
+    /// spin at most.
     pub fn mean_ns(&self) -> u64 {
         self.mean_ns
     }

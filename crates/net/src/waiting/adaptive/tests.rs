@@ -110,6 +110,21 @@ fn what_came_while_the_kernel_ran_another_thread_does_not_end_spinning_though_th
 }
 
 #[test]
+fn time_in_which_others_ran_while_an_oversubscribed_thread_slept_does_not_end_spinning() {
+    let mut wait = adaptive(APART);
+    for n in 0..1_000 {
+        let spin_ns = wait.begin(0, 8);
+        assert!(spin_ns > 0, "wait {n} sleeps");
+        if n % 10 == 9 {
+            wait.sleeps(spin_ns);
+            wait.arrived(spin_ns + 8_000_000);
+        } else {
+            wait.arrived(4_000);
+        }
+    }
+}
+
+#[test]
 fn spin_and_block_do_as_they_are_told() {
     for placement in [APART, ON_ONE_CPU] {
         let mut spin = Wait::new(Waiting::Spin, COSTS, placement);
