@@ -279,6 +279,11 @@ impl Endpoint {
         either!(self, inner => inner.sleep(limit_ns))
     }
 
+    /// Has one thread that sleeps in a receive, or the next one that is about to, return with [`Arrival::Nothing`].
+    pub fn notify(&self) {
+        either!(self, inner => inner.notify());
+    }
+
     /// Wakes all threads that sleep in a receive, now and for good.
     pub fn wake(&self) {
         either!(self, inner => inner.wake());

@@ -4,20 +4,30 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Wakes the threads that sleep at one endpoint.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     woken: OwnedFd,
+    is_for_good: AtomicBool,
 }
 
 impl Sleeper {
     pub(crate) fn new() -> Result<Self, Errno> {
-        Ok(Self { woken: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+        let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { woken, is_for_good: AtomicBool::new(false) })
     }
 
     /// Wakes all threads that sleep, now and for good.
     pub(crate) fn wake(&self) {
+        // Before the event; pairs with the load in `take_notice`.
+        self.is_for_good.store(true, Ordering::SeqCst);
+        self.notify();
+    }
+
+    /// Wakes a thread that sleeps, or the next one to sleep.
+    pub(crate) fn notify(&self) {
         // Fails only when 2⁶⁴ − 2 wake-ups are there already.
         let _ = rustix::io::write(&self.woken, &1u64.to_ne_bytes());
     }
@@ -46,11 +56,26 @@ impl Sleeper {
             Err(Errno::INTR) => return Ok(()),
             polled => polled?,
         };
+        if ends[0].revents().intersects(PollFlags::IN) {
+            self.take_notice();
+        }
         if ready == 0 || ends.iter().any(|end| end.revents().intersects(PollFlags::ERR)) {
             take_error(socket)?;
             other.map_or(Ok(()), take_error)?;
         }
         Ok(())
+    }
+}
+
+impl Sleeper {
+    /// Takes the event, so that the next thread sleeps, unless threads are to be woken for good.
+    #[cold]
+    fn take_notice(&self) {
+        // Fails if another thread has taken it.
+        let _ = rustix::io::read(&self.woken, &mut [0; 8]);
+        if self.is_for_good.load(Ordering::SeqCst) {
+            self.notify();
+        }
     }
 }
 

@@ -146,6 +146,27 @@ fn sleeping_receiver_is_woken_by_a_packet_by_another_thread_and_by_its_limit() {
 }
 
 #[test]
+fn notice_ends_one_sleep_and_waking_ends_all() {
+    with_pairs("notice_ends_one_sleep_and_waking_ends_all", |_, server| {
+        let sleep = |limit: Option<Duration>| {
+            let start = Instant::now();
+            let limit = limit.map(|limit| limit.as_nanos() as u64);
+            assert_eq!(server.receive_within(&mut [0; 100], limit).unwrap(), Arrival::Nothing);
+            start.elapsed()
+        };
+        server.notify();
+        sleep(None);
+        let limit = Duration::from_millis(5);
+        assert!(sleep(Some(limit)) >= limit, "the notice has been taken");
+        server.notify();
+        server.wake();
+        for _ in 0..3 {
+            sleep(None);
+        }
+    });
+}
+
+#[test]
 fn burst_of_ten_thousand_frames_arrives_in_order_or_is_counted() {
     const COUNT: u32 = 10_000;
     let test = "burst_of_ten_thousand_frames_arrives_in_order_or_is_counted";

@@ -5,6 +5,7 @@
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
+mod ethernet;
 mod processes;
 
 use processes::{Process, name, patient};
@@ -80,7 +81,10 @@ fn press(uri: &str, len: usize) {
 }
 
 fn memory_comes_back(address: &str) {
-    let mut server = Process::start("serve-pressed", address);
+    memory_comes_back_of(Process::start("serve-pressed", address), address);
+}
+
+fn memory_comes_back_of(mut server: Process, address: &str) {
     let uri = loop {
         let line = server.next_line();
         if line.starts_with(address.split(':').next().unwrap()) {
@@ -138,4 +142,16 @@ fn memory_comes_back_over_unix_sockets() {
 #[test]
 fn memory_comes_back_over_shared_memory() {
     memory_comes_back(&name());
+}
+
+#[test]
+fn memory_comes_back_over_ethernet() {
+    for backend in ["", "?backend=xdp-generic", "?backend=xdp"] {
+        if !ethernet::enter() {
+            return;
+        }
+        let address = ethernet::address(backend);
+        let server = ethernet::at_servers(|| Process::start("serve-pressed", &address));
+        memory_comes_back_of(server, &address);
+    }
 }

@@ -359,6 +359,10 @@ impl PacketRing {
         self.inner.frames
     }
 
+    pub(crate) fn notify(&self) {
+        self.sleeper.notify();
+    }
+
     pub(crate) fn wake(&self) {
         self.sleeper.wake();
     }

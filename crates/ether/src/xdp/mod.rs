@@ -440,6 +440,10 @@ impl Xdp {
         self.umem.half()
     }
 
+    pub(crate) fn notify(&self) {
+        self.sleeper.notify();
+    }
+
     pub(crate) fn wake(&self) {
         self.sleeper.wake();
     }

@@ -8,7 +8,7 @@ use crate::transport::ether::room::EtherRoom;
 use crate::transport::packet::link::{LinkCounters, Peer, ReceiveBuffers, Received, ServerEndpoint};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stoop_ether::address::Address;
 use stoop_ether::frame::Checksum;
 use stoop_ether::names::{Announcement, Name};
@@ -30,6 +30,8 @@ pub(crate) struct EtherServer {
     _announcement: Announcement,
     /// Tells callers at this very interface where else the server listens.
     posts: Vec<Posted>,
+    /// The worker that sleeps, or the next one to sleep, is to receive an empty packet.
+    is_notified: AtomicBool,
     /// Packets dropped because they were longer than any buffer.
     too_large: AtomicU64,
     /// Packets dropped because their frames had no checksum, which this server requires.
@@ -101,9 +103,19 @@ impl EtherServer {
             has_fixed_address,
             _announcement: announcement,
             posts: Vec::new(),
+            is_notified: AtomicBool::new(false),
             too_large: AtomicU64::new(0),
             unchecked: AtomicU64::new(0),
         })
+    }
+
+    /// The outcome of a sleep in which nothing came: an empty packet if the worker was [notified](ServerEndpoint::notify).
+    #[cold]
+    fn nothing_after_sleep(&self) -> Received {
+        match self.is_notified.swap(false, Ordering::Relaxed) {
+            true => Received::Packet(0),
+            false => Received::Nothing,
+        }
     }
 
     /// Whether a frame of a caller is dropped that has, or has not, a checksum.
@@ -165,6 +177,7 @@ impl ServerEndpoint for EtherServer {
                 self.too_large.fetch_add(1, Ordering::Relaxed);
                 Received::Nothing
             }
+            Arrival::Nothing if patience == Patience::Block => self.nothing_after_sleep(),
             Arrival::Nothing => Received::Nothing,
         }
     }
@@ -201,6 +214,12 @@ impl ServerEndpoint for EtherServer {
     /// A binding goes on at the address, which must not change when the server is started again.
     fn is_preferred(&self) -> bool {
         self.has_fixed_address
+    }
+
+    fn notify(&self) {
+        // The kernel's lock of the event orders this before the worker's look.
+        self.is_notified.store(true, Ordering::Relaxed);
+        self.endpoint.notify();
     }
 
     fn wake(&self) {
