@@ -1,10 +1,12 @@
 //! Frames of other hosts on the Ethernet, in number and in kind, do calls no harm.
 
+mod echo;
 mod ethernet;
 
-use ethernet::raw::{Raw, address_in, frame};
+use echo::{BACKENDS, EchoClient, EchoServer, LONG, Same, bind, pattern, serve};
+use ethernet::raw::{EndOfAttack, Raw, address_in, frame};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::stub::Exported;
@@ -15,34 +17,8 @@ use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::{Interface, Procedure};
 use stoop_wire::bind::HostFacts;
 
-#[stoop::interface]
-trait Echo {
-    /// Returns its argument.
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-}
-
-struct Same;
-
-impl Echo for Same {
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-}
-
-/// Longer than the test takes.
-const LONG: Duration = Duration::from_secs(120);
-const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xdp"];
-
-fn serve_at(uri: &str) -> RunningServer {
-    ethernet::at_servers(|| Server::new().export(EchoServer::new(Same)).listen(uri).unwrap().start().unwrap())
-}
-
-fn bind(uri: &str) -> EchoClient {
-    EchoClient::bind_with(uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap()
-}
-
 fn check(client: &EchoClient, len: usize) {
-    let bytes: Vec<u8> = (0..len).map(|at| ((at * at) >> 7) as u8).collect();
+    let bytes = pattern(len);
     assert!(client.echo(bytes.clone()).unwrap() == bytes);
     assert!(client.begin().echo(bytes.clone()).wait().unwrap() == bytes);
 }
@@ -98,7 +74,7 @@ fn ten_thousand_forged_hosts_leave_a_server_to_its_callers() {
         if !ethernet::enter() {
             return;
         }
-        let server = serve_at(&ethernet::address(parameters));
+        let server = serve(&ethernet::address(parameters));
         let (uri, address) = (&server.uris()[0], address_in(&server.uris()[0]));
         let before = bind(uri);
         let raw = Raw::open();
@@ -128,13 +104,10 @@ fn ten_thousand_forged_hosts_leave_a_server_to_its_callers() {
     }
 }
 
-/// Ends an attack, also when the test fails.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+/// Frames that a server has counted because their checksum was wrong, or because there was no room for them.
+fn damaged_or_lost(server: &RunningServer) -> u64 {
+    let counters = server.counters().packet;
+    counters.corrupt + counters.overflowed
 }
 
 /// Frames to a server, and from it to others, that it is not to take.
@@ -156,6 +129,8 @@ fn foreign(server: Address, from: Address) -> Vec<Vec<u8>> {
         changed(&|frame| frame[..6].fill(0xff)),
         changed(&|frame| frame[18..20].fill(0xff)),
         changed(&|frame| frame.truncate(100)),
+        // The last one, and the only one whose checksum is wrong.
+        changed(&|frame| frame[100] ^= 1),
     ]
 }
 
@@ -165,7 +140,7 @@ fn foreign_frames_at_a_promiscuous_interface_do_long_calls_no_harm() {
         if !ethernet::enter() {
             return;
         }
-        let server = serve_at(&ethernet::address(parameters));
+        let server = serve(&ethernet::address(parameters));
         let (uri, address) = (&server.uris()[0], address_in(&server.uris()[0]));
         let client = bind(uri);
         check(&client, 1);
@@ -176,19 +151,23 @@ fn foreign_frames_at_a_promiscuous_interface_do_long_calls_no_harm() {
         ethernet::at_servers(prepare);
         let raw = Raw::open();
         let frames = foreign(address, host(1));
-        let has_ended = AtomicBool::new(false);
+        let (has_ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !has_ended.load(Ordering::Relaxed) {
+                    let before = damaged_or_lost(&server);
                     for frame in frames.iter().filter(|frame| frame.len() <= longest + 14) {
                         raw.send(frame);
                     }
-                    // So that the server receives more than these.
-                    thread::sleep(Duration::from_micros(200));
+                    // Until the server has received the last one, so that it also receives frames of the caller.
+                    while damaged_or_lost(&server) == before && !has_ended.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
+                    rounds.fetch_add(1, Ordering::Relaxed);
                 }
             });
-            let _end = End(&has_ended);
-            for _ in 0..20 {
+            let _end = EndOfAttack(&has_ended);
+            while rounds.load(Ordering::Relaxed) < 100 {
                 check(&client, 1 << 20);
             }
         });
@@ -204,7 +183,7 @@ fn calls_pass_a_bridge_at_which_another_host_is() {
     for parameters in BACKENDS {
         let by_name = format!("ether://{}/bridged{parameters}", ethernet::INTERFACE);
         for uri in [ethernet::address(parameters), by_name] {
-            let _server = serve_at(&uri);
+            let _server = serve(&uri);
             let client = bind(&uri);
             for len in [0, 1440, 48_000, 1 << 20] {
                 check(&client, len);
@@ -223,7 +202,7 @@ fn each_ethertype_has_servers_of_its_own() {
         }
         let by_name = format!("ether://{}/typed{parameters}", ethernet::INTERFACE);
         for uri in [ethernet::address(parameters), by_name] {
-            let server = serve_at(&uri);
+            let server = serve(&uri);
             assert!(server.uris()[0].contains("ethertype="), "{:?}", server.uris());
             let client = bind(&uri);
             for len in [0, 1440, 1 << 20] {

@@ -1,33 +1,14 @@
 //! Checksums of Ethernet frames: they are left out only if both ends say so.
 
+mod echo;
 mod ethernet;
 
+use echo::{EchoClient, serve};
 use ethernet::raw::address_in;
 use std::thread;
-use stoop::{BindError, RunningServer, Server};
+use stoop::BindError;
 use stoop_ether::frame::Checksum;
 use stoop_ether::{Backend, Endpoint, Interface, Options};
-
-#[stoop::interface]
-trait Echo {
-    /// Returns its argument.
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-}
-
-struct Same;
-
-impl Echo for Same {
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-}
-
-fn serve(parameters: &str) -> RunningServer {
-    ethernet::at_servers(|| {
-        let server = Server::new().export(EchoServer::new(Same));
-        server.listen(&ethernet::address(parameters)).unwrap().start().unwrap()
-    })
-}
 
 /// Short and long calls by this thread, by others, and begun.
 fn check(client: &EchoClient) {
@@ -46,7 +27,7 @@ fn frames_go_without_checksums_if_both_ends_say_so() {
         if !ethernet::enter() {
             return;
         }
-        let server = serve(&format!("?{backend}&checksum=off"));
+        let server = serve(&ethernet::address(&format!("?{backend}&checksum=off")));
         let by_its_own = server.uris()[0].clone();
         let client = EchoClient::bind(&by_its_own).unwrap();
         check(&client);
@@ -66,7 +47,7 @@ fn binding_without_checksums_fails_where_the_server_requires_them() {
     if !ethernet::enter() {
         return;
     }
-    let server = serve("");
+    let server = serve(&ethernet::address(""));
     let refused = EchoClient::bind(&format!("{}?checksum=off", server.uris()[0])).map(drop).unwrap_err();
     assert!(matches!(refused, BindError::Refused { .. }), "{refused}");
     let said = refused.to_string();
@@ -79,7 +60,7 @@ fn frames_without_a_checksum_are_dropped_and_counted_where_the_server_requires_t
     if !ethernet::enter() {
         return;
     }
-    let server = serve("");
+    let server = serve(&ethernet::address(""));
     let client = EchoClient::bind(&server.uris()[0]).unwrap();
     let interface = Interface::by_name(ethernet::INTERFACE).unwrap();
     let stranger = Endpoint::connect(&interface, Backend::PacketRing, &Options::of_one_lane()).unwrap();

@@ -2,7 +2,7 @@
 
 mod ethernet;
 
-use ethernet::raw::{Raw, frame};
+use ethernet::raw::{EndOfAttack, Raw, frame};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use stoop::Server;
@@ -40,15 +40,6 @@ impl Attacker {
             self.0.send(frame);
         }
         forged.len()
-    }
-}
-
-/// Ends the attack, also when the test fails.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -98,7 +89,7 @@ fn forged_results_are_not_believed() {
                 }
                 forged
             });
-            let end = End(&has_ended);
+            let end = EndOfAttack(&has_ended);
             for number in 0..1000 {
                 assert_eq!(client.double(number).unwrap(), 2 * number);
                 if number % 4 == 0 {

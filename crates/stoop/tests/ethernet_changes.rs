@@ -1,44 +1,15 @@
 //! Calls go on while the Ethernet below them changes: an interface goes down and comes up, gets another hardware address, or is removed
 //! and made again; and between ends whose longest packets differ.
 
+mod echo;
 mod ethernet;
 
+use echo::{BACKENDS, EchoClient, LONG, begun, bind, call, pattern, serve};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use stoop::{BindOptions, CallError, RunningServer, Server};
+use stoop::CallError;
 use stoop_ether::{Interface, State};
-
-#[stoop::interface]
-trait Echo {
-    /// Returns its argument.
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-}
-
-struct Same;
-
-impl Echo for Same {
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-}
-
-/// Longer than the test takes.
-const LONG: Duration = Duration::from_secs(60);
-
-fn serve(address: &str) -> RunningServer {
-    ethernet::at_servers(|| {
-        Server::new().export(EchoServer::new(Same)).listen(address).unwrap().start().unwrap()
-    })
-}
-
-fn bind(uri: &str) -> EchoClient {
-    EchoClient::bind_with(uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap()
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| ((at * at) >> 7) as u8).collect()
-}
 
 /// Runs `change` each time that one of ten calls with `len` bytes has ended, while the next is made.
 fn call_during(parameters: &str, len: usize, change: impl Fn(u8)) {
@@ -61,27 +32,6 @@ fn call_at_during(address: &str, len: usize, change: impl Fn(u8)) {
         has_ended.into_iter().for_each(change);
     });
 }
-
-/// Calls until the call is sent: one that begins while the interface is down is not.
-fn call(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
-    until_sent(|| client.echo(bytes.to_vec()))
-}
-
-/// The same with a begun call.
-fn begun(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
-    until_sent(|| client.begin().echo(bytes.to_vec()).wait())
-}
-
-fn until_sent(call: impl Fn() -> Result<Vec<u8>, CallError>) -> Vec<u8> {
-    loop {
-        match call() {
-            Err(CallError::NotSent(_)) => thread::yield_now(),
-            result => return result.unwrap(),
-        }
-    }
-}
-
-const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xdp"];
 
 #[test]
 fn long_calls_outlive_an_interface_that_goes_down_and_comes_up() {

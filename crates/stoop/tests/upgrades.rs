@@ -1,28 +1,16 @@
 //! Bindings that are made by UDP and go on directly on the Ethernet that both ends are on.
 
+mod echo;
 mod ethernet;
 
+use echo::{EchoClient, EchoServer, Same};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use stoop::{BindOptions, RunningServer, Server};
-
-#[stoop::interface]
-trait Adder {
-    /// Adds one.
-    fn next(&self, number: u32) -> u32;
-}
-
-struct One;
-
-impl Adder for One {
-    fn next(&self, number: u32) -> u32 {
-        number + 1
-    }
-}
 
 /// A server at the other end, by UDP and at this address of the Ethernet.
 fn serve(ether: &str) -> RunningServer {
     ethernet::at_servers(|| {
-        let server = Server::new().export(AdderServer::new(One));
+        let server = Server::new().export(EchoServer::new(Same));
         let udp = format!("udp://{}:0", ethernet::SERVER_ADDRESS);
         server.listen(&udp).unwrap().listen(ether).unwrap().start().unwrap()
     })
@@ -30,8 +18,8 @@ fn serve(ether: &str) -> RunningServer {
 
 /// Binds by UDP, calls, and tells what the binding says of itself.
 fn described(server: &RunningServer, options: &BindOptions) -> String {
-    let client = AdderClient::bind_with(&server.uris()[0], options).unwrap();
-    assert_eq!(client.next(41).unwrap(), 42);
+    let client = EchoClient::bind_with(&server.uris()[0], options).unwrap();
+    assert_eq!(client.echo(vec![41]).unwrap(), [41]);
     client.binding().describe()
 }
 

@@ -5,6 +5,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::mem::{size_of, zeroed};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_ether::Interface;
 use stoop_ether::address::Address;
@@ -38,6 +39,15 @@ impl Raw {
     pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
         let (_, len) = rustix::net::recv(&self.0, &mut *buffer, RecvFlags::empty()).ok()?;
         Some(&buffer[..len])
+    }
+}
+
+/// Ends the attack of another thread when it is dropped, also when the test fails.
+pub(crate) struct EndOfAttack<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for EndOfAttack<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
