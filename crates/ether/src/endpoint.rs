@@ -10,6 +10,7 @@ use crate::memory::Room;
 use crate::options::Options;
 use crate::packet_ring::PacketRing;
 use crate::xdp::{Mode, Xdp, XdpOptions};
+use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, IoSlice};
 use stoop_net::packets::Segments;
@@ -88,7 +89,7 @@ impl Endpoint {
     }
 
     /// Has the endpoint go on at the interface as it is now: with another hardware address, or removed and made again. Its
-    /// port stays. A caller's endpoint on a packet ring stays where it is: open another one.
+    /// port stays. Its packets become as short as the MTU has. A caller's endpoint on a packet ring stays where it is: open another one.
     ///
     /// # Errors
     ///
@@ -108,6 +109,17 @@ impl Endpoint {
         if let Self::PacketRing(ring) = self {
             ring.retire();
         }
+    }
+
+    /// Whether that is the error of a packet that is longer than the interface's MTU permits. If the MTU has become less,
+    /// [`follow`](Self::follow) makes the longest packet shorter.
+    pub fn is_too_long(error: &io::Error) -> bool {
+        Errno::from_io_error(error) == Some(Errno::MSGSIZE)
+    }
+
+    /// Whether that is the error of a packet for which a queue had no room, or which the driver has dropped.
+    pub fn is_dropped(error: &io::Error) -> bool {
+        Errno::from_io_error(error) == Some(Errno::NOBUFS)
     }
 
     /// The beginning of all frames from this endpoint to another one.

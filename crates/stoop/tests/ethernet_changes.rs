@@ -222,6 +222,35 @@ fn long_calls_outlive_changes_of_the_mtu() {
 }
 
 #[test]
+fn calls_of_all_lengths_go_on_when_the_mtu_becomes_less() {
+    const LENGTHS: [usize; 7] = [1400, 1441, 2000, 2960, 3000, 5000, 20_000];
+    for parameters in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let mtu = |bytes: u32| move || ethernet::ip(&format!("link set {{}} mtu {bytes}"));
+        for (at_callers, at_servers) in [(1500, 3000), (3000, 1500), (1500, 1500)] {
+            mtu(3000)();
+            ethernet::at_servers(mtu(3000));
+            let server = serve(&ethernet::address(parameters));
+            let client = bind(&server.uris()[0]);
+            let check = |len| {
+                let bytes = pattern(len);
+                assert!(client.echo(bytes.clone()).unwrap() == bytes, "{len} bytes by {parameters}");
+                assert!(
+                    client.begin().echo(bytes.clone()).wait().unwrap() == bytes,
+                    "{len} bytes by {parameters}"
+                );
+            };
+            LENGTHS.iter().copied().for_each(check);
+            mtu(at_callers)();
+            ethernet::at_servers(mtu(at_servers));
+            LENGTHS.iter().copied().for_each(check);
+        }
+    }
+}
+
+#[test]
 fn ends_whose_longest_packets_differ_agree() {
     if !ethernet::enter() {
         return;

@@ -215,7 +215,10 @@ impl PacketRing {
 
     /// See [`Endpoint::follow`](crate::Endpoint::follow).
     pub(crate) fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
-        let Port::Server(place) = &self.port else { return Ok(()) };
+        let Port::Server(place) = &self.port else {
+            self.mtu.fetch_min(interface.mtu, Ordering::Relaxed);
+            return Ok(());
+        };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Address { mac: interface.mac, ..self.address() };
         if interface.index != place.index {

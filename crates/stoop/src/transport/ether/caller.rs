@@ -244,17 +244,36 @@ impl EtherCaller {
     fn is_too_long(&self, packet: usize) -> bool {
         packet > self.endpoint.largest_packet()
     }
-}
 
-/// Packets that the kernel refuses are lost, unless it refuses the first of them.
-fn handed_over(send: impl FnOnce(&mut dyn FnMut(usize, io::Error))) -> io::Result<HandedOver> {
-    let mut first = Ok(HandedOver::Sent);
-    send(&mut |position, error| {
-        if position == 0 {
-            first = Err(error);
-        }
-    });
-    first
+    /// Packets that the kernel refuses are lost, unless it refuses the first of them.
+    fn handed_over(&self, send: impl FnOnce(&mut dyn FnMut(usize, io::Error))) -> io::Result<HandedOver> {
+        let mut first = Ok(HandedOver::Sent);
+        send(&mut |position, error| {
+            if position == 0 {
+                first = Err(error);
+            }
+        });
+        first.or_else(|error| match error {
+            error if Endpoint::is_too_long(&error) && self.shorten() => Ok(HandedOver::TooLong),
+            error if self.is_loss(&error) => Ok(HandedOver::Sent),
+            error => Err(error),
+        })
+    }
+
+    /// Whether a packet that the kernel has refused with that error is a lost one, which is sent again.
+    #[cold]
+    fn is_loss(&self, error: &io::Error) -> bool {
+        Endpoint::is_dropped(error) && !self.is_cut_off()
+    }
+
+    /// Makes the longest packet as short as the interface's MTU has become. Returns whether it is shorter than before.
+    #[cold]
+    fn shorten(&self) -> bool {
+        let before = self.endpoint.largest_packet();
+        let interface = Interface::by_name(&self.address.interface);
+        interface.is_ok_and(|interface| self.endpoint.follow(&interface).is_ok())
+            && self.endpoint.largest_packet() < before
+    }
 }
 
 /// The time that a thread may sleep.
@@ -267,7 +286,8 @@ impl CallerEndpoint for EtherCaller {
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
-        self.send_by(|current| current.endpoint.send(&current.template, packet)).map(|()| Sending::Sent)
+        let sent = self.send_by(|current| current.endpoint.send(&current.template, packet));
+        sent.or_else(|error| if self.is_loss(&error) { Ok(()) } else { Err(error) }).map(|()| Sending::Sent)
     }
 
     /// Answers to an address that the interface no longer has do not arrive, nor do packets to one that the server no longer has.
@@ -311,7 +331,7 @@ impl CallerEndpoint for EtherCaller {
         if current.is_too_long(room.longest()) {
             return Ok(HandedOver::TooLong);
         }
-        let sent = handed_over(|failed| endpoint.send_room(template, room.frames(), failed));
+        let sent = current.handed_over(|failed| endpoint.send_room(template, room.frames(), failed));
         sent.inspect_err(|_| {
             current.follow_interface();
         })
@@ -321,7 +341,7 @@ impl CallerEndpoint for EtherCaller {
         let longest = segment.min(pieces.iter().map(|piece| piece.len()).sum());
         self.send_by(|current @ Self { endpoint, template, .. }| match current.is_too_long(longest) {
             true => Ok(HandedOver::TooLong),
-            false => handed_over(|failed| endpoint.send_gathered(template, pieces, segment, failed)),
+            false => current.handed_over(|failed| endpoint.send_gathered(template, pieces, segment, failed)),
         })
     }
 
