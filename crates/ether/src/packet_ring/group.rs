@@ -193,9 +193,14 @@ impl Membership {
         interface: &Interface,
         options: &Options,
     ) -> Result<(Self, Arc<RingSocket>), OpenError> {
-        let group = Group::with_room(interface, options)?;
-        let (number, socket) = group.take(interface, options)?;
-        Ok((Self { group, number }, socket))
+        loop {
+            let group = Group::with_room(interface, options)?;
+            match group.take(interface, options) {
+                // Other threads have filled the group meanwhile.
+                Err(OpenError::NoneFree) => {}
+                taken => return taken.map(|(number, socket)| (Self { group, number }, socket)),
+            }
+        }
     }
 
     pub(super) fn port(&self) -> u16 {
