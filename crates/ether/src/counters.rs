@@ -1,4 +1,4 @@
-//! What an endpoint has counted.
+//! Counters of an endpoint.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

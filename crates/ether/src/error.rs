@@ -1,4 +1,4 @@
-//! Why an endpoint could not be opened.
+//! Errors of opening an endpoint.
 
 use crate::privilege::{Capability, explain};
 use rustix::io::Errno;

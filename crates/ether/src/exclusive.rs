@@ -1,7 +1,7 @@
 //! A value that one thread at a time uses, for short moments, and nearly always the same thread.
 //!
-//! `std::sync::Mutex` needs two atomic instructions where this needs one. The thread that finds the value in
-//! use does not wait: with [`Exclusive::try_use`] it is told so.
+//! `std::sync::Mutex` needs two atomic instructions where this needs one. A thread that finds the value in
+//! use does not wait: [`Exclusive::try_use`] returns `None`.
 
 #![allow(unsafe_code)]
 

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | mechanism | a packet socket that receives into a ring of memory | a socket of AF_XDP with an XDP program |
 //! | needs | CAP_NET_RAW | CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF |
-//! | endpoints at an interface | as many as there are ports; callers of a process share one look at a frame | one |
+//! | endpoints at an interface | as many as there are ports; the kernel looks at a frame once for up to 64 callers of a process | one |
 //! | longest packet | the interface's MTU less ten bytes | the same, or 3,816 bytes |
 //!
 //! An [`Endpoint`] is either of them. It has an [`Address`](address::Address): the interface's hardware

@@ -13,7 +13,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// For an endpoint of one caller, who has one call outstanding.
+    /// For an endpoint of one lane, which has at most one call outstanding.
     pub fn of_one_lane() -> Self {
         Self { ether_type: EtherType::default(), frames: 256 }
     }

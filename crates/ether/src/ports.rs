@@ -2,8 +2,8 @@
 //!
 //! The kernel does not know ports of Ethernet. So an endpoint reserves its port (`reserved`).
 //!
-//! Servers choose ports below [`FIRST_OF_CALLERS`]. The others are for callers, who get blocks of [`BLOCK`]
-//! ports.
+//! Servers choose ports below [`FIRST_OF_CALLERS`]. The others are for callers: a process
+//! reserves one or two blocks of [`BLOCK`] ports.
 
 use crate::error::OpenError;
 use crate::frame::EtherType;

@@ -1,7 +1,8 @@
 //! Other addresses of servers, for callers at the same interface of the same machine, which no frame reaches.
 //!
 //! A post is an abstract name of a Unix socket (`reserved`), so it needs no thread that answers, and ends with its
-//! process. Everybody on the machine can read posts, and write them: a reader decides by other means whether to trust the address.
+//! process. Every process on the machine can read posts and write them, so a reader must find out by other means whether the
+//! address can be trusted.
 
 use crate::error::OpenError;
 use crate::frame::EtherType;

@@ -1,6 +1,6 @@
 //! Names that one socket of a network namespace has at a time: abstract names of Unix sockets (unix(7)).
 //!
-//! Such a name is free again when its process has ended, however it ended. `/proc/net/unix` shows all of them to everybody on the machine.
+//! Such a name is free again when its process has ended, however it ended. `/proc/net/unix` shows all of them to every user of the machine.
 
 use crate::error::OpenError;
 use crate::frame::EtherType;

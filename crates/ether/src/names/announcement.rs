@@ -1,7 +1,7 @@
 //! The thread of a server's endpoint that answers questions for it, and has it follow its interface.
 //!
 //! The interface may get another hardware address, or be removed and made again. The endpoint then goes on there, under its name and
-//! its port; callers that have the address of before learn the new one by a question.
+//! its port; callers that have a former address learn the new one by a question.
 
 use crate::address::Address;
 use crate::endpoint::Endpoint;

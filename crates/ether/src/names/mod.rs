@@ -10,13 +10,14 @@
 //! | 10 | 1: question for a name, 2: its answer; 3: question for an address, 4: its answer | |
 //! | 11– | name; or hardware address and port, little-endian | the answer repeats it |
 //!
-//! A question for an address is for the server that was there when its interface had that hardware address, and that is elsewhere now.
-//! A caller asks it that gets no answer to its packets.
+//! A question for an address asks where the server is now that had this hardware address and port before. A caller asks it when its
+//! packets get no answer.
 //!
 //! A question goes to the broadcast address and has no ports. An answer goes to the hardware address that has asked; its sender's
 //! address and port are those of the server. An answer is as long as its question, so no host can make a server send more bytes than the host itself sends.
 //!
-//! Any host of the link can answer any question, as any host can answer ARP. A caller that gets different answers tells so.
+//! Any host of the link can answer any question, as any host can answer ARP. A caller that gets different answers
+//! reports both.
 
 mod announcement;
 mod find;

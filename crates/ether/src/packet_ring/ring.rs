@@ -1,7 +1,7 @@
 //! The ring into which a packet socket receives (Documentation/networking/packet_mmap.rst), version 2.
 //!
 //! The memory is cut into blocks, which the kernel allocates, and each block into frames. A frame begins with
-//! a header of the kernel, whose first word says to whom the frame belongs. Version 3 would pack frames of
+//! a header of the kernel, whose first word says whether the kernel or the process owns the frame. Version 3 would pack frames of
 //! any length, but hands them over by blocks: a lone frame then waits until the kernel's timer closes its
 //! block. On one machine a round trip over veth took 2.0 µs with version 2, and 1.0 ms with version 3 and the
 //! shortest timer.

@@ -3,9 +3,9 @@
 //! The program takes the frames of our EtherType that go to a registered port and passes all others to the
 //! kernel untouched. It is attached by a link that the kernel removes with the process, also after `kill -9`.
 //!
-//! An interface has one XDP program, and a receive queue one socket: a second endpoint, in whichever process,
+//! An interface has one XDP program, and a receive queue one socket: a second endpoint, in this process or another,
 //! gets [`OpenError::XdpTaken`], and uses a [packet ring](crate::PacketRing) instead. The socket serves one
-//! receive queue. At an interface with several ones a packet socket receives the frames of the others; most
+//! receive queue. At an interface with several queues a packet socket receives the frames of the others; most
 //! interfaces put all our frames into the first queue, because they distribute packets of IP only.
 //!
 //! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on

@@ -1,5 +1,4 @@
-//! Where an endpoint on AF_XDP is: it goes on at its interface with another hardware address, and after the interface was removed and
-//! made again.
+//! Has an endpoint on AF_XDP go on when its interface gets another hardware address, or is removed and made again.
 
 use crate::address::Address;
 use crate::arrival::Arrivals;
