@@ -56,12 +56,14 @@ impl fmt::Display for OpenError {
             Self::Down(name) => write!(f, "the network interface `{name}` is down or has no carrier"),
             Self::NotPermitted { needed, missing } => explain(f, needed, missing),
             Self::LockedMemory => f.write_str(
-                "the user may lock too little memory for AF_XDP (RLIMIT_MEMLOCK); raise that to 16 MiB by `ulimit -l 16384` or by \
-                 `LimitMEMLOCK=16M` in its systemd unit, or grant CAP_IPC_LOCK, or use a packet ring",
+                "the user may lock too little memory for AF_XDP (RLIMIT_MEMLOCK); raise that to 4 MiB by `ulimit -l 4096` or by \
+                 `LimitMEMLOCK=4M` in its systemd unit, or grant CAP_IPC_LOCK, or use a packet ring",
             ),
             Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
             Self::NameTaken(name) => write!(f, "another endpoint has the name {name}"),
-            Self::NoneFree => f.write_str("no endpoint is free"),
+            Self::NoneFree => f.write_str(
+                "this process has all the endpoints that it may have at the interface; drop bindings, or let threads and calls share them",
+            ),
             Self::XdpTaken(name) => {
                 write!(f, "the network interface `{name}` has an XDP program already; use a packet ring")
             }
