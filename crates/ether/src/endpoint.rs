@@ -67,7 +67,7 @@ impl Endpoint {
         })
     }
 
-    /// Opens a caller's endpoint at a free port. A process has up to two [blocks](crate::ports::BLOCK)
+    /// Opens a caller's endpoint at a free port. A process has up to eight [blocks](crate::ports::BLOCK)
     /// of these at an interface on packet rings, and one on AF_XDP.
     ///
     /// # Errors

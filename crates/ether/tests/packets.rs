@@ -284,6 +284,8 @@ fn endpoints_of_rings_of_all_lengths_and_threads_are_one_group_as_long_as_it_has
     let second = open(64);
     assert_eq!(blocks(&second).len(), 1);
     assert_ne!(blocks(&first), blocks(&second));
+    let further: Vec<_> = (2..8).map(|_| open(64)).collect();
+    assert!(further.iter().all(|endpoints| blocks(endpoints).len() == 1));
     let more = ethernet.a.connect(Backend::PacketRing, &Options::of_one_lane());
     assert!(matches!(more, Err(OpenError::NoneFree)), "{more:?}");
 

@@ -100,8 +100,8 @@ fn threads_come_and_go_and_are_more_than_endpoints() {
 
 #[test]
 fn process_that_calls_many_servers_has_more_endpoints_than_a_group_has_places() {
-    // Each may take two endpoints; a group has 64 places, and a process two groups.
-    const SERVERS: u64 = 40;
+    // Each may take two endpoints; a group has 64 places.
+    const SERVERS: u64 = 70;
     if !ethernet::enter() {
         return;
     }

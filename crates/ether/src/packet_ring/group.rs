@@ -68,7 +68,7 @@ type Groups = Mutex<Vec<(Key, Weak<Group>)>>;
 static GROUPS: PerProcess<Groups> = PerProcess::new();
 
 /// Most groups of one key: each further one costs every frame another look.
-const GROUPS_MAX: usize = 2;
+const GROUPS_MAX: usize = 8;
 
 impl Group {
     /// A group of this process that has room for a socket with a ring of that many frames.

@@ -168,7 +168,7 @@ impl PacketRing {
         Self::new(interface, options, Arc::new(inner), port, Port::Server(Mutex::new(place)))
     }
 
-    /// Opens a caller's endpoint: one of up to two [blocks](crate::ports::BLOCK) of this process at the
+    /// Opens a caller's endpoint: one of up to eight [blocks](crate::ports::BLOCK) of this process at the
     /// interface. The kernel looks at a frame once for a whole block.
     ///
     /// # Errors
