@@ -56,8 +56,8 @@ impl fmt::Display for OpenError {
             Self::Down(name) => write!(f, "the network interface `{name}` is down or has no carrier"),
             Self::NotPermitted { needed, missing } => explain(f, needed, missing),
             Self::LockedMemory => f.write_str(
-                "the user may lock too little memory for AF_XDP (RLIMIT_MEMLOCK); raise that to 4 MiB by `ulimit -l 4096` or by \
-                 `LimitMEMLOCK=4M` in its systemd unit, or grant CAP_IPC_LOCK, or use a packet ring",
+                "the user may lock too little memory for AF_XDP (RLIMIT_MEMLOCK); raise that to 16 MiB by `ulimit -l 16384` or by \
+                 `LimitMEMLOCK=16M` in its systemd unit, or grant CAP_IPC_LOCK, or use a packet ring",
             ),
             Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
             Self::NameTaken(name) => write!(f, "another endpoint has the name {name}"),

@@ -18,9 +18,9 @@ impl Options {
         Self { ether_type: EtherType::default(), frames: 256 }
     }
 
-    /// For a server's endpoint, or one that many callers share. With 4,096 frames a packet of Null() took 70 ns longer over a packet ring, and
-    /// a call over AF_XDP 4 % longer: so much memory is not in the caches of the processors.
+    /// For a server's endpoint, or one that many callers share. With 1,024 frames, which fit into the
+    /// caches, a call over AF_XDP takes 4 % less; but beside callers that do not read their results other calls then take up to 0.5 s.
     pub fn of_many_lanes() -> Self {
-        Self { ether_type: EtherType::default(), frames: 1024 }
+        Self { ether_type: EtherType::default(), frames: 4096 }
     }
 }

@@ -229,7 +229,7 @@ fn ordinary_user_needs_the_capabilities_that_errors_name_and_no_others() {
             assert!(said.starts_with("holding AF_XDP"), "{memory} bytes: {said}");
         }
         let said = said_by_user(&ethernet, mode, "+net_raw,+net_admin,+bpf", 64 << 10);
-        assert!(said.contains("RLIMIT_MEMLOCK") && said.contains("LimitMEMLOCK=4M"), "{said}");
+        assert!(said.contains("RLIMIT_MEMLOCK") && said.contains("LimitMEMLOCK=16M"), "{said}");
         let said = said_by_user(&ethernet, mode, "+net_raw,+net_admin,+bpf,+ipc_lock", 64 << 10);
         assert!(said.starts_with("holding AF_XDP"), "{said}");
     }
