@@ -62,7 +62,8 @@ impl fmt::Display for OpenError {
             Self::PortTaken(port) => write!(f, "another endpoint has port {port}"),
             Self::NameTaken(name) => write!(f, "another endpoint has the name {name}"),
             Self::NoneFree => f.write_str(
-                "this process has all the endpoints that it may have at the interface; drop bindings, or let threads and calls share them",
+                "no endpoint is free at the interface: this process has as many as it may have, or others have all ports; drop bindings \
+                 that are no longer used",
             ),
             Self::XdpTaken(name) => {
                 write!(f, "the network interface `{name}` has an XDP program already; use a packet ring")

@@ -3,7 +3,7 @@
 //! The kernel does not know ports of Ethernet. So an endpoint reserves its port (`reserved`).
 //!
 //! Servers choose ports below [`FIRST_OF_CALLERS`]. The others are for callers: a process
-//! reserves one or two blocks of [`BLOCK`] ports.
+//! reserves blocks of [`BLOCK`] ports, one after the other as it needs them.
 
 use crate::error::OpenError;
 use crate::frame::EtherType;
