@@ -3,25 +3,11 @@
 //! One test, because a child has the threads of no other.
 
 mod child;
+mod echo;
 mod ethernet;
 
 use child::Child;
-use std::time::Duration;
-use stoop::{BindOptions, Server};
-
-#[stoop::interface]
-trait Echo {
-    /// Returns its argument.
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-}
-
-struct Same;
-
-impl Echo for Same {
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-}
+use echo::{BACKENDS, EchoClient, bind, serve};
 
 fn check(client: &EchoClient) {
     for len in [0, 100, 3000, 200_000] {
@@ -33,17 +19,12 @@ fn check(client: &EchoClient) {
 
 #[test]
 fn child_binds_again_and_its_parent_goes_on() {
-    const LONG: Duration = Duration::from_secs(60);
-    for parameters in ["", "?backend=xdp-generic", "?backend=xdp"] {
+    for parameters in BACKENDS {
         if !ethernet::enter() {
             return;
         }
-        let uri = ethernet::address(parameters);
-        let server = ethernet::at_servers(|| {
-            Server::new().export(EchoServer::new(Same)).listen(&uri).unwrap().start().unwrap()
-        });
-        let options = BindOptions::new().timeout(LONG).bind_timeout(LONG);
-        let client = EchoClient::bind_with(&server.uris()[0], &options).unwrap();
+        let server = serve(&ethernet::address(parameters));
+        let client = bind(&server.uris()[0]);
         check(&client);
         for _ in 0..5 {
             let child = Child::fork(|| {

@@ -1,44 +1,11 @@
 //! Interfaces with unusual names, of unusual kinds, and with short frames.
 
+mod echo;
 mod ethernet;
 
+use echo::{BACKENDS, EchoClient, bind, serve};
 use ethernet::INTERFACE;
-use std::time::Duration;
-use stoop::{BindOptions, RunningServer, Server};
-
-#[stoop::interface]
-trait Echo {
-    /// Returns its argument.
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8>;
-    /// Returns that many bytes.
-    fn bytes(&self, count: u32) -> Vec<u8>;
-}
-
-struct Same;
-
-impl Echo for Same {
-    fn echo(&self, bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-
-    fn bytes(&self, count: u32) -> Vec<u8> {
-        vec![7; count as usize]
-    }
-}
-
-/// Longer than the test takes.
-const LONG: Duration = Duration::from_secs(60);
-const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xdp"];
-
-fn serve(address: &str) -> RunningServer {
-    ethernet::at_servers(|| {
-        Server::new().export(EchoServer::new(Same)).listen(address).unwrap().start().unwrap()
-    })
-}
-
-fn bind(uri: &str) -> EchoClient {
-    EchoClient::bind_with(uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap()
-}
+use stoop::Server;
 
 /// The error of a bind.
 fn refused(uri: &str) -> String {
@@ -48,9 +15,7 @@ fn refused(uri: &str) -> String {
 fn check(client: &EchoClient, len: usize) {
     let bytes = vec![7; len];
     assert!(client.echo(bytes.clone()).unwrap() == bytes, "{len}");
-    assert!(client.bytes(len as u32).unwrap() == bytes, "{len}");
     assert!(client.begin().echo(bytes.clone()).wait().unwrap() == bytes, "{len}");
-    assert!(client.begin().bytes(len as u32).wait().unwrap() == bytes, "{len}");
 }
 
 fn set_mtu(mtu: u32) {

@@ -1,39 +1,16 @@
 //! Many threads call over an Ethernet: each has an endpoint of its own, and all go on when the interface has been down.
 
+mod echo;
 mod ethernet;
 
+use echo::{BACKENDS, EchoClient, bind, serve};
 use std::sync::Barrier;
 use std::thread;
-use std::time::Duration;
-use stoop::{BindOptions, RunningServer, Server};
 use stoop_ether::{Interface, State};
 
-#[stoop::interface]
-trait Next {
-    /// Returns the next number.
-    fn next(&self, number: u64) -> u64;
-}
-
-struct Successor;
-
-impl Next for Successor {
-    fn next(&self, number: u64) -> u64 {
-        number + 1
-    }
-}
-
-/// Longer than the test takes.
-const LONG: Duration = Duration::from_secs(60);
-const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xdp"];
-
-fn serve(address: &str) -> RunningServer {
-    ethernet::at_servers(|| {
-        Server::new().export(NextServer::new(Successor)).listen(address).unwrap().start().unwrap()
-    })
-}
-
-fn bind(uri: &str) -> NextClient {
-    NextClient::bind_with(uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap()
+/// A call with an argument of its own; panics if it fails.
+fn call(client: &EchoClient, number: u64) {
+    assert_eq!(client.echo(number.to_le_bytes().into()).unwrap(), number.to_le_bytes());
 }
 
 #[test]
@@ -51,11 +28,11 @@ fn threads_that_began_together_go_on_when_the_interface_has_been_down() {
                 let (client, together) = (&client, &together);
                 scope.spawn(move || {
                     together.wait();
-                    assert_eq!(client.next(thread).unwrap(), thread + 1);
+                    call(client, thread);
                     together.wait();
                     // The interface is down meanwhile.
                     together.wait();
-                    assert_eq!(client.next(thread).unwrap(), thread + 1);
+                    call(client, thread);
                 });
             }
             together.wait();
@@ -87,10 +64,9 @@ fn threads_come_and_go_and_are_more_than_endpoints() {
                     let (client, together) = (&client, &together);
                     scope.spawn(move || {
                         together.wait();
-                        for number in thread..thread + 3 {
-                            assert_eq!(client.next(number).unwrap(), number + 1);
-                        }
-                        assert_eq!(client.begin().next(thread).wait().unwrap(), thread + 1);
+                        (thread..thread + 3).for_each(|number| call(client, number));
+                        let begun = client.begin().echo(thread.to_le_bytes().into());
+                        assert_eq!(begun.wait().unwrap(), thread.to_le_bytes());
                     });
                 }
             });
@@ -108,10 +84,11 @@ fn process_that_calls_many_servers_has_more_endpoints_than_a_group_has_places() 
     let servers: Vec<_> = (0..SERVERS).map(|_| serve(&ethernet::address(""))).collect();
     let clients: Vec<_> = servers.iter().map(|server| bind(&server.uris()[0])).collect();
     for (number, client) in (0..).zip(&clients) {
-        assert_eq!(client.next(number).unwrap(), number + 1);
+        call(client, number);
     }
-    let begun: Vec<_> = (0..).zip(&clients).map(|(number, client)| client.begin().next(number)).collect();
-    for (number, pending) in (0..).zip(begun) {
-        assert_eq!(pending.wait().unwrap(), number + 1);
+    let begin = |(number, client): (u64, &EchoClient)| client.begin().echo(number.to_le_bytes().into());
+    let begun: Vec<_> = (0..).zip(&clients).map(begin).collect();
+    for (number, pending) in (0u64..).zip(begun) {
+        assert_eq!(pending.wait().unwrap(), number.to_le_bytes());
     }
 }

@@ -282,8 +282,9 @@ impl StreamEndpoint {
         }
     }
 
-    /// Whether a refusal is held back, to leave together with the answers to calls that have arrived with it. The background thread sends
-    /// what is held back at each of its looks: it receives in place of the workers, or is awake as soon as one of these calls runs.
+    /// Whether a refusal is held back, to leave together with the answers to calls that have arrived with it. A refusal
+    /// that is held back leaves soon: the background thread sends it whenever it looks for work, and it looks while it receives in place of
+    /// the workers, and when one of these calls begins to run.
     fn holds_refusal(&self, worker: &mut WorkerState, call: &StreamCall) -> bool {
         match worker.patient {
             true => {
