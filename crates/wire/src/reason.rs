@@ -55,8 +55,8 @@ codes! {
         Overloaded = 4: "the server is overloaded: its workers are busy and its queue is full",
         /// The server is shutting down.
         ShuttingDown = 5: "the server is shutting down",
-        /// The deadline passed before a worker was free, or would have passed: the server refuses a call at once if it expects that.
-        DeadlinePassed = 6: "the deadline passed, or would have passed, before a worker was free",
+        /// The deadline passed before a worker was free. The server refuses a call that still waits shortly before.
+        DeadlinePassed = 6: "its time was over before a worker was free",
         /// The message is larger than this server accepts.
         MessageTooLarge = 7: "the message is larger than the server takes",
         /// The binding uses more lanes than this server allows.

@@ -3,7 +3,7 @@
 //! A list holds each cancelled call until it has ended. While the list is empty, a look at it costs one load.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
@@ -32,6 +32,8 @@ impl CallId {
 
 /// Length of `LIST`. Changes under its lock only.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Calls that were ever put on the list.
+static CANCELS: AtomicU64 = AtomicU64::new(0);
 static LIST: Mutex<BTreeSet<CallId>> = Mutex::new(BTreeSet::new());
 
 fn list() -> MutexGuard<'static, BTreeSet<CallId>> {
@@ -45,6 +47,13 @@ pub(crate) fn cancel(call: CallId) {
     let mut list = list();
     list.insert(call);
     COUNT.store(list.len(), Ordering::Release);
+    CANCELS.fetch_add(1, Ordering::Release);
+}
+
+/// How many calls have been cancelled. A thread that sees a new number finds those calls on the list until they have ended.
+#[inline]
+pub(crate) fn cancels() -> u64 {
+    CANCELS.load(Ordering::Acquire)
 }
 
 /// Whether the list has an entry. Sees every [`cancel`] that was made under a lock which the calling thread has taken since.

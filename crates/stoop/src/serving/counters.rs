@@ -56,11 +56,9 @@ impl MemoryCounters {
 pub struct QueueCounters {
     /// Calls that waited for a worker.
     pub waited: u64,
-    /// Calls refused when they came: as far as the server could estimate, they would not have been answered by their deadlines.
-    pub hopeless: u64,
     /// Calls refused because too many waited.
     pub full: u64,
-    /// Calls that waited until too little time was left for their procedures, and were refused then.
+    /// Calls that waited until shortly before their deadlines, and were refused then.
     pub overdue: u64,
     /// Calls that waited and were refused because nothing had been heard from their callers for some 5 s, whose hosts had many in the
     /// queue.
@@ -70,7 +68,6 @@ pub struct QueueCounters {
 impl QueueCounters {
     fn add(&mut self, other: Self) {
         self.waited += other.waited;
-        self.hopeless += other.hopeless;
         self.full += other.full;
         self.overdue += other.overdue;
         self.abandoned += other.abandoned;
@@ -110,7 +107,7 @@ pub struct ShmServerCounters {
 
 impl ServerCounters {
     /// All counters, each with its name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 22] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 21] {
         let Self { calls, refused, malformed, bindings, binds_refused, queue, packet, shm, memory } = *self;
         [
             ("calls", calls),
@@ -119,7 +116,6 @@ impl ServerCounters {
             ("bindings", bindings),
             ("binds_refused", binds_refused),
             ("queue.waited", queue.waited),
-            ("queue.hopeless", queue.hopeless),
             ("queue.full", queue.full),
             ("queue.overdue", queue.overdue),
             ("queue.abandoned", queue.abandoned),

@@ -31,26 +31,25 @@ pub(crate) struct Exports {
 
 /// The mean time of a procedure whose calls take long.
 #[derive(Debug, Default)]
-struct LongTimes {
+pub(crate) struct LongTimes {
     mean_ns: AtomicU64,
     /// When its last call ended, by the coarse clock.
     noted_ns: AtomicU64,
 }
 
-/// If no call of a procedure has ended for its mean time and this time, only half of the mean counts. Otherwise the server would refuse
-/// the calls of a procedure that was slow once for ever, because refused calls give no new times.
+/// If no call of a procedure has ended for its mean time and this time, only half of the mean counts. Otherwise the calls of a procedure
+/// that was slow once would be passed over for ever while other calls wait, and give no new times.
 const UNPROVED_NS: u64 = 250_000_000;
 
 /// A call counts as at most so many times the mean before it, and the first as at most [`FIRST_MOST_NS`]. The scheduler may have stopped
-/// the procedure for seconds; if such a time counted whole, the server would refuse hundreds of calls that have time enough. A mean
-/// that is too low does no harm: the queue measures how fast it empties.
+/// the procedure for seconds; if such a time counted whole, hundreds of calls that have time enough would be passed over.
 const TIMES_MOST: u64 = 8;
 const FIRST_MOST_NS: u64 = 10_000_000;
 
 impl LongTimes {
     /// Notes how long a call took.
     #[cold]
-    fn note(&self, nanos: u64, now_ns: u64) {
+    pub(crate) fn note(&self, nanos: u64, now_ns: u64) {
         let mean = match self.mean_ns.load(Ordering::Relaxed) {
             0 => nanos.min(FIRST_MOST_NS),
             mean => mean - mean / 8 + nanos.min(mean.saturating_mul(TIMES_MOST)) / 8,
@@ -60,7 +59,7 @@ impl LongTimes {
     }
 
     /// The mean time of a call.
-    fn mean_at(&self, now_ns: u64) -> u64 {
+    pub(crate) fn mean_at(&self, now_ns: u64) -> u64 {
         let mean_ns = self.mean_ns.load(Ordering::Relaxed);
         let silent_ns = now_ns.saturating_sub(self.noted_ns.load(Ordering::Relaxed));
         let halvings = (silent_ns / mean_ns.saturating_add(UNPROVED_NS)).min(63);
@@ -184,7 +183,7 @@ impl Exports {
     pub(crate) fn terms(
         &self,
         (interface, procedure): (u16, u16),
-        (owner, part): (Owner, u64),
+        (owner, part, call): (Owner, u64, CallId),
         deadline_ns: u64,
     ) -> CallTerms {
         let short = u64::from(self.time(interface, procedure).load(Ordering::Relaxed));
@@ -198,7 +197,7 @@ impl Exports {
         let options = &self.options[usize::from(interface)][usize::from(procedure)];
         let number = u32::from(interface) << 16 | u32::from(procedure);
         let (priority, procedure, limit) = (options.its_priority(), Some(number), options.limit());
-        CallTerms { owner, part, deadline_ns, work_ns, priority, procedure, limit }
+        CallTerms { owner, part, call, deadline_ns, work_ns, priority, procedure, limit }
     }
 
     /// Runs a procedure on `arguments`; its result is left in `packet`, behind the header.

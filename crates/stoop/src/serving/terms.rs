@@ -1,5 +1,6 @@
 //! The terms of a call: the facts by which the worker pool gives it a worker, lets it wait, or refuses it.
 
+use crate::context::cancelled::CallId;
 use stoop_exchange::shares::Owner;
 
 /// The facts that matter while a call waits.
@@ -9,6 +10,8 @@ pub(crate) struct CallTerms {
     pub(crate) owner: Owner,
     /// Its binding.
     pub(crate) part: u64,
+    /// The name by which a cancel refers to it.
+    pub(crate) call: CallId,
     /// When its caller stops waiting, in nanoseconds of the clock.
     pub(crate) deadline_ns: u64,
     /// How long its procedure takes on average.
@@ -49,6 +52,7 @@ impl CallTerms {
         Self {
             owner,
             part,
+            call: CallId::NONE,
             deadline_ns: u64::MAX,
             work_ns: LONG_NANOS,
             priority,

@@ -14,7 +14,6 @@
 pub(crate) mod background;
 mod computing;
 pub(crate) mod idle;
-mod power;
 mod queue;
 mod quiet;
 pub(crate) mod role;
@@ -186,6 +185,8 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     stopping: AtomicBool,
     /// Held by the background thread, or a worker in its place, while it receives a call and queues it.
     queueing: Mutex<()>,
+    /// The number of [cancels](crate::context::cancelled::cancels) of which the queue knows.
+    cancels_seen: AtomicU64,
     /// When calls are to be received again in place of the workers.
     receive_at_ns: AtomicU64,
 }
@@ -220,6 +221,7 @@ impl<E: Endpoint> WorkerPool<E> {
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
             queueing: Mutex::new(()),
+            cancels_seen: AtomicU64::new(0),
             receive_at_ns: AtomicU64::new(0),
         });
         fence::prepare();

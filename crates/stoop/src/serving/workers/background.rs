@@ -1,7 +1,9 @@
 //! The background thread of an endpoint: takes the role from a worker that is long away, gives it to another, and
 //! receives itself when there is no other.
 
+use crate::context::cancelled;
 use crate::serving::workers::idle::{HELP, RECEIVE};
+use crate::serving::workers::queue::CallQueue;
 use crate::serving::workers::quiet::{LOOK_INTERVAL, QuietWatch};
 use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, NO_TAG, WorkerPool, locked};
@@ -139,7 +141,7 @@ impl<E: Endpoint> WorkerPool<E> {
             let is_due = !self.queue.is_saturated() || self.is_receiving_due();
             let is_all = !is_due || self.queue_calls(&mut worker);
             self.look_for_quiet(&mut worker, &mut watch, now);
-            self.refuse_overdue_calls(&mut worker, now);
+            self.refuse_ended_calls(&mut worker, now);
             backlog = if self.queue.is_saturated() { BACKLOG_TICKS } else { backlog.saturating_sub(1) };
             self.endpoint.note_backlog(backlog > 0);
             seen = word;
@@ -183,7 +185,7 @@ impl<E: Endpoint> WorkerPool<E> {
         if self.queue.is_saturated() {
             let now_ns = clock::now_ns();
             self.queue.with(|queue| queue.look(now_ns));
-            self.refuse_overdue_calls(worker, now_ns);
+            self.refuse_ended_calls(worker, now_ns);
             // Before calls are received, so that it is known how old they are.
             self.endpoint.note_backlog(true);
         }
@@ -208,13 +210,21 @@ impl<E: Endpoint> WorkerPool<E> {
         false
     }
 
-    /// Refuses the calls that still wait and could not be done before their deadlines.
-    fn refuse_overdue_calls(&self, worker: &mut E::WorkerState, now_ns: u64) {
+    /// Refuses the calls that still wait shortly before their deadlines, and those that were cancelled.
+    fn refuse_ended_calls(&self, worker: &mut E::WorkerState, now_ns: u64) {
+        // Also while none waits: a call that comes later may be cancelled already, which is seen before it runs.
+        let cancels = cancelled::cancels();
+        let is_new = self.cancels_seen.swap(cancels, Ordering::Relaxed) != cancels;
         if self.queue.is_empty() {
             return;
         }
         for call in self.queue.with(|queue| queue.take_overdue(now_ns)) {
             self.refuse(worker, call, RefusalCode::DeadlinePassed, RetryAfter::NOT_SAID);
+        }
+        if is_new {
+            for call in self.queue.with(CallQueue::take_cancelled) {
+                self.refuse(worker, call, RefusalCode::Cancelled, RetryAfter::NOT_SAID);
+            }
         }
     }
 

@@ -1,31 +1,31 @@
-//! The calls that wait for a worker: which of them runs next, and which are refused because they could not be done in time.
+//! The calls that wait for a worker: which of them runs next, and which are refused because too many wait or their time is over.
 //!
 //! **Order.** Calls of a higher [priority](Priority) first. Among equals owners take turns (hosts of a network, users of this machine), and
-//! among the calls of an owner its bindings. Calls of one binding run in the order in which they came. A call is passed over while its
+//! among the calls of an owner its bindings. A call is passed over while its
 //! owner has its share of the workers, while as many calls of its procedure run as may, or while calls that [compute](super::computing) keep
 //! all processors busy and it computes, too.
 //!
-//! **Admission.** A call is refused when it comes, if twice the time that it would wait, and the time that its procedure takes, are more
-//! than what is left until its deadline: so the queue is bounded by the time that it stands for, as CoDel bounds a router's (RFC 8289 §3), and
-//! not by its length alone. Twice, because both times are estimates; a call that runs in vain costs more than one that is refused.
-//! An estimate that was too low shows later: a call that leaves the queue is refused if the time left is shorter than its procedure takes,
-//! and one that [still waits shortly before its deadline](overdue) is refused then, so that its caller learns that it has not run.
+//! **Time.** Nothing is predicted of a call that comes: it waits if there is a place. A worker takes the oldest call of which less than
+//! half of the time is over and enough is left for its procedure. The others are [doubtful](Waiting::is_doubtful): they are taken when no
+//! other call could run, the newest first, because it has the most time left (adaptive LIFO: Maurer, *Fail at Scale*, ACM Queue 13(8), 2015).
+//! So under overload calls that run have time enough, a worker that is free refuses no call, and a mean time that is wrong only
+//! changes the order. A call that [still waits shortly before its deadline](Waiting::overdue_ns) is refused then, so that its caller learns that it
+//! has not run, and one that was cancelled leaves within a millisecond.
 //!
 //! **Length.** The queue has a greatest length, too. When it is full, a call of an owner with less than its fair share takes the place of the
 //! newest call of the owner with the most (longest queue drop: Suter et al., *Design Considerations for Supporting TCP with Per-flow
 //! Queueing*, INFOCOM 1998), and so among the bindings of an owner. A call of a higher priority takes the place of one of the lowest.
 
-mod overdue;
-mod quiet;
+mod leaving;
 
 use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
 use crate::serving::workers::computing::{Computing, Kind};
-use crate::serving::workers::power::Power;
 use crate::serving::workers::rotation::Rotation;
 use crate::serving::workers::shares::WorkerShares;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::shares::Owner;
+use stoop_wire::RetryAfter;
 
 /// The calls that wait, and the shares of the calls that run.
 pub(super) struct CallQueue<C> {
@@ -36,13 +36,14 @@ pub(super) struct CallQueue<C> {
     computing: Computing,
     /// Calls that keep a worker busy, of procedures that are known to wait.
     running_waits: usize,
-    power: Power,
+    /// How long the calls that began of late have waited on average.
+    waited_ns: u64,
     len: usize,
     len_max: usize,
     /// Calls of each owner that wait, in all classes.
     waiting: BTreeMap<Owner, usize>,
     turn: u64,
-    /// No waiting call is [overdue](overdue) before.
+    /// No waiting call is [overdue](Waiting::overdue_ns) before.
     overdue_ns: u64,
     pub(super) counters: QueueCounters,
 }
@@ -50,6 +51,8 @@ pub(super) struct CallQueue<C> {
 /// Calls that are passed over together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClassKey {
+    /// They may have too little time left.
+    is_doubtful: bool,
     priority: Priority,
     /// The procedure, if it has a limit or computes.
     procedure: Option<u32>,
@@ -57,8 +60,6 @@ struct ClassKey {
 
 struct Class<C> {
     owners: Rotation<Owner, OfOwner<C>>,
-    /// Run time of the calls that wait.
-    work_ns: u64,
     /// Most calls that run at once, if that is limited.
     at_once: Option<u32>,
     /// When it had its last turn.
@@ -66,23 +67,22 @@ struct Class<C> {
 }
 
 /// The calls of one owner, by binding.
-struct OfOwner<C> {
-    parts: Rotation<u64, VecDeque<Waiting<C>>>,
-    work_ns: u64,
-}
-
-impl<C> Default for OfOwner<C> {
-    fn default() -> Self {
-        Self { parts: Rotation::default(), work_ns: 0 }
-    }
-}
+type OfOwner<C> = Rotation<u64, VecDeque<Waiting<C>>>;
 
 struct Waiting<C> {
     call: C,
     terms: CallTerms,
-    /// When it came, and the run time of the calls that were ahead of it then.
+    /// When it came.
     since_ns: u64,
-    ahead_ns: u64,
+}
+
+impl<C> Waiting<C> {
+    /// Whether it may be too late for it: half of its time is over, or less is left than its procedure takes twice.
+    fn is_doubtful(&self, now_ns: u64) -> bool {
+        let CallTerms { deadline_ns, work_ns, .. } = self.terms;
+        let left_ns = deadline_ns.saturating_sub(now_ns);
+        left_ns < now_ns.saturating_sub(self.since_ns) || left_ns < work_ns.saturating_mul(2)
+    }
 }
 
 /// A call that has a worker, to be [ended](CallQueue::end).
@@ -101,31 +101,19 @@ impl Charge {
     }
 }
 
-/// A call that leaves the queue.
-pub(super) enum Next<C> {
-    Run(C, Charge),
-    /// It cannot be done in time. Its caller may come again after so many nanoseconds.
-    Refuse(C, u64),
-}
-
 /// The outcome for a call that came while it could not run.
 pub(super) enum Admitted<C> {
     Waits,
-    /// It waits, and this one is refused for it. Its caller may come again after so many nanoseconds.
-    InPlaceOf(C, u64),
-    /// It is refused, because the queue is full. Its caller may come again after so many nanoseconds.
-    Full(C, u64),
-    /// It is refused, because it would be late. Its caller may come again after so many nanoseconds.
-    Late(C, u64),
-    /// It is refused, because its procedure alone takes longer than is left until its deadline. When its caller comes again is all the
-    /// same.
-    Hopeless(C),
+    /// It waits, and this one is refused for it.
+    InPlaceOf(C, RetryAfter),
+    /// It is refused, because the queue is full.
+    Full(C, RetryAfter),
 }
 
 impl<C> Admitted<C> {
     /// Whether the call is refused, so that the queue is as before.
     pub(super) fn is_refused(&self) -> bool {
-        matches!(self, Self::Full(..) | Self::Late(..) | Self::Hopeless(_))
+        matches!(self, Self::Full(..))
     }
 }
 
@@ -137,7 +125,7 @@ impl<C> CallQueue<C> {
             limited: BTreeMap::new(),
             computing: Computing::new(processors),
             running_waits: 0,
-            power: Power::default(),
+            waited_ns: 0,
             len: 0,
             len_max,
             waiting: BTreeMap::new(),
@@ -225,73 +213,55 @@ impl<C> CallQueue<C> {
         terms: CallTerms,
         keep: impl FnOnce(&mut C),
     ) -> Admitted<C> {
-        let left_ns = terms.deadline_ns.saturating_sub(now_ns);
-        let waits_at_all = self.len > 0 || self.shares.running() > 0;
-        if waits_at_all && terms.work_ns > left_ns {
-            self.counters.hopeless += 1;
-            return Admitted::Hopeless(call);
-        }
-        let ahead_ns = self.ahead_ns(&terms);
-        let wait_ns = self.power.time_for_ns(ahead_ns, self.shares.running());
-        if waits_at_all && wait_ns.saturating_mul(2).saturating_add(terms.work_ns) > left_ns {
-            self.counters.hopeless += 1;
-            return Admitted::Late(call, again_after_ns(wait_ns));
-        }
         let displaced = match self.len < self.len_max {
             true => None,
             false => match self.displace(&terms) {
                 Some(displaced) => Some(displaced),
                 None => {
                     self.counters.full += 1;
-                    return Admitted::Full(call, again_after_ns(wait_ns));
+                    return Admitted::Full(call, self.retry_after());
                 }
             },
         };
         keep(&mut call);
-        self.push(Waiting { call, terms, since_ns: now_ns, ahead_ns });
+        self.counters.waited += 1;
+        self.push(Waiting { call, terms, since_ns: now_ns });
         match displaced {
             None => Admitted::Waits,
             Some(other) => {
                 self.counters.full += 1;
-                Admitted::InPlaceOf(other, again_after_ns(wait_ns))
+                Admitted::InPlaceOf(other, self.retry_after())
             }
         }
     }
 
-    /// Run time of the calls for which a call with these terms would wait.
-    fn ahead_ns(&self, terms: &CallTerms) -> u64 {
-        let (mut all_ns, mut own_ns) = (0_u64, 0_u64);
-        for (key, class) in self.classes.iter().filter(|(key, _)| key.priority <= terms.priority) {
-            all_ns += class.work_ns;
-            if key.priority < terms.priority {
-                // They go first, whoever made them.
-                own_ns += class.work_ns;
-            } else {
-                let of_owner = class.owners.get(&terms.owner).map_or(0, |of_owner| of_owner.work_ns);
-                own_ns += of_owner.saturating_mul(class.owners.len() as u64);
-            }
+    /// When a refused call has a chance: half of those that wait have gone by then.
+    fn retry_after(&self) -> RetryAfter {
+        match self.waited_ns {
+            0 => RetryAfter::OVERLOADED,
+            waited_ns => RetryAfter::from_nanos(waited_ns / 2),
         }
-        all_ns.min(own_ns)
     }
 
     fn push(&mut self, waiting: Waiting<C>) {
         let terms = waiting.terms;
         self.overdue_ns = self.overdue_ns.min(waiting.overdue_ns());
+        self.len += 1;
+        *self.waiting.entry(terms.owner).or_default() += 1;
+        self.insert(waiting, false);
+    }
+
+    fn insert(&mut self, waiting: Waiting<C>, is_doubtful: bool) {
+        let terms = waiting.terms;
         let is_apart = |procedure: &u32| terms.limit.is_some() || self.computing.computes(*procedure);
-        let key = ClassKey { priority: terms.priority, procedure: terms.procedure.filter(is_apart) };
+        let procedure = terms.procedure.filter(is_apart);
+        let key = ClassKey { is_doubtful, priority: terms.priority, procedure };
         let class = self.classes.entry(key).or_insert_with(|| Class {
             owners: Rotation::default(),
-            work_ns: 0,
             at_once: terms.limit,
             turn: 0,
         });
-        class.work_ns += terms.work_ns;
-        let of_owner = class.owners.entry(terms.owner);
-        of_owner.work_ns += terms.work_ns;
-        of_owner.parts.entry(terms.part).push_back(waiting);
-        self.len += 1;
-        *self.waiting.entry(terms.owner).or_default() += 1;
-        self.counters.waited += 1;
+        class.owners.entry(terms.owner).entry(terms.part).push_back(waiting);
     }
 
     /// To be called now and then while calls wait.
@@ -308,45 +278,56 @@ impl<C> CallQueue<C> {
         if self.len == 0 {
             return None;
         }
-        let mut best: Option<(Priority, u64, ClassKey, Owner)> = None;
+        let mut best: Option<(ClassKey, u64, Owner)> = None;
         for (key, class) in &self.classes {
             let limit = key.procedure.zip(class.at_once);
             let has_room =
                 !key.procedure.is_some_and(|it| self.computing.computes(it)) || self.computing.has_room();
-            let is_better =
-                best.is_none_or(|(priority, turn, ..)| (key.priority, class.turn) < (priority, turn));
+            let rank = |key: &ClassKey, turn| (key.is_doubtful, key.priority, turn);
+            let is_better = best.is_none_or(|(other, turn, _)| rank(key, class.turn) < rank(&other, turn));
             if is_better
                 && has_room
                 && self.is_below_limit(limit)
                 && let Some(owner) = class.owners.next(|owner| self.shares.allows(*owner))
             {
-                best = Some((key.priority, class.turn, *key, owner));
+                best = Some((*key, class.turn, owner));
             }
         }
-        best.map(|(_, _, key, owner)| (key, owner))
+        best.map(|(key, _, owner)| (key, owner))
     }
 
     /// Takes the next call that may run.
-    pub(super) fn next(&mut self, now_ns: u64) -> Option<Next<C>> {
-        let (key, owner) = self.next_class()?;
-        self.turn += 1;
-        let class = self.classes.get_mut(&key).expect("it was found");
-        class.turn = self.turn;
-        let Waiting { call, terms, since_ns, ahead_ns } = class.take_first(owner);
-        self.removed(key, &terms);
-        self.power.note(ahead_ns, now_ns.saturating_sub(since_ns));
-        if now_ns.saturating_add(terms.work_ns) >= terms.deadline_ns {
-            self.counters.overdue += 1;
-            let wait_ns = self.power.time_for_ns(self.ahead_ns(&terms), self.shares.running());
-            return Some(Next::Refuse(call, again_after_ns(wait_ns)));
+    pub(super) fn next(&mut self, now_ns: u64) -> Option<(C, Charge)> {
+        loop {
+            let (key, owner) = self.next_class()?;
+            self.turn += 1;
+            let class = self.classes.get_mut(&key).expect("it was found");
+            class.turn = self.turn;
+            let mut doubtful = Vec::new();
+            let next = match key.is_doubtful {
+                false => class.take_oldest(owner, |waiting| waiting.is_doubtful(now_ns), &mut doubtful),
+                true => Some(class.take_newest(owner)),
+            };
+            if class.owners.is_empty() {
+                self.classes.remove(&key);
+            }
+            doubtful.into_iter().for_each(|waiting| self.insert(waiting, true));
+            if let Some(Waiting { call, terms, since_ns }) = next {
+                self.count_out(&terms);
+                self.waited_ns = self.waited_ns / 8 * 7 + now_ns.saturating_sub(since_ns) / 8;
+                return Some((call, self.charge(&terms)));
+            }
         }
-        Some(Next::Run(call, self.charge(&terms)))
     }
 
     fn removed(&mut self, key: ClassKey, terms: &CallTerms) {
         if self.classes.get(&key).is_some_and(|class| class.owners.is_empty()) {
             self.classes.remove(&key);
         }
+        self.count_out(terms);
+    }
+
+    fn count_out(&mut self, terms: &CallTerms) {
         self.len -= 1;
         let waiting = self.waiting.get_mut(&terms.owner).expect("its call was counted");
         *waiting -= 1;
@@ -358,10 +339,10 @@ impl<C> CallQueue<C> {
     /// Takes out a call that has less right to its place than one with these terms.
     fn displace(&mut self, terms: &CallTerms) -> Option<C> {
         let own = self.waiting.get(&terms.owner).copied().unwrap_or(0);
-        let lowest = *self.classes.last_key_value()?.0;
+        let lowest = *self.classes.keys().max_by_key(|key| (key.priority, key.is_doubtful))?;
         let is_lower = lowest.priority > terms.priority;
         let longest = match is_lower {
-            true => self.classes[&lowest].owners.longest(OfOwner::len)?,
+            true => self.classes[&lowest].owners.longest(len_of)?,
             false => {
                 let (longest, most) = self.waiting.iter().max_by_key(|(_, waiting)| **waiting)?;
                 // A place less for one and more for the other, or nothing is gained.
@@ -373,7 +354,7 @@ impl<C> CallQueue<C> {
         let with_owner = self.classes.iter().rev().find(|(_, class)| class.owners.get(&longest).is_some());
         let (key, class) = with_owner?;
         let key = *key;
-        let parts = &class.owners.get(&longest)?.parts;
+        let parts = class.owners.get(&longest)?;
         let part = parts.longest(VecDeque::len)?;
         if is_own {
             let of_own_part = parts.get(&terms.part).map_or(0, VecDeque::len);
@@ -388,54 +369,70 @@ impl<C> CallQueue<C> {
     }
 }
 
-impl<C> OfOwner<C> {
-    fn len(&self) -> usize {
-        self.parts.values().map(VecDeque::len).sum()
-    }
+/// Calls of an owner.
+fn len_of<C>(of_owner: &OfOwner<C>) -> usize {
+    of_owner.values().map(VecDeque::len).sum()
 }
 
 impl<C> Class<C> {
-    /// Whether a call of this binding of the owner waits.
-    fn has(&self, owner: Owner, part: u64) -> bool {
-        self.owners.get(&owner).is_some_and(|of_owner| of_owner.parts.get(&part).is_some())
+    /// The oldest call of the owner's binding whose turn it is. Calls that are passed over are put into `passed`.
+    fn take_oldest(
+        &mut self,
+        owner: Owner,
+        is_passed_over: impl Fn(&Waiting<C>) -> bool,
+        passed: &mut Vec<Waiting<C>>,
+    ) -> Option<Waiting<C>> {
+        let parts = self.owners.take_turn(&owner).expect(HAS_CALLS);
+        let mut oldest = None;
+        while oldest.is_none()
+            && let Some(part) = parts.next(|_| true)
+        {
+            let calls = parts.take_turn(&part).expect(HAS_CALLS);
+            while oldest.is_none()
+                && let Some(first) = calls.pop_front()
+            {
+                match is_passed_over(&first) {
+                    true => passed.push(first),
+                    false => oldest = Some(first),
+                }
+            }
+            if calls.is_empty() {
+                parts.remove(&part);
+            }
+        }
+        if parts.is_empty() {
+            self.owners.remove(&owner);
+        }
+        oldest
     }
 
-    /// The owner's first call, of the binding whose turn it is.
-    fn take_first(&mut self, owner: Owner) -> Waiting<C> {
-        let parts = &mut self.owners.take_turn(&owner).expect(HAS_CALLS).parts;
+    /// The newest call of the owner's binding whose turn it is.
+    fn take_newest(&mut self, owner: Owner) -> Waiting<C> {
+        let parts = self.owners.take_turn(&owner).expect(HAS_CALLS);
         let part = parts.next(|_| true).expect(HAS_CALLS);
-        let first = parts.take_turn(&part).expect(HAS_CALLS).pop_front().expect(HAS_CALLS);
-        self.removed(part, &first.terms);
-        first
+        parts.take_turn(&part);
+        self.take_last(owner, part)
     }
 
     /// The newest call of a binding.
     fn take_last(&mut self, owner: Owner, part: u64) -> Waiting<C> {
-        let last = self.owners.entry(owner).parts.entry(part).pop_back().expect(HAS_CALLS);
-        self.removed(part, &last.terms);
+        let parts = self.owners.entry(owner);
+        let calls = parts.entry(part);
+        let last = calls.pop_back().expect(HAS_CALLS);
+        if calls.is_empty() {
+            parts.remove(&part);
+        }
+        if parts.is_empty() {
+            self.owners.remove(&owner);
+        }
         last
     }
-
-    fn removed(&mut self, part: u64, terms: &CallTerms) {
-        self.work_ns -= terms.work_ns;
-        let of_owner = self.owners.entry(terms.owner);
-        of_owner.work_ns -= terms.work_ns;
-        if of_owner.parts.get(&part).is_some_and(VecDeque::is_empty) {
-            of_owner.parts.remove(&part);
-        }
-        if of_owner.parts.is_empty() {
-            self.owners.remove(&terms.owner);
-        }
-    }
-}
-
-/// When a refused call has a chance: half of what waits has gone by then.
-fn again_after_ns(wait_ns: u64) -> u64 {
-    wait_ns / 2
 }
 
 /// Owners and bindings without calls are removed.
 const HAS_CALLS: &str = "what is in a rotation has calls";
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -17,10 +17,6 @@ impl<K, V> Default for Rotation<K, V> {
 }
 
 impl<K: Ord + Copy, V> Rotation<K, V> {
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -33,8 +29,9 @@ impl<K: Ord + Copy, V> Rotation<K, V> {
         self.all.values()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
-        self.all.iter()
+    /// Keeps those of which `keeps` says so.
+    pub(super) fn retain(&mut self, mut keeps: impl FnMut(&mut V) -> bool) {
+        self.all.retain(|_, value| keeps(value));
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {

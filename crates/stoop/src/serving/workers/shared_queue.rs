@@ -120,6 +120,7 @@ impl<C> SharedQueue<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::cancelled::CallId;
     use crate::serving::terms::Priority;
     use stoop_exchange::shares::Owner;
 
@@ -128,6 +129,7 @@ mod tests {
         CallTerms {
             owner,
             part: 0,
+            call: CallId::NONE,
             deadline_ns: u64::MAX,
             work_ns: 1,
             priority,

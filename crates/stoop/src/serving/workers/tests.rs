@@ -1,5 +1,6 @@
 //! The pool with an endpoint whose calls are numbers and whose procedure is chosen by the test.
 
+use crate::context::cancelled::CallId;
 use crate::serving::terms::{LONG_NANOS, Priority};
 use crate::serving::workers::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -137,6 +138,7 @@ impl Endpoint for Scripted {
         CallTerms {
             owner: Owner::user(*call),
             part: 0,
+            call: CallId::NONE,
             deadline_ns: u64::MAX,
             work_ns: if (self.long)(*call) { LONG_NANOS + 1 } else { 1 },
             priority: Priority::Normal,

@@ -2,7 +2,7 @@
 
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::idle::{HELP, RECEIVE};
-use crate::serving::workers::queue::{Admitted, Charge, Next};
+use crate::serving::workers::queue::{Admitted, Charge};
 use crate::serving::workers::role::{BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, NO_TAG, POOL, WorkerPool, locked};
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl<E: Endpoint> WorkerPool<E> {
         self.endpoint.give_back(worker);
         loop {
             self.receive_if_due(worker);
-            while let Some((call, charge)) = self.next_queued(worker) {
+            while let Some((call, charge)) = self.next_queued() {
                 self.run_charged(worker, call, charge);
                 self.receive_if_due(worker);
             }
@@ -202,22 +202,15 @@ impl<E: Endpoint> WorkerPool<E> {
         }
     }
 
-    /// The next call of the queue for this worker. If there is another, another worker is told.
-    fn next_queued(self: &Arc<Self>, worker: &mut E::WorkerState) -> Option<(E::Call, Charge)> {
-        while self.queue.has_runnable() {
-            let now_ns = clock::now_ns();
-            match self.queue.with(|queue| queue.next(now_ns))? {
-                Next::Refuse(call, again_after_ns) => {
-                    let again = RetryAfter::from_nanos(again_after_ns);
-                    self.refuse(worker, call, RefusalCode::DeadlinePassed, again);
-                }
-                Next::Run(call, charge) => {
-                    self.wake_for_queue();
-                    return Some((call, charge));
-                }
-            }
+    /// The next call of the queue for a worker. If there is another, another worker is told.
+    fn next_queued(self: &Arc<Self>) -> Option<(E::Call, Charge)> {
+        if !self.queue.has_runnable() {
+            return None;
         }
-        None
+        let now_ns = clock::now_ns();
+        let next = self.queue.with(|queue| queue.next(now_ns))?;
+        self.wake_for_queue();
+        Some(next)
     }
 
     /// Has an idle worker run a call of the queue, if one waits that could run. If no worker is idle, the background thread starts one.
@@ -244,15 +237,8 @@ impl<E: Endpoint> WorkerPool<E> {
         match admitted {
             // The background thread looks at what waits.
             Admitted::Waits => self.endpoint.background().wake_if_asleep(),
-            Admitted::InPlaceOf(call, again_after_ns) | Admitted::Full(call, again_after_ns) => {
-                self.refuse(worker, call, RefusalCode::Overloaded, RetryAfter::from_nanos(again_after_ns));
-            }
-            Admitted::Late(call, again_after_ns) => {
-                let again = RetryAfter::from_nanos(again_after_ns);
-                self.refuse(worker, call, RefusalCode::DeadlinePassed, again);
-            }
-            Admitted::Hopeless(call) => {
-                self.refuse(worker, call, RefusalCode::DeadlinePassed, RetryAfter::NOT_SAID);
+            Admitted::InPlaceOf(call, retry_after) | Admitted::Full(call, retry_after) => {
+                self.refuse(worker, call, RefusalCode::Overloaded, retry_after);
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
+use crate::transport::packet::server::run::call_id;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,7 +65,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     fn terms(&self, call: &PacketCall<S::Peer>) -> CallTerms {
         let (binding, ..) = call.assignment.identity();
-        let caller = (Owner::host(call.assignment.peer.host()), binding.0);
+        let caller = (Owner::host(call.assignment.peer.host()), binding.0, call_id(&call.assignment));
         let procedure = (call.assignment.interface, call.assignment.procedure);
         self.exports.terms(procedure, caller, call.assignment.deadline.as_nanos())
     }

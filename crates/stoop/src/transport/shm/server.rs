@@ -175,7 +175,8 @@ impl Endpoint for ShmEndpoint {
         let ShmCall { binding, request, .. } = call;
         let procedure = (binding.interface, request.procedure);
         let deadline_ns = earliest_deadline(request.deadline_ns, clock::now_ns());
-        self.service.exports.terms(procedure, (owner_of(&binding.caller), binding.token), deadline_ns)
+        let id = binding.call_id(request.lane, request.number);
+        self.service.exports.terms(procedure, (owner_of(&binding.caller), binding.token, id), deadline_ns)
     }
 
     #[inline]

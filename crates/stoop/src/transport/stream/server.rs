@@ -225,7 +225,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
-        let caller = (owner_of(&call.connection.caller), call.connection.token);
+        let caller = (owner_of(&call.connection.caller), call.connection.token, call.id());
         self.service.exports.terms((call.interface, call.procedure), caller, call.deadline_ns)
     }
 

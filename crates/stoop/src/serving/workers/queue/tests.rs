@@ -1,7 +1,9 @@
 //! The queue with calls that are numbers, at times that the tests choose.
 
+use crate::context::cancelled::{self, CallId};
 use crate::serving::terms::Priority;
 use crate::serving::workers::queue::*;
+use stoop_wire::{BindingId, CallNumber, LaneId};
 
 const MS: u64 = 1_000_000;
 const NEVER: u64 = u64::MAX;
@@ -11,6 +13,7 @@ fn terms(owner: u32, part: u64) -> CallTerms {
     CallTerms {
         owner: Owner::user(owner),
         part,
+        call: CallId::NONE,
         deadline_ns: NEVER,
         work_ns: MS,
         priority: Priority::Normal,
@@ -30,12 +33,14 @@ fn assert_waits(admitted: Admitted<u32>) {
 
 /// Runs the calls that may run, one at a time, and returns them in order.
 fn run_all(queue: &mut CallQueue<u32>) -> Vec<u32> {
-    let next = |queue: &mut CallQueue<u32>| match queue.next(0)? {
-        Next::Run(call, charge) => {
-            queue.end(charge, None);
-            Some(call)
-        }
-        Next::Refuse(..) => panic!("none is late"),
+    run_all_at(queue, 0)
+}
+
+fn run_all_at(queue: &mut CallQueue<u32>, now_ns: u64) -> Vec<u32> {
+    let next = |queue: &mut CallQueue<u32>| {
+        let (call, charge) = queue.next(now_ns)?;
+        queue.end(charge, None);
+        Some(call)
     };
     std::iter::from_fn(|| next(queue)).collect()
 }
@@ -94,57 +99,61 @@ fn a_server_of_few_workers_gives_them_all_to_one_owner() {
 }
 
 #[test]
-fn a_call_that_would_wait_for_too_long_is_refused_when_it_comes() {
+fn a_call_waits_whatever_is_expected_of_those_ahead_of_it() {
     let mut queue = CallQueue::new(1, 1, 1000);
-    let running = queue.begin(&terms(1, 10)).unwrap();
-    let until = |deadline_ns| CallTerms { deadline_ns, ..terms(1, 10) };
-    // Each takes 1 ms, one after the other: 10 ms are enough for those that wait up to four.
-    let waiting =
-        (0..100).take_while(|call| matches!(admit(&mut queue, *call, until(10 * MS)), Admitted::Waits));
-    assert_eq!(waiting.count(), 5);
-    assert_waits(admit(&mut queue, 200, until(100 * MS)));
-    let Admitted::Late(300, again_after_ns) = admit(&mut queue, 300, until(10 * MS)) else { panic!() };
-    assert_eq!(again_after_ns, 3 * MS);
-    queue.end(running, None);
-    assert_eq!(run_all(&mut queue), [0, 1, 2, 3, 4, 200]);
-    assert_eq!(queue.counters.hopeless, 2);
+    let long = CallTerms { work_ns: 1000 * MS, deadline_ns: 10 * MS, ..terms(1, 10) };
+    let _running = queue.begin(&long).unwrap();
+    (0..1000).for_each(|call| assert_waits(admit(&mut queue, call, long)));
 }
 
 #[test]
-fn a_call_whose_procedure_takes_longer_than_it_has_waits_for_no_other() {
+fn a_free_worker_takes_a_call_however_little_time_it_has() {
     let mut queue = CallQueue::new(1, 1, 1000);
-    let running = queue.begin(&terms(1, 10)).unwrap();
-    let hasty = CallTerms { deadline_ns: MS - 1, ..terms(1, 10) };
-    assert!(matches!(admit(&mut queue, 100, hasty), Admitted::Hopeless(100)));
-    assert_eq!((queue.len(), queue.counters.hopeless), (0, 1));
-    queue.end(running, None);
-}
-
-#[test]
-fn another_owner_is_not_refused_for_the_calls_of_the_first() {
-    let mut queue = CallQueue::new(1, 1, 1000);
-    queue.begin(&terms(1, 10)).unwrap();
-    for call in 0..100 {
-        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    let hasty = CallTerms { work_ns: 1000 * MS, deadline_ns: 10 * MS, ..terms(1, 10) };
+    for now in [0, 5, 9, 10] {
+        assert_waits(admit(&mut queue, 1, hasty));
+        assert_eq!(run_all_at(&mut queue, now * MS), [1], "after {now} ms");
     }
-    let until = |owner| CallTerms { deadline_ns: 10 * MS, ..terms(owner, u64::from(owner)) };
-    assert!(matches!(admit(&mut queue, 200, until(1)), Admitted::Late(..)));
-    assert_waits(admit(&mut queue, 201, until(2)));
 }
 
 #[test]
-fn a_call_whose_time_has_passed_in_the_queue_is_not_run() {
+fn calls_with_time_enough_go_first_and_of_the_others_the_newest() {
     let mut queue = CallQueue::new(1, 1, 1000);
-    let soon = CallTerms { deadline_ns: 5 * MS, ..terms(1, 10) };
-    for (now_ns, runs) in [(3 * MS, true), (4 * MS, false), (5 * MS, false), (9 * MS, false)] {
-        assert_waits(admit(&mut queue, 1, soon));
-        let next = queue.next(now_ns).unwrap();
-        assert_eq!(matches!(&next, Next::Run(1, _)), runs, "after {now_ns} ns");
-        if let Next::Run(_, charge) = next {
-            queue.end(charge, None);
-        }
+    let mut admit_at = |now_ns, call, work_ns| {
+        let terms = CallTerms { work_ns, deadline_ns: now_ns + 100 * MS, ..terms(1, 10) };
+        assert_waits(queue.admit(now_ns, call, terms, |_| ()));
+    };
+    // Half of the time of the first two is over; the next needs more than it has; the others have enough.
+    admit_at(0, 1, MS);
+    admit_at(MS, 2, MS);
+    admit_at(30 * MS, 3, 40 * MS);
+    admit_at(40 * MS, 4, MS);
+    admit_at(50 * MS, 5, MS);
+    assert_eq!(run_all_at(&mut queue, 52 * MS), [4, 5, 3, 2, 1]);
+    assert_eq!((queue.len(), queue.classes.len(), queue.waiting.len()), (0, 0, 0));
+}
+
+#[test]
+fn an_owner_whose_calls_are_all_late_lets_the_others_pass() {
+    let mut queue = CallQueue::new(1, 1, 1000);
+    let of = |owner, deadline| CallTerms { deadline_ns: deadline * MS, ..terms(owner, 10) };
+    (0..3).for_each(|call| assert_waits(admit(&mut queue, call, of(1, 10))));
+    (20..22).for_each(|call| assert_waits(admit(&mut queue, call, of(2, 1000))));
+    assert_eq!(run_all_at(&mut queue, 8 * MS), [20, 21, 2, 1, 0]);
+}
+
+#[test]
+fn cancelled_calls_are_taken_out_and_the_others_stay() {
+    let mut queue = CallQueue::new(1, 1, 1000);
+    let of = |number| CallId::new(BindingId(0xca), LaneId(1), CallNumber(number));
+    for number in 0..10 {
+        assert_waits(admit(&mut queue, number, CallTerms { call: of(number), ..terms(1, 10) }));
     }
-    assert_eq!(queue.counters.overdue, 3);
+    [2, 3, 9].into_iter().for_each(|number| cancelled::cancel(of(number)));
+    assert_eq!(queue.take_cancelled(), [2, 3, 9]);
+    assert_eq!(queue.len(), 7);
+    assert_eq!(run_all(&mut queue), [0, 1, 4, 5, 6, 7, 8]);
+    [2, 3, 9].into_iter().for_each(|number| cancelled::ended(of(number)));
 }
 
 #[test]
@@ -254,12 +263,12 @@ fn calls_that_compute_leave_the_processors_to_those_that_run_and_others_pass_the
     for call in 0..10 {
         assert_waits(admit(&mut queue, call, terms(1, 10)));
     }
-    let Some(Next::Run(0, first)) = queue.next(0) else { panic!() };
-    let Some(Next::Run(1, _second)) = queue.next(0) else { panic!() };
+    let Some((0, first)) = queue.next(0) else { panic!() };
+    let Some((1, _second)) = queue.next(0) else { panic!() };
     assert!(!queue.has_runnable(), "one processor is busy, and one call is ready");
     assert_waits(admit(&mut queue, 20, CallTerms { procedure: Some(2), ..terms(1, 10) }));
     assert_eq!(run_all(&mut queue), [20]);
     queue.end(first, Some(false));
-    assert!(matches!(queue.next(0), Some(Next::Run(2, _))));
+    assert!(matches!(queue.next(0), Some((2, _))));
     assert!(queue.next(0).is_none());
 }

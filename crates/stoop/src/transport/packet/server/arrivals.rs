@@ -121,7 +121,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
             Arrival::Cancelled(binding, lane, number) => {
-                cancel_procedure(binding, lane, number);
+                self.cancel_procedure(binding, lane, number);
                 drop(exchange);
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
@@ -203,7 +203,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             Arrival::Run(assignment) => run(assignment, 0),
             Arrival::Reply => replies.push(peer, &worker.reply),
             Arrival::Cancelled(binding, lane, number) => {
-                cancel_procedure(binding, lane, number);
+                self.cancel_procedure(binding, lane, number);
                 replies.push(peer, &worker.reply);
             }
             Arrival::Transmit | Arrival::Nothing => {
@@ -213,10 +213,12 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         false
     }
-}
 
-/// Tells a running procedure that its call was cancelled. Under the exchange's lock, so that the call cannot end meanwhile.
-#[cold]
-fn cancel_procedure(binding: BindingId, lane: LaneId, number: CallNumber) {
-    cancelled::cancel(CallId::new(binding, lane, number));
+    /// Tells the procedure, or the queue in which the call waits, that its call was cancelled. Under the exchange's lock, so that the call
+    /// cannot end meanwhile.
+    #[cold]
+    fn cancel_procedure(&self, binding: BindingId, lane: LaneId, number: CallNumber) {
+        cancelled::cancel(CallId::new(binding, lane, number));
+        self.background.wake_if_asleep();
+    }
 }

@@ -19,7 +19,7 @@ const QUEUED_MIN_NS: u64 = 2_000;
 /// Bytes of a result that OUT arguments may take without being counted.
 const UNCOUNTED_OUT_MAX: usize = 256 * 1024;
 
-fn call_id<P: Peer>(assignment: &Assignment<P>) -> CallId {
+pub(super) fn call_id<P: Peer>(assignment: &Assignment<P>) -> CallId {
     let (binding, lane, number) = assignment.identity();
     CallId::new(binding, lane, number)
 }

@@ -155,6 +155,8 @@ impl ShmEndpoint {
         }
         // First: then a result that begins to leave at this moment is found below, or its worker sees the cancel.
         binding.cancel(lane, number);
+        // The call may wait for a worker.
+        self.service.background.wake_if_asleep();
         let mut outgoing = binding.outgoing();
         let cancelled = outgoing.cancel(&binding.segment, &binding.memory, lane, number);
         if let Cancelled::Unanswered = cancelled {

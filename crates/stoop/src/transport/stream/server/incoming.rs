@@ -203,6 +203,8 @@ impl StreamEndpoint {
             self.send_refusal(connection, header, RefusalCode::Cancelled, "");
         } else {
             connection.cancel(header);
+            // The call may wait for a worker.
+            self.service.background.wake_if_asleep();
         }
         Ok(Brought::Nothing)
     }
