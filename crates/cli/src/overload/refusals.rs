@@ -1,10 +1,11 @@
-//! The cost of a refusal at the server, beside a Null(): measured while one call occupies a procedure that runs one call at a time.
+//! The cost of a refusal at the server, beside a Null(): measured while the queue is full.
 
 use crate::overload::phase::Phases;
 use crate::overload::{WorkBegin, WorkClient};
 use std::fmt;
+use std::thread;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, Pending};
+use stoop::{BindOptions, CallError, Pending, Retry};
 
 /// Slices of each kind, in turn, and the calls of each; and of a short form.
 const SLICES: usize = 9;
@@ -13,15 +14,11 @@ const SHORT_SLICES: usize = 3;
 const SHORT_CALLS: usize = 128;
 /// Calls that are begun together.
 const TOGETHER: usize = 64;
-/// How long the procedure takes from which the server learns that it takes long, and how often it runs: the server counts the first as
-/// 10 ms at most, and only half of its mean when no call has ended for a while.
-const NAP: Duration = Duration::from_millis(200);
-const NAPS: usize = 4;
-/// The timeout of the calls that are refused because of that: less than the server expects for as long as they are made. One that waited
-/// would make the others slow.
-const HASTE: Duration = Duration::from_millis(2);
-/// The call that occupies the procedure ends when its handle is dropped.
+/// The call that occupies the procedure, and those that wait for it, end when their handles are dropped.
 const OCCUPIED: Duration = Duration::from_secs(20);
+
+/// Within this time a refusal has come as a rule.
+const ANSWERED: Duration = Duration::from_millis(2);
 
 /// Processor time at the server of a call, in several slices.
 pub(super) struct Costs(Vec<f64>);
@@ -43,27 +40,28 @@ impl fmt::Display for Costs {
 impl Phases<'_> {
     /// Measures and prints what Null()s and refusals cost the server: one after the other, and many at a time.
     pub(super) fn refusals(&mut self, uri: &str) -> Result<(), String> {
-        let bind = |timeout| {
-            let options = BindOptions::new().timeout(timeout);
-            WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())
-        };
-        let (patient, hasty) = (bind(OCCUPIED * 2)?, bind(HASTE)?);
-        for _ in 0..NAPS {
-            patient.nap(self.time(NAP).as_millis() as u64).map_err(|error| error.to_string())?;
-        }
+        let options = BindOptions::new().timeout(OCCUPIED * 2).retry(Retry::never());
+        let client = WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())?;
         let (slices, count) = self.sizes();
-        let occupant = patient.begin().nap(OCCUPIED.as_millis() as u64);
+        let mut occupants = Vec::new();
+        // Until the queue has no place for one more.
+        while !occupants.last().is_some_and(Pending::is_ready) {
+            let begin: WorkBegin<'_> = client.begin();
+            occupants.extend((0..TOGETHER).map(|_| begin.nap(OCCUPIED.as_millis() as u64)));
+            drop(begin);
+            thread::sleep(ANSWERED);
+        }
         self.progress.print(&format!("\nprocessor time at the server, median and range of {slices} slices"));
         self.progress.show("the cost of refusals");
         let one_by_one = |nulls: bool| {
             for _ in 0..count {
-                let _ = if nulls { hasty.null() } else { hasty.nap(0) };
+                let _ = if nulls { client.null() } else { client.nap(0) };
             }
         };
         self.compare("one after the other", one_by_one)?;
         let together = |nulls: bool| {
             for _ in 0..count / TOGETHER {
-                let begin: WorkBegin<'_> = hasty.begin();
+                let begin: WorkBegin<'_> = client.begin();
                 let call = |_| if nulls { begin.null() } else { begin.nap(0) };
                 let calls: Vec<Pending<Result<(), CallError>>> = (0..TOGETHER).map(call).collect();
                 drop(begin);
@@ -71,7 +69,7 @@ impl Phases<'_> {
             }
         };
         self.compare(&format!("{TOGETHER} at a time"), together)?;
-        drop(occupant);
+        drop(occupants);
         Ok(())
     }
 
