@@ -3,6 +3,7 @@
 use super::runtime::block_on;
 use super::*;
 use std::sync::Arc;
+use std::time::Instant;
 use stoop::Retry;
 
 claims! { remote: [
@@ -11,6 +12,8 @@ claims! { remote: [
     a_call_that_is_not_to_come_again_says_when_to_call_again
     calls_beyond_the_budget_do_not_come_again
     begun_calls_beyond_the_budget_do_not_come_again
+    calls_that_the_server_can_run_in_time_are_never_refused
+    calls_that_were_dropped_leave_their_places_to_others
 ] }
 
 #[stoop::interface]
@@ -21,6 +24,8 @@ trait Till {
     fn look(&self, bytes: &[u8]) -> Vec<u8>;
     /// How often it was called before.
     fn pay(&self) -> u32;
+    /// Returns after so many milliseconds, or when it is cancelled.
+    fn nap(&self, millis: u64);
     /// As `pay`, with an answer that nobody reads.
     #[one_way]
     fn drop_in(&self);
@@ -38,6 +43,12 @@ impl Till for Shop {
     }
     fn pay(&self) -> u32 {
         self.1.fetch_add(1, Ordering::SeqCst)
+    }
+    fn nap(&self, millis: u64) {
+        let end = Instant::now() + Duration::from_millis(millis);
+        while Instant::now() < end && !stoop::current_call().unwrap().is_cancelled() {
+            thread::sleep(Duration::from_millis(millis.min(10)));
+        }
     }
     fn drop_in(&self) {
         self.pay();
@@ -134,4 +145,46 @@ fn begun_calls_beyond_the_budget_do_not_come_again(transport: &str) {
         }
         assert_eq!(server.counters().refused, 20 + 10);
     });
+}
+
+fn open_till(transport: &str) -> (RunningServer, TillClient) {
+    let server = Server::new().export(TillServer::new(Shop::default()));
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let client = TillClient::bind_with(&server.uris()[0], &patient()).unwrap();
+    (server, client)
+}
+
+/// One client has more calls outstanding than it may run at once, again and again: its calls of the first round teach the server how long
+/// the procedure takes, and must not make it refuse those of the next.
+fn calls_that_the_server_can_run_in_time_are_never_refused(transport: &str) {
+    let (server, client) = open_till(transport);
+    for (round, millis) in [100, 100, 500, 100, 100].into_iter().enumerate() {
+        // Ten times as long as the calls take on an idle machine.
+        let hurried = client.with_timeout(Duration::from_millis(30 * millis));
+        let calls = hurried.begin();
+        let naps: Vec<_> = (0..100).map(|_| calls.nap(millis)).collect();
+        drop(calls);
+        for nap in stoop::wait_all(naps) {
+            nap.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
+    assert_eq!(server.counters().refused, 0);
+}
+
+fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
+    const DROPPED: usize = 1000;
+    let server = Server::new().queue(DROPPED).export(TillServer::new(Shop::default()));
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let client = TillClient::bind_with(&server.uris()[0], &patient()).unwrap();
+    let begun = client.begin();
+    let naps: Vec<_> = (0..DROPPED).map(|_| begun.nap(60_000)).collect();
+    drop(begun);
+    // All workers are busy that one host may have, and the others wait.
+    eventually(|| server.counters().queue.waited > 0);
+    drop(naps);
+    let other =
+        TillClient::bind_with(&server.uris()[0], &patient().timeout(Duration::from_secs(20))).unwrap();
+    let naps: Vec<_> = (0..DROPPED / 4).map(|_| other.begin().nap(1)).collect();
+    stoop::wait_all(naps).into_iter().for_each(|nap| nap.unwrap());
+    assert_eq!((server.counters().queue.full, server.counters().queue.overdue), (0, 0));
 }
