@@ -16,7 +16,7 @@
 //! ends, also by `kill -9`. A process that forks leaves its endpoints to the parent.
 //!
 //! `unsafe` code is only in `memory` (mappings and what is read and written there), `packet_ring::ring` and
-//! `xdp::socket` (the frames of the kernel), `packet_ring::socket` and `xdp::system` (system calls), and
+//! `xdp::socket` (the frames of the kernel), `packet_socket` and `xdp::system` (system calls), and
 //! `exclusive` (a lock).
 
 #![deny(unsafe_code)]
@@ -33,6 +33,7 @@ mod memory;
 pub mod names;
 mod options;
 mod packet_ring;
+mod packet_socket;
 pub mod ports;
 pub mod posts;
 mod privilege;

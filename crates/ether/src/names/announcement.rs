@@ -10,7 +10,8 @@ use crate::frame::EtherType;
 use crate::interface::{Changes, Interface};
 use crate::names::message::{FRAME_MAX, Kind, Message, Subject};
 use crate::names::{Name, ether_type_of_questions};
-use crate::packet_ring::{filter, socket};
+use crate::packet_ring::filter;
+use crate::packet_socket;
 use crate::ports::NameReservation;
 use crate::privilege::Capability;
 use crate::sleep::Sleeper;
@@ -84,7 +85,7 @@ impl Announcement {
         let name = name.into().cloned();
         let reservation = Answering::<Address>::reserve(interface, ether_type, name.as_ref())?;
         let of_questions = ether_type_of_questions(ether_type);
-        let socket = socket::open_plain(interface, of_questions, &filter::for_broadcast())
+        let socket = packet_socket::open_plain(interface, of_questions, &filter::for_broadcast())
             .map_err(failed("a packet socket", Capability::OF_PACKET_RING))?;
         let changes = Changes::new().map_err(failed("rtnetlink", &[]))?;
         let sleeper = Sleeper::new().map_err(failed("an event", &[]))?;
@@ -181,7 +182,7 @@ impl<S: Announced> Answering<S> {
         self.server.follow(&interface)?;
         if interface.index != self.interface.index {
             let of_questions = ether_type_of_questions(self.ether_type);
-            socket::bind(self.socket.as_fd(), of_questions, interface.index)
+            packet_socket::bind(self.socket.as_fd(), of_questions, interface.index)
                 .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
             // If another server has taken the name there, callers that ask for it are told of both.
             self.reservation =

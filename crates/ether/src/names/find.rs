@@ -6,7 +6,8 @@ use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::names::message::{FRAME_MAX, Kind, Message, Subject};
 use crate::names::{Name, ether_type_of_questions};
-use crate::packet_ring::{filter, socket};
+use crate::packet_ring::filter;
+use crate::packet_socket;
 use crate::ports::FIRST_OF_CALLERS;
 use crate::privilege::Capability;
 use crate::sleep::Sleeper;
@@ -97,9 +98,12 @@ struct Search {
 
 impl Search {
     fn new(interface: &Interface, ether_type: EtherType, subject: Subject) -> Result<Self, OpenError> {
-        let socket =
-            socket::open_plain(interface, ether_type_of_questions(ether_type), &filter::for_own_address())
-                .map_err(failed("a packet socket", Capability::OF_PACKET_RING))?;
+        let socket = packet_socket::open_plain(
+            interface,
+            ether_type_of_questions(ether_type),
+            &filter::for_own_address(),
+        )
+        .map_err(failed("a packet socket", Capability::OF_PACKET_RING))?;
         let sleeper = Sleeper::new().map_err(failed("an event", &[]))?;
         let nonce = u64::from_le_bytes(host::random_bytes());
         let wanted = Message { nonce, ether_type, kind: Kind::Question, subject };

@@ -18,7 +18,8 @@ use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::options::Options;
 use crate::packet_ring::turns::Turns;
-use crate::packet_ring::{RingSocket, filter, socket};
+use crate::packet_ring::{RingSocket, filter};
+use crate::packet_socket;
 use crate::ports::{BLOCK, Reservation};
 use crate::privilege::Capability;
 use rustix::fd::BorrowedFd;
@@ -157,9 +158,9 @@ impl Members {
 
     /// The kernel gives the socket the next number in the group. Returns that of the group.
     fn join(&self, socket: BorrowedFd<'_>) -> Result<u16, Errno> {
-        let group = socket::join_group(socket, self.number)?;
+        let group = packet_socket::join_group(socket, self.number)?;
         if self.number.is_none() {
-            socket::set_group_program(socket, &filter::member())?;
+            packet_socket::set_group_program(socket, &filter::member())?;
         }
         Ok(group)
     }
@@ -213,7 +214,7 @@ impl Drop for Membership {
         let mut members = self.group.members();
         let member = &mut members.all[self.number];
         member.in_use = false;
-        let is_gone = |socket: &mut Arc<RingSocket>| socket::has_lost_its_interface(socket.fd());
+        let is_gone = |socket: &mut Arc<RingSocket>| packet_socket::has_lost_its_interface(socket.fd());
         if let Some(socket) = member.socket.take_if(is_gone) {
             drop(members);
             close(socket);

@@ -11,7 +11,6 @@
 pub(crate) mod filter;
 mod group;
 mod ring;
-pub(crate) mod socket;
 mod turns;
 
 use crate::address::{Address, CurrentAddress};
@@ -23,6 +22,7 @@ use crate::frame::{ETHERNET_HEADER_LEN, EtherType, LARGEST_PACKET, OVERHEAD, Tem
 use crate::interface::Interface;
 use crate::memory::Room;
 use crate::options::Options;
+use crate::packet_socket;
 use crate::ports::Reservation;
 use crate::privilege::Capability;
 use crate::sleep::{Sleeper, take_error};
@@ -55,7 +55,7 @@ impl RingSocket {
 
     /// A socket without a ring, bound to no interface.
     pub(crate) fn make() -> Result<OwnedFd, OpenError> {
-        socket::open().map_err(failed("a packet socket", Capability::OF_PACKET_RING))
+        packet_socket::open().map_err(failed("a packet socket", Capability::OF_PACKET_RING))
     }
 
     /// Gives the socket a ring and binds it; it receives nothing yet. The kernel takes some milliseconds to make a ring: it waits until no
@@ -69,9 +69,9 @@ impl RingSocket {
         let ring =
             Ring::new(socket.as_fd(), interface.mtu, options.frames).map_err(failed("a packet ring"))?;
         // Slower without, no more.
-        let _ = socket::bypass_queue(socket.as_fd());
-        socket::set_filter(socket.as_fd(), &filter::for_nothing()).map_err(failed("a filter"))?;
-        socket::bind(socket.as_fd(), options.ether_type, interface.index)
+        let _ = packet_socket::bypass_queue(socket.as_fd());
+        packet_socket::set_filter(socket.as_fd(), &filter::for_nothing()).map_err(failed("a filter"))?;
+        packet_socket::bind(socket.as_fd(), options.ether_type, interface.index)
             .map_err(failed("binding a packet socket"))?;
         let frames = ring.frames();
         Ok(Self { socket, arrivals: Exclusive::new(Arrivals::new(ring)), frames })
@@ -79,7 +79,7 @@ impl RingSocket {
 
     /// Receives frames to `port` from now on.
     pub(crate) fn set_port(&self, port: u16) -> Result<(), OpenError> {
-        socket::set_filter(self.fd(), &filter::for_port(port))
+        packet_socket::set_filter(self.fd(), &filter::for_port(port))
             .map_err(failed("a filter", Capability::OF_PACKET_RING))
     }
 
@@ -91,7 +91,7 @@ impl RingSocket {
 
     /// Goes on at an interface that has been made again. A member of a fan-out group cannot.
     pub(crate) fn follow(&self, interface: &Interface, ether_type: EtherType) -> Result<(), OpenError> {
-        socket::bind(self.fd(), ether_type, interface.index)
+        packet_socket::bind(self.fd(), ether_type, interface.index)
             .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
         // The error of the interface that is gone would be that of the next packet.
         let _ = take_error(self.fd());
@@ -100,7 +100,7 @@ impl RingSocket {
 
     /// Frames for which the ring had no room since this was last asked.
     pub(crate) fn take_drops(&self) -> u64 {
-        socket::take_drops(self.fd()).map_or(0, u64::from)
+        packet_socket::take_drops(self.fd()).map_or(0, u64::from)
     }
 
     /// Closes the socket and unmaps its ring, also while other threads use it: they receive nothing, and what they send fails with
@@ -108,7 +108,7 @@ impl RingSocket {
     fn close(&self) -> io::Result<()> {
         let empty = Ring::without_socket()?;
         let unconnected = UnixDatagram::unbound()?;
-        socket::replace(self.fd(), unconnected.as_fd())?;
+        packet_socket::replace(self.fd(), unconnected.as_fd())?;
         self.arrivals.replace(Arrivals::new(empty));
         Ok(())
     }
@@ -298,7 +298,7 @@ impl PacketRing {
         }
         let mut next = 0;
         while next < count {
-            match send_by(|| socket::send_frames(self.socket(), &frames[next..count])) {
+            match send_by(|| packet_socket::send_frames(self.socket(), &frames[next..count])) {
                 Ok(sent) => next += sent.max(1),
                 Err(error) => {
                     self.counters.note_not_sent(1);

@@ -11,7 +11,7 @@
 use crate::arrival::FrameQueue;
 use crate::frame::ETHERNET_HEADER_LEN;
 use crate::memory::Mapping;
-use crate::packet_ring::socket;
+use crate::packet_socket;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -70,7 +70,7 @@ impl Ring {
     /// Makes the ring of a socket that is not bound yet.
     pub(super) fn new(socket: BorrowedFd<'_>, mtu: usize, frames: usize) -> Result<Self, Errno> {
         let layout = Layout::of(mtu, frames)?;
-        socket::set_ring(socket, &layout.request())?;
+        packet_socket::set_ring(socket, &layout.request())?;
         let mapping = Mapping::of_socket(socket, 0, layout.blocks * BLOCK_LEN)?;
         Ok(Self { mapping, layout, frame: 0, at: 0 })
     }

@@ -5,7 +5,7 @@ use crate::arrival::Arrivals;
 use crate::error::OpenError;
 use crate::interface::Interface;
 use crate::options::Options;
-use crate::packet_ring::socket::replace;
+use crate::packet_socket::replace;
 use crate::ports::Reservation;
 use crate::xdp::attachment::Attachment;
 use crate::xdp::others::OtherQueues;

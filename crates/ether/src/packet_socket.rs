@@ -13,7 +13,7 @@ use std::ptr;
 use stoop_net::packets::MAX_SEGMENTS;
 
 /// A socket for whole frames. It receives nothing before it is [bound](bind).
-pub(super) fn open() -> Result<OwnedFd, Errno> {
+pub(crate) fn open() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) ->
 }
 
 /// Whether the interface to which the socket was bound is gone.
-pub(super) fn has_lost_its_interface(socket: BorrowedFd<'_>) -> bool {
+pub(crate) fn has_lost_its_interface(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: zeros are a value of this struct of numbers.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as u32;
@@ -60,19 +60,19 @@ fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) 
 }
 
 /// Receives into a ring of frames, version 2: `tp_status` of each frame says whose it is.
-pub(super) fn set_ring(socket: BorrowedFd<'_>, request: &libc::tpacket_req) -> Result<(), Errno> {
+pub(crate) fn set_ring(socket: BorrowedFd<'_>, request: &libc::tpacket_req) -> Result<(), Errno> {
     const TPACKET_V2: c_int = 1;
     set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
 }
 
 /// Hands frames to the driver directly, not by the interface's queueing discipline (PACKET_QDISC_BYPASS).
-pub(super) fn bypass_queue(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(crate) fn bypass_queue(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)
 }
 
 /// From now on the socket receives what this program takes.
-pub(super) fn set_filter(socket: BorrowedFd<'_>, program: &[sock_filter]) -> Result<(), Errno> {
+pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[sock_filter]) -> Result<(), Errno> {
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &of_program(program))
 }
 
@@ -82,7 +82,7 @@ fn of_program(program: &[sock_filter]) -> libc::sock_fprog {
 
 /// Joins the fan-out group of this number, whose program chooses the member for each frame; `None`: makes a
 /// new group. Returns the group's number.
-pub(super) fn join_group(socket: BorrowedFd<'_>, group: Option<u16>) -> Result<u16, Errno> {
+pub(crate) fn join_group(socket: BorrowedFd<'_>, group: Option<u16>) -> Result<u16, Errno> {
     let flags = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
     let value: c_uint = (libc::PACKET_FANOUT_CBPF | flags) << 16 | c_uint::from(group.unwrap_or(0));
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
@@ -91,7 +91,7 @@ pub(super) fn join_group(socket: BorrowedFd<'_>, group: Option<u16>) -> Result<u
 }
 
 /// Sets the program of the socket's fan-out group.
-pub(super) fn set_group_program(socket: BorrowedFd<'_>, program: &[sock_filter]) -> Result<(), Errno> {
+pub(crate) fn set_group_program(socket: BorrowedFd<'_>, program: &[sock_filter]) -> Result<(), Errno> {
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT_DATA, &of_program(program))
 }
 
@@ -106,13 +106,13 @@ fn get<T: Copy>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> Result<T
 }
 
 /// Frames that the socket had no room for since the last time that this was asked.
-pub(super) fn take_drops(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+pub(crate) fn take_drops(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     get(socket, libc::PACKET_STATISTICS, libc::tpacket_stats { tp_packets: 0, tp_drops: 0 })
         .map(|stats| stats.tp_drops)
 }
 
 /// Sends frames by one system call. Returns how many have left; an error is about the first one.
-pub(super) fn send_frames(socket: BorrowedFd<'_>, frames: &[&[u8]]) -> Result<usize, Errno> {
+pub(crate) fn send_frames(socket: BorrowedFd<'_>, frames: &[&[u8]]) -> Result<usize, Errno> {
     // SAFETY: zeros are a value of these structs of numbers and null pointers.
     let (mut parts, mut messages): ([libc::iovec; MAX_SEGMENTS], [libc::mmsghdr; MAX_SEGMENTS]) =
         unsafe { (zeroed(), zeroed()) };
