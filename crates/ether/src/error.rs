@@ -48,6 +48,16 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// The error of a backend that needs these capabilities for a step that needs some of them.
+    pub(crate) fn of_backend(self, needed: &'static [Capability]) -> Self {
+        match self {
+            Self::NotPermitted { .. } => Self::NotPermitted { needed, missing: Capability::missing(needed) },
+            error => error,
+        }
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -19,10 +19,15 @@ pub(crate) fn open() -> Result<OwnedFd, Errno> {
 
 /// Sends and receives frames of this type at the interface of this number.
 pub(crate) fn bind(socket: BorrowedFd<'_>, ether_type: EtherType, index: u32) -> Result<(), Errno> {
+    bind_to(socket, ether_type.number(), index)
+}
+
+/// Index 0: at all interfaces.
+fn bind_to(socket: BorrowedFd<'_>, protocol: u16, index: u32) -> Result<(), Errno> {
     // SAFETY: zeros are a value of this struct of numbers.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ether_type.number().to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = index.cast_signed();
     let len = size_of::<libc::sockaddr_ll>() as u32;
     // SAFETY: the pointer is to a live address of the length that is given; the kernel copies it.
@@ -88,6 +93,40 @@ pub(crate) fn join_group(socket: BorrowedFd<'_>, group: Option<u16>) -> Result<u
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
     let value: c_uint = get(socket, libc::PACKET_FANOUT, 0)?;
     Ok(value as u16)
+}
+
+/// A fan-out group of sockets at all interfaces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// In its network namespace.
+    pub(crate) number: u16,
+    /// What its sockets receive.
+    pub(crate) protocol: u16,
+    /// How it chooses a socket for a frame.
+    pub(crate) kind: u8,
+}
+
+/// A socket in that group, which the kernel makes with room for so many sockets (`None`: 256) if there is none of its number.
+///
+/// # Errors
+///
+/// [`Errno::NOSPC`]: the group is full. [`Errno::INVAL`]: the group of this number has another kind, protocol or room; or before
+/// Linux 5.11.
+pub(crate) fn join_first(group: Group, room: Option<u32>) -> Result<OwnedFd, Errno> {
+    /// `struct fanout_args` of <linux/if_packet.h>.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Arguments {
+        number: u16,
+        kind_and_flags: u16,
+        room: u32,
+    }
+    let socket = open()?;
+    bind_to(socket.as_fd(), group.protocol, 0)?;
+    let arguments =
+        Arguments { number: group.number, kind_and_flags: group.kind.into(), room: room.unwrap_or(0) };
+    set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_FANOUT, &arguments)?;
+    Ok(socket)
 }
 
 /// Sets the program of the socket's fan-out group.

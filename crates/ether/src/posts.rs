@@ -1,14 +1,17 @@
 //! Other addresses of servers, for callers at the same interface of the same machine, which no frame reaches.
 //!
-//! A post is an abstract name of a Unix socket (`reserved`), so it needs no thread that answers, and ends with its
-//! process. Every process on the machine can read posts and write them, so a reader must find out by other means whether the
+//! A post is an abstract name of a Unix socket (unix(7)), which `/proc/net/unix` shows to every user of the machine. So it needs no thread
+//! that answers, and ends with its process. Every process on the machine can read posts and write them, so a reader must find out by other means whether the
 //! address can be trusted.
 
 use crate::error::OpenError;
 use crate::frame::EtherType;
 use crate::interface::Interface;
 use crate::names::Name;
-use crate::reserved::{NAME_MAX, Reserved, names_behind, place};
+use crate::reserved::place;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Another address of the server that has a port at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +27,14 @@ pub struct Post {
 /// A post that others can read until this is dropped.
 #[derive(Debug)]
 pub struct Posted {
-    _name: Reserved,
+    _socket: OwnedFd,
 }
 
+/// Bytes of the longest abstract name.
+const NAME_MAX: usize = 107;
+
 impl Post {
-    /// Shows the post to callers at this interface. `None` if it is too long, or no single word of printable characters.
+    /// Shows the post to callers at this interface. `None` if another process shows the same post, or it is too long, or no single word of printable characters.
     ///
     /// # Errors
     ///
@@ -39,7 +45,11 @@ impl Post {
         if text.len() > NAME_MAX || !self.address.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Ok(None);
         }
-        Ok(Reserved::new(&text)?.map(|name| Posted { _name: name }))
+        match bind(&text) {
+            Ok(socket) => Ok(Some(Posted { _socket: socket })),
+            Err(Errno::ADDRINUSE) => Ok(None),
+            Err(error) => Err(OpenError::System { operation: "a post", error: error.into() }),
+        }
     }
 
     /// The posts at this interface, which is in this thread's network namespace.
@@ -57,6 +67,25 @@ impl Post {
         };
         Some(Self { port: port.parse().ok()?, name, address: address.into() })
     }
+}
+
+/// A socket with that abstract name.
+fn bind(name: &str) -> Result<OwnedFd, Errno> {
+    let name = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &name)?;
+    Ok(socket)
+}
+
+/// The abstract names in this thread's network namespace that begin so, without that beginning.
+fn names_behind(beginning: &str) -> Vec<String> {
+    // A machine without /proc shows none.
+    let all = std::fs::read("/proc/thread-self/net/unix").unwrap_or_default();
+    let all = String::from_utf8_lossy(&all);
+    // An abstract name is the last word of its line, behind an @.
+    let names = all.lines().filter_map(|line| line.rsplit_once(" @")).map(|(_, name)| name);
+    names.filter_map(|name| name.strip_prefix(beginning)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ use crate::interface::Interface;
 use crate::memory::{Producer, Room, Sending, Umem};
 use crate::options::Options;
 use crate::ports::Reservation;
+use crate::privilege::Capability;
 use crate::sleep::Sleeper;
 use attachment::Attachment;
 pub use options::{Mode, XdpOptions};
@@ -111,9 +112,10 @@ impl Xdp {
         xdp: XdpOptions,
     ) -> Result<Self, OpenError> {
         let reservation = match port {
-            Some(port) => Reservation::of_server(interface, options.ether_type, port)?,
-            None => Reservation::of_any_server(interface, options.ether_type)?,
+            Some(port) => Reservation::of_server(interface, options.ether_type, port),
+            None => Reservation::of_any_server(interface, options.ether_type),
         };
+        let reservation = reservation.map_err(|error| error.of_backend(Capability::OF_XDP))?;
         Self::open(interface, reservation, options, xdp)
     }
 
@@ -123,7 +125,8 @@ impl Xdp {
     ///
     /// As [`listen`](Self::listen).
     pub fn connect(interface: &Interface, options: &Options, xdp: XdpOptions) -> Result<Self, OpenError> {
-        let reservation = Reservation::of_callers(interface, options.ether_type)?;
+        let reservation = Reservation::of_callers(interface, options.ether_type)
+            .map_err(|error| error.of_backend(Capability::OF_XDP))?;
         Self::open(interface, reservation, options, xdp)
     }
 

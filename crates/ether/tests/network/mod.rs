@@ -160,7 +160,7 @@ impl Side {
 }
 
 /// Longer than a loaded machine needs for an event that comes soon.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Opens an endpoint, again while the port or the interface is taken: when a test of the same process starts a
 /// program, the child has for a moment all descriptors of this process; and the kernel may detach the program of a

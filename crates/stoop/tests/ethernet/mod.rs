@@ -80,11 +80,12 @@ pub(crate) fn make_again(meanwhile: impl FnOnce()) {
     });
 }
 
-/// For each packet socket at the end where the thread is, the number of its interface.
+/// For each packet socket at the end where the thread is, the number of its interface. Sockets that reserve ports are at none, and left out.
 pub(crate) fn packet_sockets() -> Vec<String> {
     let table = std::fs::read_to_string("/proc/thread-self/net/packet").unwrap();
     // sk, RefCnt, Type, Proto, Iface, …
-    table.lines().skip(1).map(|line| line.split_whitespace().nth(4).unwrap().into()).collect()
+    let places = table.lines().skip(1).map(|line| line.split_whitespace().nth(4).unwrap());
+    places.filter(|place| *place != "0").map(str::to_owned).collect()
 }
 
 /// Replaces the wire between the ends by a bridge, with another host at it. Returns the bridge's namespace, where that host's
