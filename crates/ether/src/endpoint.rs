@@ -88,8 +88,14 @@ impl Endpoint {
         either!(self, inner => inner.address())
     }
 
-    /// Has the endpoint go on at the interface as it is now: with another hardware address, or removed and made again. Its
-    /// port stays. Its packets become as short as the MTU has. A caller's endpoint on a packet ring stays where it is: open another one.
+    /// Whether its interface has been removed, or has been in another network namespace. The endpoint then receives nothing before it
+    /// [follows](Self::follow), also if an interface of that number is there.
+    pub fn has_lost_its_interface(&self) -> bool {
+        either!(self, inner => inner.has_lost_its_interface())
+    }
+
+    /// Has the endpoint go on at the interface as it is now: with another hardware address, removed and made again, or back from another
+    /// network namespace. Its port stays. Its packets become as short as the MTU has. A caller's endpoint on a packet ring stays where it is: open another one.
     ///
     /// # Errors
     ///

@@ -34,7 +34,8 @@ fn bind_to(socket: BorrowedFd<'_>, protocol: u16, index: u32) -> Result<(), Errn
     done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Whether the interface to which the socket was bound is gone.
+/// Whether the interface to which the socket was bound is gone, or has been in another network namespace: the kernel does not bind the
+/// socket again when it comes back.
 pub(crate) fn has_lost_its_interface(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: zeros are a value of this struct of numbers.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };

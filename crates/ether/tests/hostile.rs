@@ -251,6 +251,47 @@ fn endpoint_goes_on_at_an_interface_that_was_removed_and_made_again() {
     }
 }
 
+/// Packets go from either end to the other.
+fn check(caller: &Endpoint, server: &Endpoint) {
+    let (to, back) = (
+        caller.template(server.address(), Checksum::Computed),
+        server.template(caller.address(), Checksum::Computed),
+    );
+    for number in 0..200 {
+        caller.send(&to, &[number, 1]).unwrap();
+        assert_eq!(next(server), [number, 1], "{caller} to {server}");
+        server.send(&back, &[number, 2]).unwrap();
+        assert_eq!(next(caller), [number, 2], "{server} to {caller}");
+    }
+}
+
+#[test]
+fn endpoint_goes_on_at_an_interface_that_has_been_in_another_namespace() {
+    let test = "endpoint_goes_on_at_an_interface_that_has_been_in_another_namespace";
+    for backend in BACKENDS {
+        let Some(ethernet @ Ethernet { a, b }) = &Ethernet::make(test, 1500) else { return };
+        let options = Options::of_many_lanes();
+        let Some(server) = if_possible(test, b.listen(7400, backend, &options)) else { continue };
+        let mut caller = a.connect(backend, &options).unwrap();
+        for round in 0..6 {
+            let (side, endpoint) = if round % 2 == 0 { (a, &caller) } else { (b, &server) };
+            assert!(!endpoint.has_lost_its_interface());
+            side.move_away_and_back();
+            assert!(endpoint.has_lost_its_interface(), "{endpoint}");
+            wait_until(|| [a, b].iter().all(|side| side.interface().state == State::Up));
+            let interface = side.interface();
+            side.inside(|| endpoint.follow(&interface)).unwrap();
+            if let (Endpoint::PacketRing(_), 0) = (endpoint, round % 2) {
+                // Beside the old one, which is in a fan-out group that no frame reaches.
+                caller = ethernet.a.connect(backend, &options).unwrap();
+            }
+            check(&caller, &server);
+        }
+        let other = b.listen_once(7400, Backend::PacketRing, &options);
+        assert!(matches!(other, Err(OpenError::PortTaken(7400))), "{other:?}");
+    }
+}
+
 #[test]
 fn callers_endpoint_on_af_xdp_goes_on_with_another_hardware_address_and_at_another_interface() {
     let test = "callers_endpoint_on_af_xdp_goes_on_with_another_hardware_address_and_at_another_interface";

@@ -108,6 +108,31 @@ fn calls_go_on_at_an_interface_that_was_removed_and_made_again() {
 }
 
 #[test]
+fn calls_go_on_at_an_interface_that_has_been_in_another_namespace() {
+    for backend in BACKENDS {
+        if !ethernet::enter() {
+            return;
+        }
+        let uri = format!("ether://{}/moved{backend}", ethernet::INTERFACE);
+        let _server = serve(&uri);
+        let client = bind(&uri);
+        let check = |client: &EchoClient, byte| {
+            assert_eq!((call(client, &[byte]), begun(client, &[byte])), (vec![byte], vec![byte]));
+        };
+        check(&client, 7);
+        for round in 0..6 {
+            match round % 2 {
+                0 => ethernet::move_away_and_back(),
+                _ => ethernet::at_servers(ethernet::move_away_and_back),
+            }
+            check(&client, round);
+            // The name leads there, too.
+            check(&bind(&uri), round);
+        }
+    }
+}
+
+#[test]
 fn packet_sockets_at_an_interface_that_is_gone_are_closed() {
     if !ethernet::enter() {
         return;

@@ -1,6 +1,6 @@
 //! The thread of a server's endpoint that answers questions for it, and has it follow its interface.
 //!
-//! The interface may get another hardware address, or be removed and made again. The endpoint then goes on there, under its name and
+//! The interface may get another hardware address, be removed and made again, or be in another network namespace for some time. The endpoint then goes on there, under its name and
 //! its port; callers that have a former address learn the new one by a question.
 
 use crate::address::Address;
@@ -174,16 +174,19 @@ impl<S: Announced> Answering<S> {
         // When it is made again, that is a change.
         let Ok(interface) = self.interface.now() else { return Ok(()) };
         let before = self.server.address();
+        let is_lost = packet_socket::has_lost_its_interface(self.socket.as_fd());
         let stays = (interface.index, interface.mac, interface.mtu)
             == (self.interface.index, self.interface.mac, self.interface.mtu);
-        if stays {
+        if stays && !is_lost {
             return Ok(());
         }
         self.server.follow(&interface)?;
-        if interface.index != self.interface.index {
+        if is_lost {
             let of_questions = ether_type_of_questions(self.ether_type);
             packet_socket::bind(self.socket.as_fd(), of_questions, interface.index)
                 .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
+        }
+        if interface.index != self.interface.index {
             // If another server has taken the name there, callers that ask for it are told of both.
             self.reservation =
                 Self::reserve(&interface, self.ether_type, self.name.as_ref()).unwrap_or_default();

@@ -85,7 +85,7 @@ impl Group {
         let mut groups = groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|(_, group)| group.strong_count() > 0);
         let known = groups.iter().filter(|(other, _)| *other == key).filter_map(|(_, group)| group.upgrade());
-        let known: Vec<_> = known.collect();
+        let known: Vec<_> = known.filter(|group| !group.members().have_lost_their_interface()).collect();
         if let Some(group) = known.iter().find(|group| group.members().has_room(options.frames)) {
             return Ok(Arc::clone(group));
         }
@@ -117,6 +117,13 @@ impl Group {
 }
 
 impl Members {
+    /// Whether the interface was removed, or was in another network namespace, after a member has joined. The members that are left then
+    /// belong to no group of the kernel's, also if the interface is back.
+    fn have_lost_their_interface(&self) -> bool {
+        let is_lost = |it: &Member| it.socket.as_ref().is_none_or(|socket| socket.has_lost_its_interface());
+        self.all.iter().any(is_lost)
+    }
+
     fn has_room(&self, frames: usize) -> bool {
         self.all.len() < usize::from(BLOCK) || self.unused(frames).is_some()
     }
@@ -144,7 +151,7 @@ impl Members {
         first: u16,
     ) -> Result<(usize, Arc<RingSocket>), OpenError> {
         let number = self.all.len();
-        if number >= usize::from(BLOCK) {
+        if number >= usize::from(BLOCK) || self.have_lost_their_interface() {
             return Err(OpenError::NoneFree);
         }
         let group = self.join(socket.fd()).map_err(failed("a fan-out group", Capability::OF_PACKET_RING))?;
@@ -214,7 +221,7 @@ impl Drop for Membership {
         let mut members = self.group.members();
         let member = &mut members.all[self.number];
         member.in_use = false;
-        let is_gone = |socket: &mut Arc<RingSocket>| packet_socket::has_lost_its_interface(socket.fd());
+        let is_gone = |socket: &mut Arc<RingSocket>| socket.has_lost_its_interface();
         if let Some(socket) = member.socket.take_if(is_gone) {
             drop(members);
             close(socket);

@@ -89,7 +89,12 @@ impl RingSocket {
         self.socket.as_fd()
     }
 
-    /// Goes on at an interface that has been made again. A member of a fan-out group cannot.
+    /// Whether its interface has been removed, or has been in another network namespace.
+    pub(crate) fn has_lost_its_interface(&self) -> bool {
+        packet_socket::has_lost_its_interface(self.fd())
+    }
+
+    /// Goes on at an interface that has been made again, or has been away. A member of a fan-out group cannot.
     pub(crate) fn follow(&self, interface: &Interface, ether_type: EtherType) -> Result<(), OpenError> {
         packet_socket::bind(self.fd(), ether_type, interface.index)
             .map_err(failed("binding a packet socket", Capability::OF_PACKET_RING))?;
@@ -135,7 +140,7 @@ enum Port {
 struct Place {
     /// The interface's number.
     index: u32,
-    _reservation: Reservation,
+    reservation: Reservation,
 }
 
 /// An endpoint on a packet ring.
@@ -164,7 +169,7 @@ impl PacketRing {
         };
         let port = reservation.first();
         let inner = RingSocket::open(interface, options, port)?;
-        let place = Place { index: interface.index, _reservation: reservation };
+        let place = Place { index: interface.index, reservation };
         Self::new(interface, options, Arc::new(inner), port, Port::Server(Mutex::new(place)))
     }
 
@@ -209,6 +214,10 @@ impl PacketRing {
         drop(membership);
     }
 
+    pub(crate) fn has_lost_its_interface(&self) -> bool {
+        self.inner.has_lost_its_interface()
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.inner.socket.as_fd()
     }
@@ -222,10 +231,11 @@ impl PacketRing {
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Address { mac: interface.mac, ..self.address() };
         if interface.index != place.index {
-            // The socket was bound to the interface that is gone.
-            let reservation = Reservation::of_server(interface, self.ether_type, address.port)?;
+            place.reservation = Reservation::of_server(interface, self.ether_type, address.port)?;
+            place.index = interface.index;
+        }
+        if self.has_lost_its_interface() {
             self.inner.follow(interface, self.ether_type)?;
-            *place = Place { index: interface.index, _reservation: reservation };
         }
         // The ring has no room for longer frames than there were at first.
         self.mtu.fetch_min(interface.mtu, Ordering::Relaxed);

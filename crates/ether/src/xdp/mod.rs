@@ -11,7 +11,7 @@
 //! Received frames have at most 3,840 bytes, because a frame is received into one chunk of at most a page: on
 //! an interface with a larger MTU packets are shorter than it allows.
 //!
-//! A socket ends with its interface. When the interface is made again, [`Endpoint::follow`](crate::Endpoint::follow) makes program
+//! A socket ends with its interface. When the interface is made again, or comes back from another network namespace, [`Endpoint::follow`](crate::Endpoint::follow) makes program
 //! and socket anew, with the same memory, and the new socket takes the old one's descriptor: threads that receive and send go on
 //! without another look at where the endpoint is.
 
@@ -429,6 +429,11 @@ impl Xdp {
     /// Whether the driver reads and writes the frames without a copy.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy.load(Ordering::Relaxed)
+    }
+
+    /// A socket that is bound to no interface says so to each call.
+    pub(crate) fn has_lost_its_interface(&self) -> bool {
+        rustix::net::recv(&self.socket, &mut [] as &mut [u8], RecvFlags::DONTWAIT) == Err(UNBOUND)
     }
 
     pub(crate) fn ether_type(&self) -> EtherType {

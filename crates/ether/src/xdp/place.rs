@@ -21,12 +21,12 @@ pub(super) struct Place {
     index: u32,
     /// `None` when the interface is gone, and the next one could not be used yet.
     attachment: Option<Attachment>,
-    _reservation: Reservation,
+    reservation: Reservation,
 }
 
 impl Place {
     pub(super) fn new(interface: &Interface, attachment: Attachment, reservation: Reservation) -> Self {
-        Self { index: interface.index, attachment: Some(attachment), _reservation: reservation }
+        Self { index: interface.index, attachment: Some(attachment), reservation }
     }
 }
 
@@ -35,7 +35,7 @@ impl Xdp {
     pub(crate) fn follow(&self, interface: &Interface) -> Result<(), OpenError> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         match &place.attachment {
-            Some(attachment) if place.index == interface.index => {
+            Some(attachment) if place.index == interface.index && !self.has_lost_its_interface() => {
                 let address = Address { mac: interface.mac, ..self.address() };
                 attachment.register_port(address)?;
                 self.address.set(address);
@@ -51,11 +51,15 @@ impl Xdp {
     fn open_again(&self, place: &mut Place, interface: &Interface) -> Result<(), OpenError> {
         interface.must_be_up()?;
         let address = Address { mac: interface.mac, ..self.address() };
-        let reservation = Reservation::again(interface, self.ether_type, address.port)?;
+        if interface.index != place.index {
+            place.reservation = Reservation::again(interface, self.ether_type, address.port)?;
+            place.index = interface.index;
+        }
         let queues = socket::check(interface)?;
         let queue = self.options.queue.unwrap_or(0);
-        let attachment = Attachment::new(interface, self.ether_type, self.options.mode, queue)?;
+        // The program is still attached if the interface has only been in another network namespace.
         place.attachment = None;
+        let attachment = Attachment::new(interface, self.ether_type, self.options.mode, queue)?;
         // Before there is another one: the kernel counts what it has locked.
         self.close_socket()?;
         let Socket { socket, receiving, is_zero_copy } = Socket::open_with(
@@ -84,7 +88,7 @@ impl Xdp {
         self.arrivals.replace(Some(Arrivals::new(receiving)));
         self.is_zero_copy.store(is_zero_copy, Ordering::Relaxed);
         self.address.set(address);
-        *place = Place::new(interface, attachment, reservation);
+        place.attachment = Some(attachment);
         Ok(())
     }
 

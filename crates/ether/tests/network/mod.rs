@@ -123,6 +123,18 @@ impl Side {
         self.inside(|| Interface::by_name(self.name)).unwrap()
     }
 
+    /// Moves the interface to another network namespace and back, where it keeps its number.
+    pub(crate) fn move_away_and_back(&self) {
+        let elsewhere = Self::new(self.name).unwrap();
+        let before = self.interface();
+        for (from, to) in [(self, &elsewhere), (&elsewhere, self)] {
+            let there = format!("/proc/{}/fd/{}", std::process::id(), to.namespace.as_raw_fd());
+            from.run(&format!("ip link set {} netns {there}", self.name));
+        }
+        assert_eq!((before.index, before.mac), (self.interface().index, self.interface().mac));
+        self.run(&format!("ip link set {} up", self.name));
+    }
+
     /// All that the kernel shows of the interface, but for what changes by itself.
     pub(crate) fn state(&self) -> String {
         self.run(&format!("ip -d link show {}", self.name))

@@ -4,7 +4,7 @@
 
 use crate::ethernet;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop::{BindOptions, CallError, RunningServer, Server};
 
 #[stoop::interface]
@@ -41,7 +41,7 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| ((at * at) >> 7) as u8).collect()
 }
 
-/// Calls until the call is sent: one that begins while the interface is down is not.
+/// Calls until the call is sent: one that begins while the interface is down, or is not there yet, is not, and says so at once.
 pub(crate) fn call(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
     until_sent(|| client.echo(bytes.to_vec()))
 }
@@ -52,9 +52,10 @@ pub(crate) fn begun(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn until_sent(call: impl Fn() -> Result<Vec<u8>, CallError>) -> Vec<u8> {
+    let end = Instant::now() + LONG;
     loop {
         match call() {
-            Err(CallError::NotSent(_)) => thread::yield_now(),
+            Err(CallError::NotSent(_)) if Instant::now() < end => thread::yield_now(),
             result => return result.unwrap(),
         }
     }

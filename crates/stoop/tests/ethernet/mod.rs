@@ -12,6 +12,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use stoop_ether::Interface;
 
 /// The interface at each end.
 pub(crate) const INTERFACE: &str = "stoop0";
@@ -78,6 +79,21 @@ pub(crate) fn make_again(meanwhile: impl FnOnce()) {
         meanwhile();
         ethernet.link().unwrap();
     });
+}
+
+#[allow(dead_code, reason = "few tests move their interfaces")]
+/// Moves the interface of the end where the thread is to another network namespace and back, where it keeps its number.
+pub(crate) fn move_away_and_back() {
+    let index = || Interface::by_name(INTERFACE).unwrap().index;
+    let [here, elsewhere] = [File::open("/proc/thread-self/ns/net").unwrap(), namespace().unwrap()];
+    let path = |namespace: &File| format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd());
+    let before = index();
+    ip(&format!("link set {{}} netns {}", path(&elsewhere)));
+    enter_namespace(&elsewhere).unwrap();
+    ip(&format!("link set {{}} netns {}", path(&here)));
+    enter_namespace(&here).unwrap();
+    assert_eq!(index(), before);
+    ip("link set {} up");
 }
 
 /// For each packet socket at the end where the thread is, the number of its interface. Sockets that reserve ports are at none, and left out.

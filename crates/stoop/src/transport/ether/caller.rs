@@ -121,10 +121,12 @@ impl EtherCaller {
         current
     }
 
-    /// The interface, if it has another hardware address than before, or is another one of the same name.
+    /// The interface, if it has another hardware address than before, is another one of the same name, or has been in another network
+    /// namespace.
     fn moved_interface(&self) -> Option<Interface> {
         let interface = Interface::by_name(&self.address.interface).ok()?;
-        ((interface.mac, interface.index) != (self.own, self.index)).then_some(interface)
+        let is_other = (interface.mac, interface.index) != (self.own, self.index);
+        (is_other || self.endpoint.has_lost_its_interface()).then_some(interface)
     }
 
     /// The same endpoint at the interface as it is now, or another one there.
