@@ -65,6 +65,53 @@ fn frames_without_a_packet_are_rejected() {
     assert_eq!(changed(|frame| frame[12..14].copy_from_slice(&[0x81, 0])), Err(FrameError::OtherProtocol));
 }
 
+/// The checksum that a frame with this packet has, before 0 is replaced.
+fn crc_of(packet: &[u8]) -> u32 {
+    let header = Template::new(FROM, TO, EtherType::default(), Checksum::Omitted).header(packet);
+    let mut crc = Crc32c::new();
+    crc.update(&header[14..20]);
+    crc.update(&[0, 0]);
+    crc.update(packet);
+    crc.value()
+}
+
+/// A packet whose checksum is 0. In its last four bytes each bit changes the checksum by a pattern that does not depend on the others, so
+/// the bits to set are the solution of 32 linear equations.
+fn packet_with_checksum_0() -> Vec<u8> {
+    let packet = |last: u32| [&[7; 100][..], &last.to_le_bytes()].concat();
+    let none = crc_of(&packet(0));
+    // Patterns, each with the highest bit that no later one has, and the bits of the packet that cause them.
+    let mut reduced: Vec<(u32, u32)> = Vec::new();
+    for bit in 0..32 {
+        let (mut pattern, mut bits) = (crc_of(&packet(1 << bit)) ^ none, 1 << bit);
+        for &(other, others_bits) in &reduced {
+            if pattern & (1 << other.ilog2()) != 0 {
+                (pattern, bits) = (pattern ^ other, bits ^ others_bits);
+            }
+        }
+        reduced.push((pattern, bits));
+    }
+    let (mut left, mut last) = (none, 0);
+    for (pattern, bits) in reduced {
+        if left & (1 << pattern.ilog2()) != 0 {
+            (left, last) = (left ^ pattern, last ^ bits);
+        }
+    }
+    packet(last)
+}
+
+#[test]
+fn checksum_of_0_travels_as_another_one_and_is_verified() {
+    let packet = packet_with_checksum_0();
+    assert_eq!(crc_of(&packet), 0);
+    let frame = frame_of(&packet, Checksum::Computed);
+    assert_eq!(frame[20..24], [0xff; 4], "0 says that there is none");
+    assert_eq!(read(&frame), Ok((packet, Checksum::Computed)));
+    let mut corrupt = frame;
+    corrupt[OVERHEAD] ^= 1;
+    assert_eq!(read(&corrupt), Err(FrameError::Corrupt));
+}
+
 #[test]
 fn several_packets_are_told_apart_by_the_length_behind_them() {
     let packets = Segments { len: 50, segment: 20 };
