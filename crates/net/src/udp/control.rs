@@ -113,7 +113,8 @@ impl Control {
     }
 }
 
-/// Control messages one after the other; ends with the first that makes no sense.
+/// Control messages one after the other; ends with the first that makes no sense. One for which the room did not suffice (MSG_CTRUNC in
+/// recvmsg(2)) is shorter than its kind is, and tells nothing.
 pub(super) struct Messages<'a>(&'a [u8]);
 
 impl<'a> Iterator for Messages<'a> {
@@ -172,7 +173,9 @@ impl Messages<'_> {
                 _ => return false,
             };
             // `struct sock_extended_err`: the error's number, and where it comes from.
-            data.starts_with(&closed) && data.get(4) == Some(&origin)
+            data.len() >= size_of::<libc::sock_extended_err>()
+                && data.starts_with(&closed)
+                && data[4] == origin
         })
     }
 }
@@ -201,10 +204,11 @@ fn stamp((level, kind, data): (c_int, c_int, &[u8])) -> Option<u64> {
 
 #[inline]
 fn called_ipv4(data: &[u8]) -> Option<Called> {
-    let (interface, rest) = data.split_first_chunk()?;
+    let data: &[u8; IPV4_LEN] = data.try_into().ok()?;
+    let &[i0, i1, i2, i3, a, b, c, d, ..] = data;
     // The local address, which differs from the destination when that is a broadcast.
-    let (ip, _) = rest.split_first_chunk::<4>()?;
-    Some(Called { ip: Ipv4Addr::from(*ip).into(), interface: u32::from_ne_bytes(*interface) })
+    let ip = Ipv4Addr::new(a, b, c, d).into();
+    Some(Called { ip, interface: u32::from_ne_bytes([i0, i1, i2, i3]) })
 }
 
 #[inline]
@@ -282,6 +286,39 @@ mod tests {
         let sent = Control::default().leaving_from(&called).in_segments(1472);
         let last = Messages(sent.built()).last().unwrap();
         assert_eq!(last, (libc::SOL_UDP, libc::UDP_SEGMENT, &1472_u16.to_ne_bytes()[..]));
+    }
+
+    /// The kernel gives such a message the length that has fitted.
+    #[test]
+    fn message_that_did_not_fit_into_the_room_tells_nothing() {
+        let told = |level, kind, whole: &[u8]| -> Vec<_> {
+            let message = |len: usize| {
+                let mut control = Control::default();
+                control.push(level, kind, len).copy_from_slice(&whole[..len]);
+                let messages = || Messages(control.built());
+                let (stamp, (called, segment)) = messages().stamp_called_and_segment();
+                [stamp.is_some(), called.is_some(), segment.is_some(), messages().port_is_closed()]
+            };
+            (0..=whole.len()).map(message).collect()
+        };
+        let mut closed = [0; size_of::<libc::sock_extended_err>()];
+        closed[..4].copy_from_slice(&libc::ECONNREFUSED.to_ne_bytes());
+        closed[4] = libc::SO_EE_ORIGIN_ICMP;
+        for (number, told) in [
+            told(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &[1; size_of::<libc::timespec>()]),
+            told(libc::IPPROTO_IP, libc::IP_PKTINFO, &[1; IPV4_LEN]),
+            told(libc::SOL_UDP, libc::UDP_GRO, &[1; 4]),
+            told(libc::IPPROTO_IP, libc::IP_RECVERR, &closed),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (whole, cut) = told.split_last().unwrap();
+            assert!(whole[number], "{number}: {whole:?}");
+            assert!(cut.iter().all(|told| *told == [false; 4]), "{number}: {cut:?}");
+        }
+        let v6 = told(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &[1; IPV6_LEN]);
+        assert!(v6.iter().enumerate().all(|(len, told)| told[1] == (len == IPV6_LEN)), "{v6:?}");
     }
 
     #[test]
