@@ -76,6 +76,19 @@ mod tests {
     }
 
     #[test]
+    fn message_with_more_descriptors_than_there_is_room_for_is_refused_whole() {
+        const MANY: usize = 10 * COUNT;
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MANY))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [ours.as_fd(); MANY];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        rustix::net::sendmsg(&ours, &[IoSlice::new(b"here")], &mut control, SendFlags::empty()).unwrap();
+        let refused = receive(&theirs, &mut [0; 16]).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(Errno::MFILE.raw_os_error()));
+    }
+
+    #[test]
     fn a_closed_connection_gives_nothing() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
