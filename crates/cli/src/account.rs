@@ -5,6 +5,7 @@
 //! time disturbs what it measures least.
 
 mod clock;
+mod doubt;
 mod kernel;
 mod measure;
 mod model;

@@ -114,6 +114,9 @@ fn notes(about: &About, account: &Account) -> String {
     if let Some(why) = &about.kernel {
         let _ = writeln!(text, "{why}.");
     }
+    if let Some(why) = &account.doubt {
+        let _ = writeln!(text, "The account does not add up: {why}. Measure again, with more rounds.");
+    }
     if let Some(why) = &account.noise {
         let _ = writeln!(text, "The machine was noisy: {why}. Stop other programs, and measure again.");
     }

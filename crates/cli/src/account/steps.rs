@@ -1,5 +1,6 @@
 //! From slices to the account: how long each step took, and what the steps add up to.
 
+use super::doubt;
 use super::kernel::{Side, Tracepoint};
 use super::measure::Slice;
 use super::noise;
@@ -90,6 +91,8 @@ pub(crate) struct Account {
     pub(crate) left_out: usize,
     /// The reason why the machine was noisy, if it was.
     pub(crate) noise: Option<String>,
+    /// The reason why the steps do not add up to the call, if they do not.
+    pub(crate) doubt: Option<String>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -114,6 +117,7 @@ impl Measured {
         let median = |times: &Vec<f64>| Quartiles::of(times.clone()).median;
         let rounds = sums.iter().zip(&plain).filter(|(sums, _)| !sums.is_empty());
         let ratios = Quartiles::of(rounds.map(|(sums, plain)| median(sums) / median(plain)).collect());
+        let steps = self.steps(&calls, rate);
         let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
         Ok(Account {
             plain: Figure::of(plain.concat()),
@@ -125,28 +129,30 @@ impl Measured {
             stamp_ns: self.stamp_cycles / rate,
             left_out: made - calls.len(),
             noise: noise::of(plain.iter().map(median).collect(), self.others_cpu),
-            steps: self.steps(&calls, rate),
+            doubt: doubt::of(&steps, ratios.median),
+            steps,
         })
     }
 
     fn steps(&self, calls: &[Vec<u64>], rate: f64) -> Vec<Step> {
         let mut steps = Vec::new();
-        let mut begins_ns = 0.0;
-        let mut add = |name: String, place, figure: Figure| {
-            let Figure { median_ns: ns, low_ns, high_ns, .. } = figure;
-            steps.push(Step { name, place, begins_ns, ns, low_ns, high_ns });
-            begins_ns += ns;
-        };
+        let mut gap_begins_ns = 0.0;
         for gap in self.gaps() {
             let figure = self.gap(calls, gap.from, rate);
-            let parts = match gap.place {
+            let mut parts = match gap.place {
                 Place::Between => self.parts(&gap, figure, rate),
                 _ => Vec::new(),
             };
             if parts.is_empty() {
-                add(gap.name.into(), gap.place, figure);
+                parts.push((gap.name.into(), figure));
             }
-            parts.into_iter().for_each(|(name, figure)| add(name, gap.place, figure));
+            let mut begins_ns = gap_begins_ns;
+            for (name, Figure { median_ns: ns, low_ns, high_ns, .. }) in parts {
+                steps.push(Step { name, place: gap.place, begins_ns, ns, low_ns, high_ns });
+                begins_ns += ns;
+            }
+            // Not where its parts end: `doubt` finds out whether they make up the gap.
+            gap_begins_ns += figure.median_ns;
         }
         steps
     }

@@ -104,6 +104,7 @@ fn a_tracepoint_divides_the_way_on_which_it_was_passed() {
     assert_eq!(between.len(), 3, "{between:?}");
     assert_eq!((between[0].1, between[1].1, between[2].1), (25.0, 25.0, 50.0));
     assert_eq!(between[2].0, "the way");
+    assert_eq!(account.doubt, None, "the parts make up the way");
 }
 
 #[test]
