@@ -55,16 +55,20 @@ fn bind_as(raw: &Raw, host: Address, server: Address, begun: Instant) {
     ]);
     let mut binder = Binder::new(now(), now() + LONG, declared(), HostFacts::default(), nonce);
     let mut buffer = [0; 2048];
-    loop {
+    // The server's answer may be lost among those to other hosts: then the question is due again.
+    ethernet::wait_for(|| {
         if let Some(question) = binder.transmit(now()) {
             raw.send(&frame(host, server, Checksum::Computed, &question));
         }
         let arrived = raw.receive(&mut buffer).and_then(|it| Frame::parse(it, EtherType::default()).ok());
-        let Some(arrived) = arrived.filter(|frame| frame.to() == host) else { continue };
-        if let BindStep::Bound(_) = binder.handle_packet(now(), arrived.packets()) {
-            return;
+        let Some(arrived) = arrived.filter(|frame| frame.to() == host) else {
+            return Err(format!("no answer to {host}"));
+        };
+        match binder.handle_packet(now(), arrived.packets()) {
+            BindStep::Bound(_) => Ok(()),
+            step => Err(format!("{step:?}")),
         }
-    }
+    });
 }
 
 #[test]
@@ -167,9 +171,13 @@ fn foreign_frames_at_a_promiscuous_interface_do_long_calls_no_harm() {
                 }
             });
             let _end = EndOfAttack(&has_ended);
-            while rounds.load(Ordering::Relaxed) < 100 {
+            ethernet::wait_for(|| {
                 check(&client, 1 << 20);
-            }
+                match rounds.load(Ordering::Relaxed) {
+                    0..100 => Err(format!("{rounds:?} rounds")),
+                    _ => Ok(()),
+                }
+            });
         });
     }
 }

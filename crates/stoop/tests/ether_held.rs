@@ -31,8 +31,9 @@ fn endpoints_at_interfaces_that_are_gone_are_closed() {
         for number in 1..5 {
             after_one(number);
         }
-        while descriptors() > held {
-            std::thread::yield_now();
-        }
+        ethernet::wait_for(|| match descriptors() {
+            number if number <= held => Ok(()),
+            number => Err(format!("{number} descriptors, and {held} after the first time")),
+        });
     }
 }

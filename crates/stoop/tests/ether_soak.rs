@@ -101,13 +101,6 @@ impl Ended {
     }
 }
 
-/// Waits for what no event tells: memory and descriptors that other threads give back.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        thread::yield_now();
-    }
-}
-
 /// All callers call while the interface goes down and comes up, and while the server is started again.
 fn round(uri: &str, number: u64) {
     let runs = Runs::default();
@@ -133,7 +126,8 @@ fn round(uri: &str, number: u64) {
         let ends: Vec<_> = callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
         (ends, server)
     });
-    wait_until(|| client.add(u64::MAX, vec![1]).is_ok());
+    // Calls that begin while the interface is down, or no server is there, fail at once or at their deadlines.
+    ethernet::wait_for(|| client.add(u64::MAX, vec![1]).map_err(|why| why.to_string()));
     check(&runs, &ends);
 }
 
@@ -163,8 +157,11 @@ fn servers_that_are_started_again_lose_no_call_and_leave_nothing_behind() {
         soak(0);
         let (descriptors, memory) = held();
         (1..rounds()).for_each(soak);
-        wait_until(|| held().0 <= descriptors);
-        wait_until(|| held().1 <= memory + MAY_STAY);
+        // Other threads give them back.
+        ethernet::wait_for(|| match held() {
+            (now, bytes) if now <= descriptors && bytes <= memory + MAY_STAY => Ok(()),
+            (now, bytes) => Err(format!("{now} descriptors, {bytes} bytes; before {descriptors}, {memory}")),
+        });
         println!(
             "{uri}: {descriptors} descriptors and {memory} bytes after one round, {:?} at the end",
             held()

@@ -39,10 +39,10 @@ fn threads_that_began_together_go_on_when_the_interface_has_been_down() {
             together.wait();
             ethernet::ip("link set {} down");
             ethernet::ip("link set {} up");
-            let state = || Interface::by_name(ethernet::INTERFACE).unwrap().state;
-            while state() != State::Up {
-                thread::yield_now();
-            }
+            ethernet::wait_for(|| match Interface::by_name(ethernet::INTERFACE).unwrap().state {
+                State::Up => Ok(()),
+                other => Err(format!("{other:?}")),
+            });
             together.wait();
         });
     }

@@ -4,10 +4,10 @@
 mod echo;
 mod ethernet;
 
-use echo::{BACKENDS, EchoClient, LONG, begun, bind, call, pattern, serve};
+use echo::{BACKENDS, EchoClient, begun, bind, call, pattern, serve};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stoop::CallError;
 use stoop_ether::{Interface, State};
 
@@ -166,16 +166,14 @@ fn packet_sockets_at_an_interface_that_is_gone_are_closed() {
         let interface = Interface::by_name(ethernet::INTERFACE).unwrap().index.to_string();
         // A socket is closed when the last thread that sleeps there has left. A table of begun calls whose threads have opened two at
         // the same time keeps the other one for later use.
-        let begun = Instant::now();
-        loop {
+        ethernet::wait_for(|| {
             let present = ethernet::packet_sockets();
             let lost = present.iter().filter(|place| **place != interface).count();
-            if present.len() <= 2 * sockets && lost <= 1 {
-                break;
+            match present.len() <= 2 * sockets && lost <= 1 {
+                true => Ok(()),
+                false => Err(format!("{present:?} at {interface}; at first there were {sockets}")),
             }
-            assert!(begun.elapsed() < LONG, "{present:?} at {interface}; at first there were {sockets}");
-            thread::yield_now();
-        }
+        });
     }
     drop(end);
     idle.join().unwrap();
@@ -212,10 +210,10 @@ fn call_that_an_interface_has_cut_off_says_so_at_its_deadline() {
         assert_eq!(client.echo(vec![1]).unwrap(), [1]);
         // The server's end, so that the call is sent: the caller's end has no carrier then.
         ethernet::at_servers(|| ethernet::ip("link set {} down"));
-        let state = || Interface::by_name(ethernet::INTERFACE).unwrap().state;
-        while state() == State::Up {
-            thread::yield_now();
-        }
+        ethernet::wait_for(|| match Interface::by_name(ethernet::INTERFACE).unwrap().state {
+            State::Up => Err("the interface is up".into()),
+            _ => Ok(()),
+        });
         let hasty = client.with_timeout(Duration::from_millis(20));
         for call in [hasty.echo(vec![2; 100_000]), hasty.begin().echo(vec![3]).wait()] {
             let why = call.unwrap_err();

@@ -3,8 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use crate::ethernet;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stoop::{BindOptions, CallError, RunningServer, Server};
 
 #[stoop::interface]
@@ -52,11 +51,8 @@ pub(crate) fn begun(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
 }
 
 fn until_sent(call: impl Fn() -> Result<Vec<u8>, CallError>) -> Vec<u8> {
-    let end = Instant::now() + LONG;
-    loop {
-        match call() {
-            Err(CallError::NotSent(_)) if Instant::now() < end => thread::yield_now(),
-            result => return result.unwrap(),
-        }
-    }
+    ethernet::wait_for(|| match call() {
+        Err(why @ CallError::NotSent(_)) => Err(why.to_string()),
+        result => Ok(result.unwrap()),
+    })
 }

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 use stoop_ether::Interface;
 
 /// The interface at each end.
@@ -94,6 +95,21 @@ pub(crate) fn move_away_and_back() {
     enter_namespace(&here).unwrap();
     assert_eq!(index(), before);
     ip("link set {} up");
+}
+
+#[allow(dead_code, reason = "few tests wait for what no event tells")]
+/// Waits for what comes soon and no event tells. `seen` gives what is awaited, or else what there is, for the error.
+pub(crate) fn wait_for<T>(mut seen: impl FnMut() -> Result<T, String>) -> T {
+    /// Longer than a loaded machine needs.
+    const LIMIT: Duration = Duration::from_secs(120);
+    let end = Instant::now() + LIMIT;
+    loop {
+        match seen() {
+            Ok(awaited) => return awaited,
+            Err(last) => assert!(Instant::now() < end, "waited in vain; at last: {last}"),
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// For each packet socket at the end where the thread is, the number of its interface. Sockets that reserve ports are at none, and left out.
