@@ -8,6 +8,7 @@
 //! - [`Requests`] is the ring by which a process sends calls to its server: one cache line for a small call.
 //! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
 //! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
+//! - [`Sending`] is the caller's look at a call with such arguments.
 //! - [`Arena`] is memory behind all that, and [`InPlace`] a buffer in it that both processes use where it lies.
 //! - [`attention`] tells whether the server looks, so that it is woken only if it sleeps.
 //! - [`listening`] tells whether threads of the caller sleep until there is any answer.
@@ -45,6 +46,7 @@ mod number;
 mod requests;
 #[cfg(not(all(test, loom)))]
 mod segment;
+mod sending;
 mod sync;
 
 pub use answers::{Answer, AnswerKind, Answers, WordResult};
@@ -60,3 +62,4 @@ pub use number::Number;
 pub use requests::{Request, RequestKind, Requests, Took};
 #[cfg(not(all(test, loom)))]
 pub use segment::Segment;
+pub use sending::{Progress, Sending};

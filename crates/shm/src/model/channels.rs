@@ -2,7 +2,7 @@
 
 use super::{World, call, explore, result};
 use crate::layout::CHUNK;
-use crate::{Answer, AnswerKind, Answers, Emptying, Filling, Request, RequestKind, Way};
+use crate::{Answer, AnswerKind, Answers, Emptying, Filling, Progress, Request, RequestKind, Sending, Way};
 use loom::thread;
 
 /// Three chunks, the last one not full.
@@ -114,6 +114,40 @@ fn a_caller_that_sleeps_for_room_is_told_that_there_will_be_none() {
                 filling.sleep_unless(&world.segment, u64::MAX, is_answered);
             }
         }
+        server.join().unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_is_answered_holds_no_channel() {
+    explore(|| {
+        let world = World::new();
+        let server = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let mut emptying = Emptying::new(Way::Call, 0, 0, CHUNK).unwrap();
+                receive_at_server(&world, &mut emptying, 1);
+                Answers::publish(&world.segment, 0, 1, &result(0), &[]);
+            })
+        };
+        let mut filling = Filling::new(Way::Call, 0, 0, CHUNK);
+        fill(&world, &mut filling, &message(CHUNK));
+        world.ring();
+        let mut sending = Sending::through(0, filling);
+        let mut freed = 0;
+        loop {
+            let Progress { is_answered, freed: channel } = sending.look(&world.segment, 0, 1);
+            freed += usize::from(channel.is_some());
+            if is_answered {
+                break;
+            }
+            let is_over = || Answers::is_there(&world.segment, 0, 1) || sending.can_go_on(&world.segment);
+            match sending.filling() {
+                Some(filling) => filling.sleep_unless(&world.segment, u64::MAX, is_over),
+                None => Answers::sleep(&world.segment, 0, 1, u64::MAX),
+            }
+        }
+        assert!(freed == 1 && sending.take().is_none());
         server.join().unwrap();
     });
 }

@@ -8,6 +8,7 @@ claims! { all: [
     every_kind_of_outcome_is_that_of_the_blocking_method
     messages_of_all_lengths_travel_with_begun_calls
     long_arguments_and_results_travel_with_short_ones
+    long_calls_go_on_after_many_batches_of_begun_ones
     a_result_whose_reader_panics_gives_its_place_back_once
     begun_calls_and_blocking_ones_share_a_binding
 ] }
@@ -79,6 +80,18 @@ fn long_arguments_and_results_travel_with_short_ones(transport: &str) {
         }
         check(stoop::wait_all(begin_many(&client, 100)));
     }
+}
+
+fn long_calls_go_on_after_many_batches_of_begun_ones(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (client, bytes) = (client.with_timeout(Duration::from_secs(10)), [7; 5000]);
+    for _ in 0..200 {
+        let calls = client.begin();
+        let pending: Vec<_> = (0..8).map(|_| calls.take(&bytes)).collect();
+        drop(calls);
+        stoop::wait_all(pending).into_iter().for_each(|taken| assert_eq!(taken.unwrap(), 5000));
+    }
+    assert_eq!(client.take(&bytes).unwrap(), 5000);
 }
 
 fn a_result_whose_reader_panics_gives_its_place_back_once(transport: &str) {

@@ -9,15 +9,14 @@ use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::session::Session;
 use stoop_marshal::GatherList;
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Request, Way};
+use stoop_shm::{Answer, AnswerKind, Answers, Disorder, Emptying, Filling, Progress, Request, Sending, Way};
 use stoop_wire::{Refused, RetryAfter};
 
 /// A call that has been published, or a lane whose last call has ended.
 pub(crate) struct PublishedCall {
     pub(crate) lane: Lane,
     pub(crate) ticket: u64,
-    /// The channel of long arguments, as long as the server may look there.
-    sending: Option<(u8, Filling)>,
+    sending: Sending,
     /// A result that comes in chunks.
     receiving: Option<Receiving>,
 }
@@ -55,7 +54,7 @@ const ALIGNED: usize = 16;
 impl PublishedCall {
     /// A lane without a call.
     pub(crate) fn none_on(lane: Lane) -> Self {
-        Self { lane, ticket: 0, sending: None, receiving: None }
+        Self { lane, ticket: 0, sending: Sending::default(), receiving: None }
     }
 
     /// Publishes the call of a request whose arguments fit into a slot.
@@ -75,7 +74,7 @@ impl PublishedCall {
     ) {
         let sending = Filling::new(Way::Call, channel, base, request.len as usize);
         (request.channel, request.base) = (channel, sending.base());
-        self.sending = Some((channel, sending));
+        self.sending = Sending::through(channel, sending);
         // The first chunks are there when the server is told.
         self.fill(session, inline, gathered);
         self.ticket = session.publish(&request, &[]);
@@ -86,21 +85,9 @@ impl PublishedCall {
         Answers::is_there(&session.segment, self.lane.number, self.lane.last)
     }
 
-    /// Whether the server looks no more at the chunks that were sent.
-    fn has_sent(&self, session: &Session) -> bool {
-        let is_emptied = |sending: &Filling| sending.is_done() && sending.is_emptied(&session.segment);
-        self.sending.as_ref().is_none_or(|(_, sending)| is_emptied(sending)) || self.is_answered(session)
-    }
-
-    /// Whether chunks can be sent, or the channel given back.
-    fn can_send(&self, session: &Session) -> bool {
-        let has_room = |sending: &Filling| !sending.is_done() && sending.has_room(&session.segment);
-        self.sending.as_ref().is_some_and(|(_, sending)| has_room(sending)) || self.has_sent(session)
-    }
-
     /// Sends chunks as long as there is room. Returns whether there was some.
     fn fill(&mut self, session: &Session, inline: &[u8], gathered: &GatherList<'_, '_>) -> bool {
-        let Some((_, sending)) = &mut self.sending else { return false };
+        let Some(sending) = self.sending.filling_mut() else { return false };
         let mut has_sent = false;
         while !sending.is_done() && sending.has_room(&session.segment) {
             let (start, end) = (sending.sent(), sending.sent() + sending.next_len());
@@ -112,29 +99,30 @@ impl PublishedCall {
         has_sent
     }
 
-    /// Gives the channel of the arguments back, if the server has taken all of them, or has answered without.
-    fn stop_sending(&mut self, session: &Session) {
-        if self.has_sent(session)
-            && let Some((channel, sending)) = self.sending.take()
-        {
-            session.give_channel_back(channel, &sending);
+    /// Looks whether the server has answered. Gives the channel of the arguments back if the server looks at it no more.
+    fn look(&mut self, session: &Session) -> bool {
+        let Progress { is_answered, freed } =
+            self.sending.look(&session.segment, self.lane.number, self.lane.last);
+        if let Some((channel, sent)) = freed {
+            session.give_channel_back(channel, &sent);
         }
+        is_answered
     }
 
     /// Whether [`advance`](Self::advance) would do something.
     pub(crate) fn can_advance(&self, session: &Session) -> bool {
         match &self.receiving {
             Some(receiving) => receiving.emptying.has_more(&session.segment) != Ok(false),
-            None => self.is_answered(session) || self.sending.is_some() && self.can_send(session),
+            None => self.is_answered(session) || self.sending.can_go_on(&session.segment),
         }
     }
 
     /// Sleeps until [`can_advance`](Self::can_advance), at most so long, and perhaps less for no reason.
     pub(crate) fn sleep(&self, session: &Session, limit_ns: u64) {
         let (segment, Lane { number, last }) = (&session.segment, self.lane);
-        match (&self.receiving, &self.sending) {
+        match (&self.receiving, self.sending.filling()) {
             (Some(receiving), _) => receiving.emptying.sleep(segment, limit_ns),
-            (None, Some((_, sending))) => {
+            (None, Some(sending)) => {
                 sending.sleep_unless(segment, limit_ns, || self.can_advance(session));
             }
             (None, None) => Answers::sleep(segment, number, last, limit_ns),
@@ -153,8 +141,7 @@ impl PublishedCall {
             if self.fill(session, inline, gathered) {
                 session.ring();
             }
-            self.stop_sending(session);
-            if !self.is_answered(session) {
+            if !self.look(session) {
                 return Ok(false);
             }
             self.read_answer(session, result, gathered)?;
@@ -174,12 +161,9 @@ impl PublishedCall {
 
     /// Whether the server has answered, and sends nothing more.
     pub(crate) fn is_over(&mut self, session: &Session) -> bool {
-        let is_short = || Answers::fits_slot(&session.segment, self.lane.number);
-        let is_over = self.receiving.is_none() && self.is_answered(session) && is_short();
-        if is_over {
-            self.stop_sending(session);
-        }
-        is_over
+        self.receiving.is_none()
+            && self.look(session)
+            && Answers::fits_slot(&session.segment, self.lane.number)
     }
 
     /// Takes the channel of the arguments out of a call that is abandoned.
