@@ -8,6 +8,7 @@ claims! { all: [
     what_is_too_long_fails_by_itself
     more_calls_than_may_wait_are_refused
     a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest
+    the_last_result_of_a_server_that_shuts_down_reaches_a_future
 ] }
 
 fn a_call_that_has_no_time_fails_by_itself(transport: &str) {
@@ -84,4 +85,18 @@ fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest(transport: &
     assert_eq!(running.wait().unwrap(), 2);
     stopper.join().unwrap();
     assert!(client.begin().next(1).wait().is_err());
+}
+
+fn the_last_result_of_a_server_that_shuts_down_reaches_a_future(transport: &str) {
+    for _ in 0..5 {
+        let (server, works, client) = works(transport);
+        let running = client.begin().wait(1);
+        works.gate.await_inside(1);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| block_on(running));
+            scope.spawn(|| server.shut_down());
+            works.gate.open();
+            assert_eq!(waiting.join().unwrap().unwrap(), 2);
+        });
+    }
 }

@@ -112,8 +112,10 @@ impl ManagedCall {
     /// Goes on with it as far as that is possible without waiting.
     pub(super) fn advance(&mut self, may_run_again: bool) -> Step {
         let Some(Sent { session, call, result }) = &mut self.sent else { return Step::Open };
+        // Asked first: an answer that came before the loss is found, and is the call's.
+        let is_lost = session.is_lost();
         match call.advance(session, &self.arguments, result, &mut GatherList::none()) {
-            Ok(false) if session.is_lost() => self.lose(may_run_again),
+            Ok(false) if is_lost => self.lose(may_run_again),
             Ok(false) => Step::Open,
             Ok(true) => {
                 session.give_back([call.lane]);
