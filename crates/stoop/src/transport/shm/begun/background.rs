@@ -5,6 +5,7 @@
 //! it manages calls itself, each answer wakes it.
 
 use crate::calling::background::{self, Background, Driven, Rest};
+use crate::locked::locked;
 use crate::transport::shm::begun::managed_calls::ManagedCalls;
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
@@ -60,7 +61,9 @@ impl Driven for ManagedCalls {
     }
 
     fn interrupt(&self) {
-        listening::wake(&self.binding.present().segment);
+        if let Some(session) = &*locked(&self.listened) {
+            listening::wake(&session.segment);
+        }
     }
 
     fn bind_again(self: &Arc<Self>) {
@@ -100,17 +103,20 @@ impl ManagedCalls {
         state.calls.earliest_ns().min(state.next_postponed_ns()).saturating_sub(clock::now_ns())
     }
 
-    fn listen(&self, session: &Session, event: Event, seen: u32) {
+    fn listen(&self, session: &Arc<Session>, event: Event, seen: u32) {
         let mut left_ns = self.left_ns();
         if self.has_calls_elsewhere(session) {
             left_ns = left_ns.min(ELSEWHERE_NS);
         }
         if left_ns > 0 {
+            // First: a thread that wakes this one before is seen below.
+            *locked(&self.listened) = Some(Arc::clone(session));
             listening::sleep(&session.segment, event, left_ns, || {
                 self.background.is_woken()
                     || listening::long_results(&session.segment) != seen
-                    || event == Event::Answer && self.can_advance(session)
+                    || self.can_advance(session, event)
             });
+            *locked(&self.listened) = None;
         }
     }
 }

@@ -109,6 +109,11 @@ impl ManagedCall {
         self.sent.as_ref().is_some_and(|sent| sent.session.is_lost() || sent.call.can_advance(&sent.session))
     }
 
+    /// Whether its arguments or its result are on their way through a channel.
+    pub(super) fn holds_channel(&self) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.call.holds_channel())
+    }
+
     /// Goes on with it as far as that is possible without waiting.
     pub(super) fn advance(&mut self, may_run_again: bool) -> Step {
         let Some(Sent { session, call, result }) = &mut self.sent else { return Step::Open };

@@ -19,12 +19,15 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
+use stoop_shm::listening::Event;
 
 /// The managed calls of a binding, and its tables.
 pub(crate) struct ManagedCalls {
     pub(super) binding: Arc<ShmBinding>,
     state: Mutex<State>,
     pub(super) background: Background,
+    /// The session on whose memory the background thread sleeps, or is about to.
+    pub(super) listened: Mutex<Option<Arc<Session>>>,
     last_id: AtomicU64,
     /// Calls that never had slots, and calls of tables that are gone.
     begun: AtomicU64,
@@ -60,6 +63,7 @@ impl ManagedCalls {
             binding: Arc::clone(binding),
             state: Mutex::default(),
             background: Background::default(),
+            listened: Mutex::default(),
             last_id: AtomicU64::new(0),
             begun: AtomicU64::new(0),
         }
@@ -84,6 +88,8 @@ impl ManagedCalls {
         let session = self.binding.present();
         if !session.is_lost() && session.generation != table.session.generation {
             *table = self.table_of(session);
+            // It may sleep until the session before moves on.
+            self.wake_background();
         }
     }
 
@@ -156,6 +162,10 @@ impl ManagedCalls {
         drop(waker);
         if let Some(mut managed) = cancelled {
             managed.abandon();
+            if self.state().has_queued() {
+                // One of these may have waited for its lane.
+                self.wake_background();
+            }
         }
     }
 
@@ -180,13 +190,19 @@ impl ManagedCalls {
         self.state().calls.get_mut(call).is_none_or(|managed| managed.can_advance())
     }
 
-    /// Whether [`advance`](Self::advance) would do something.
-    pub(super) fn can_advance(&self, session: &Session) -> bool {
-        let State { calls, sent, long, .. } = &mut *self.state();
-        let mut can_one =
-            sent.iter().map(|&key| find(calls, key).is_none_or(|managed| managed.can_advance()));
-        // The calls in the queues wait for one of these to end, or for a channel.
-        can_one.any(|can| can) || !long.is_empty() && session.has_free_channel()
+    /// Whether [`advance`](Self::advance) would do something: if the thread waits for long messages only, for a call whose message
+    /// moves on.
+    pub(super) fn can_advance(&self, session: &Session, event: Event) -> bool {
+        let State { calls, sent, queue, long, .. } = &mut *self.state();
+        let mut can_one = sent.iter().map(|&key| match (find(calls, key), event) {
+            (Some(managed), Event::Answer) => managed.can_advance(),
+            (Some(managed), Event::LongMessage) => managed.holds_channel() && managed.can_advance(),
+            (None, _) => event == Event::Answer,
+        });
+        can_one.any(|can| can)
+            || sent.len() < SENT_MAX
+                && (!queue.is_empty() && session.has_room(false)
+                    || !long.is_empty() && session.has_room(true))
     }
 
     /// Goes on with all calls as far as that is possible without waiting, and ends those whose deadlines have passed.

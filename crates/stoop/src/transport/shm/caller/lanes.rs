@@ -154,10 +154,13 @@ impl Session {
         channel.map(|channel| (lane, Some(channel)))
     }
 
-    /// Whether a channel is free.
-    pub(crate) fn has_free_channel(&self) -> bool {
-        self.collect(&mut locked(&self.lanes));
-        locked(&self.channels).taken.contains(&false)
+    /// Whether [`take_lane_with`](Self::take_lane_with) would find a lane, and a channel if the call is `long`.
+    pub(crate) fn has_room(&self, long: bool) -> bool {
+        let mut lanes = locked(&self.lanes);
+        self.collect(&mut lanes);
+        let has_lane = !lanes.free.is_empty() || usize::from(lanes.made) < LANES;
+        drop(lanes);
+        has_lane && (!long || locked(&self.channels).taken.contains(&false))
     }
 
     /// A channel is free: the server looks no more at the last chunks there.

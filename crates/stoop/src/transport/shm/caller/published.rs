@@ -166,6 +166,11 @@ impl PublishedCall {
             && Answers::fits_slot(&session.segment, self.lane.number)
     }
 
+    /// Whether the arguments or the result are on their way through a channel.
+    pub(crate) fn holds_channel(&self) -> bool {
+        self.receiving.is_some() || self.sending.filling().is_some()
+    }
+
     /// Takes the channel of the arguments out of a call that is abandoned.
     pub(crate) fn take_channel(&mut self) -> Option<(u8, Filling)> {
         self.sending.take()
