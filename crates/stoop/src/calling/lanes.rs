@@ -57,6 +57,11 @@ impl<T: Counted> LaneGuard<'_, T> {
     pub(crate) fn timeout_ns(&self) -> u64 {
         self.0.timeout_ns
     }
+
+    /// So many nanoseconds of that time have passed.
+    pub(crate) fn spend(&mut self, ns: u64) {
+        self.0.timeout_ns = self.0.timeout_ns.saturating_sub(ns);
+    }
 }
 
 impl<T: Counted> Deref for LaneGuard<'_, T> {

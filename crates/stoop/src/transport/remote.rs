@@ -165,11 +165,11 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// Whether large arguments can stay where the caller has them, and large results be placed there.
     const CAN_GATHER: bool = false;
 
-    /// Makes a lane of a session.
+    /// Makes a lane of a session, for a call that may take `timeout_ns` from now on.
     ///
     /// # Errors
     /// The call for which the lane is made has not run.
-    fn new(plan: &Plan<'_, R>, session: Arc<R::Session>) -> Result<Self, CallError>;
+    fn new(plan: &Plan<'_, R>, session: Arc<R::Session>, timeout_ns: u64) -> Result<Self, CallError>;
 
     fn session(&self) -> &Arc<R::Session>;
 
@@ -411,7 +411,11 @@ impl<R: Remote> RemoteBinding<R> {
             let place = self.place();
             let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
             match &mut *guard {
-                None => *guard = Some(R::Lane::new(&plan, session)?),
+                None => {
+                    let begun_ns = clock::now_ns();
+                    *guard = Some(R::Lane::new(&plan, session, guard.timeout_ns())?);
+                    guard.spend(clock::now_ns().saturating_sub(begun_ns));
+                }
                 // Where the session has no lane for it, the call ends on the old one and tries again.
                 Some(lane) => drop(lane.adopt(&plan, session)),
             }

@@ -124,7 +124,7 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
 impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
     const CAN_GATHER: bool = true;
 
-    fn new(plan: &Plan<'_, PacketTransport<L>>, session: Arc<Session>) -> Result<Self, CallError> {
+    fn new(plan: &Plan<'_, PacketTransport<L>>, session: Arc<Session>, _: u64) -> Result<Self, CallError> {
         let endpoint = Endpoint::connect(plan.address, Share::OneLane, plan.own.shares_endpoints)
             .map_err(|e| CallError::NotSent(SendError::Io(e)))?;
         session.prepare(&endpoint);

@@ -102,7 +102,7 @@ impl Counted for StreamLane {
 }
 
 impl RemoteLane<StreamTransport> for StreamLane {
-    fn new(plan: &Plan<'_, StreamTransport>, session: Arc<Session>) -> Result<Self, CallError> {
+    fn new(plan: &Plan<'_, StreamTransport>, session: Arc<Session>, _: u64) -> Result<Self, CallError> {
         Ok(Self::of(session, plan.options.waiting))
     }
 

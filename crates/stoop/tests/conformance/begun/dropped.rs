@@ -7,6 +7,7 @@ claims! { all: [
     a_dropped_call_that_has_not_left_does_not_run
     a_call_that_is_dropped_before_it_begins_never_runs
     places_of_dropped_calls_are_used_again
+    a_thread_s_first_call_waits_until_dropped_calls_leave_it_a_lane
     a_detached_call_goes_on_though_its_client_is_dropped
     what_is_told_one_way_arrives_once_though_the_client_is_gone
     a_one_way_call_does_not_wait_for_its_procedure
@@ -67,6 +68,28 @@ fn places_of_dropped_calls_are_used_again(transport: &str) {
     }
     works.gate.open();
     check(stoop::wait_all(begin_many(&client, 100)));
+}
+
+fn a_thread_s_first_call_waits_until_dropped_calls_leave_it_a_lane(transport: &str) {
+    let server = Server::new().workers(1).queue(5000);
+    let (_server, works, client) = works_with(transport, server, &patient());
+    let held_up = client.begin().wait(1);
+    works.gate.await_inside(1);
+    for _ in 0..100 {
+        drop(begin_many(&client, 100));
+    }
+    let is_calling = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let called = scope.spawn(|| {
+            is_calling.store(true, Ordering::SeqCst);
+            client.next(1)
+        });
+        eventually(|| is_calling.load(Ordering::SeqCst));
+        (0..100).for_each(|_| thread::yield_now());
+        works.gate.open();
+        assert_eq!(called.join().unwrap().unwrap(), 2);
+    });
+    assert_eq!(held_up.wait().unwrap(), 2);
 }
 
 fn a_detached_call_goes_on_though_its_client_is_dropped(transport: &str) {

@@ -59,10 +59,11 @@ impl RemoteLane<ShmTransport> for ShmLane {
     const CAN_GATHER: bool = true;
 
     #[cold]
-    fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>) -> Result<Self, CallError> {
+    fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>, timeout_ns: u64) -> Result<Self, CallError> {
+        let lane = session.await_lane(Duration::from_nanos(timeout_ns)).ok_or_else(no_lane)?;
         let recorded_share = plan.options.account.as_ref().map_or(1, |account| account.shm_share);
         Ok(Self {
-            published: PublishedCall::none_on(session.take_lane().ok_or_else(no_lane)?),
+            published: PublishedCall::none_on(lane),
             result_wait: ResultWait::new(plan.options.waiting, session.placement),
             session,
             arguments: vec![0; MAX_DATAGRAM],

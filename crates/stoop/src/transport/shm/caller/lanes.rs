@@ -3,6 +3,7 @@
 use crate::locked::locked;
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 use stoop_shm::layout::{CHANNELS, LANES};
 use stoop_shm::{Answers, Filling, Range, listening};
@@ -50,7 +51,8 @@ pub(super) struct Channels {
     bases: [u32; CHANNELS],
 }
 
-/// While a channel belongs to an abandoned call: how often a thread that wants one looks whether the server has answered.
+/// While a channel belongs to an abandoned call, or all lanes to such calls: how often a thread that wants one looks whether the server
+/// has answered.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Lanes {
@@ -81,6 +83,26 @@ impl Session {
         let number = lanes.made;
         lanes.made += u16::from(usize::from(number) < LANES);
         (lanes.made > number).then_some(Lane { number, last: 0 })
+    }
+
+    /// A lane for the first call of a thread. While the server owes answers on all, waits for one, at most so long. A session that takes
+    /// no calls gives a lane on which none is published.
+    pub(crate) fn await_lane(&self, limit: Duration) -> Option<Lane> {
+        let begun = Instant::now();
+        loop {
+            let lane = self.take_lane();
+            if lane.is_some() {
+                return lane;
+            }
+            if !self.takes_calls() {
+                return Some(Lane { number: 0, last: 0 });
+            }
+            let left = limit.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return None;
+            }
+            thread::sleep(left.min(LOOK_EVERY));
+        }
     }
 
     /// Gives lanes back whose calls have been answered.
