@@ -18,8 +18,8 @@ pub(crate) mod listen;
 pub(crate) mod sun;
 pub(crate) mod unserved;
 
-pub(crate) use crate::error::bind::SHUTTING_DOWN;
 pub use crate::error::bind::{BindError, InPlaceError};
+pub(crate) use crate::error::bind::{CROWDED, SHUTTING_DOWN};
 pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
 pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};

@@ -6,10 +6,11 @@ mod shm_peer;
 use processes::{MARKS, Process, TargetClient, client, eventually, interface, is_no_more, name, patient};
 use shm_peer::{ANSWERS, Between, Peer, REQUESTS, address, connect};
 use std::io::Write;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
+use std::time::{Duration, Instant};
 use stoop::error::UnknownCause;
-use stoop::{BindError, CallError, Server, UnbindReason};
+use stoop::{BindError, BindOptions, CallError, Server, UnbindReason};
 use stoop_shm::layout::CHUNK;
 use stoop_shm::{Answers, Filling, Request, Way};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId};
@@ -100,12 +101,72 @@ fn a_server_whose_caller_gives_the_binding_up_is_told_why() {
     assert_eq!(own.malformed().unwrap(), 0);
 }
 
+/// Ends a connection that is not bound, with this packet before its last.
+fn end_behind(mut packet: Vec<u8>, mut socket: UnixStream, why: UnbindReason) {
+    let mut header = Header::bare(Kind::Unbind, BindingId::NONE, LaneId(0), CallNumber(0));
+    header.time = why.code();
+    packet.extend(header.to_bytes());
+    socket.write_all(&packet).unwrap();
+}
+
+/// Ends a connection that is not bound.
+fn end(socket: UnixStream, why: UnbindReason) {
+    end_behind(Vec::new(), socket, why);
+}
+
+#[test]
+fn a_caller_that_is_given_up_for_another_binds_again_within_its_time() {
+    let uri = name();
+    let _server = Process::server(&uri);
+    let front = name();
+    let listener = UnixListener::bind_addr(&address(&front)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let next = || {
+        let limit = Instant::now() + Duration::from_secs(10);
+        loop {
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    socket.set_nonblocking(false).unwrap();
+                    return socket;
+                }
+                Err(error) => assert!(Instant::now() < limit, "{error}"),
+            }
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        let between = scope.spawn(|| {
+            let mut asked = next();
+            let _question = shm_peer::receive(&mut asked).unwrap();
+            end(asked, UnbindReason::Crowded);
+            end(next(), UnbindReason::Crowded);
+            let (mut asked, mut server) = (next(), connect(&uri));
+            server.write_all(&shm_peer::receive(&mut asked).unwrap()).unwrap();
+            end_behind(shm_peer::receive(&mut server).unwrap(), asked, UnbindReason::Crowded);
+            Between::hand_on(next(), &uri).unwrap()
+        });
+        client(&front);
+        between.join().unwrap();
+        let hurried = scope.spawn(|| {
+            let options = BindOptions::new().bind_timeout(Duration::from_millis(20));
+            TargetClient::bind_with(&front, &options).err().unwrap()
+        });
+        while !hurried.is_finished() {
+            match listener.accept() {
+                Ok((socket, _)) => end(socket, UnbindReason::Crowded),
+                Err(_) => thread::yield_now(),
+            }
+        }
+        let error = hurried.join().unwrap();
+        assert!(matches!(error, BindError::Refused { .. } | BindError::NoAnswer { .. }), "{error}");
+    });
+}
+
 #[test]
 fn a_caller_that_is_refused_late_is_told_why() {
     for (why, expected) in [
         (UnbindReason::ShuttingDown, "is shutting down"),
         (UnbindReason::NoResources, "ulimit -n"),
-        (UnbindReason::Crowded, "bind again"),
         (UnbindReason::Disorder, "from one version"),
         (UnbindReason::from_code(77), "reason 77"),
     ] {
@@ -115,9 +176,7 @@ fn a_caller_that_is_refused_late_is_told_why() {
             scope.spawn(|| {
                 let (mut socket, _) = listener.accept().unwrap();
                 let _question = shm_peer::receive(&mut socket).unwrap();
-                let mut header = Header::bare(Kind::Unbind, BindingId::NONE, LaneId(0), CallNumber(0));
-                header.time = why.code();
-                socket.write_all(&header.to_bytes()).unwrap();
+                end(socket, why);
             });
             TargetClient::bind_with(&uri, &patient()).err().unwrap()
         });

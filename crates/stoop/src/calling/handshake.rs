@@ -1,7 +1,7 @@
 //! Binding over a connection: the questions and answers that all transports have for it, over a byte stream.
 
 use crate::calling::unbind_notice;
-use crate::error::{BindError, SHUTTING_DOWN, UnbindReason};
+use crate::error::{BindError, CROWDED, SHUTTING_DOWN, UnbindReason};
 use crate::interface::Interface;
 use crate::users::Users;
 use std::fmt::Display;
@@ -12,8 +12,8 @@ use stoop_exchange::stream::{Arrival, Reassembler, Violation};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
-use stoop_wire::HEADER_LEN;
 use stoop_wire::bind::BindStatus;
+use stoop_wire::{HEADER_LEN, Kind};
 
 /// The parts of a binding.
 pub(crate) struct Plan<'a> {
@@ -79,7 +79,7 @@ impl<'a> Handshake<'a> {
             if binder.transmissions() == 0
                 && let Some(question) = binder.transmit(now())
             {
-                self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
+                self.ask(&question)?;
             }
             if now() >= self.deadline {
                 return Err(self.no_answer().into());
@@ -98,6 +98,16 @@ impl<'a> Handshake<'a> {
                 step => return Err(self.not_bound(step).into()),
             }
         }
+    }
+
+    /// Sends a packet.
+    pub(crate) fn ask(&self, packet: &[u8]) -> Result<(), BindError> {
+        // A server that has closed the connection may have said why before.
+        let unsent = |cause| match unbind_notice::receive(&self.stream) {
+            Some(why) => self.ended(why),
+            None => self.unreachable(cause),
+        };
+        self.stream.send_all(packet, &[]).map_err(unsent)
     }
 
     /// Waits for a packet and puts it into `packet`; `None` when there is none yet.
@@ -169,11 +179,18 @@ impl<'a> Handshake<'a> {
                 server,
                 why: "its process has no descriptor or no memory left; raise its limit (ulimit -n)",
             },
-            UnbindReason::Crowded => BindError::Refused {
-                server,
-                why: "too many connections to it were not bound yet, and this one was given up for another; bind again",
-            },
+            UnbindReason::Crowded => BindError::Refused { server, why: CROWDED },
             why => self.protocol(format!("it ended the connection: {why}; build both ends from one version")),
+        }
+    }
+
+    /// Why the server has ended the connection, if that was received with an earlier message.
+    pub(crate) fn farewell_in(&self, intake: &mut Reassembler) -> Option<BindError> {
+        match intake.poll() {
+            Ok(Some(Arrival::Message(message))) if message.header.kind == Kind::Unbind => {
+                Some(self.ended(UnbindReason::from_code(message.header.time)))
+            }
+            _ => None,
         }
     }
 

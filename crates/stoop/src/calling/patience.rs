@@ -20,8 +20,8 @@ fn now() -> Instant {
 }
 
 /// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
-/// waiting is of no use. Without it, tries again for a moment if a server shuts down, and then returns that error if no server
-/// answers.
+/// waiting is of no use. Without it, tries again while the server prefers other callers, and for a moment if a server shuts down; then
+/// returns that error if no server answers.
 ///
 /// # Errors
 /// Why the last attempt has failed.
@@ -42,6 +42,7 @@ pub(crate) fn bind<T>(
         };
         let until = match () {
             () if options.waits_for_server() && why.may_pass() => deadline,
+            () if why.is_crowded() => deadline.min(begun + options.bind_timeout),
             () if why.is_shutting_down() => deadline.min(begun + TAKEOVER),
             () if matches!(why, BindError::NoAnswer { .. }) => return Err(refused.unwrap_or(why)),
             () => return Err(why),

@@ -186,7 +186,7 @@ impl fmt::Display for BindError {
 }
 
 impl BindError {
-    /// Whether the server may answer a little later: it is not there yet, does not answer, or is about to be replaced.
+    /// Whether the server may answer a little later: it is not there yet, does not answer, has too many callers at this moment, or is about to be replaced.
     pub(crate) fn may_pass(&self) -> bool {
         use io::ErrorKind::{InvalidInput, PermissionDenied};
         match self {
@@ -203,7 +203,7 @@ impl BindError {
                 crate::error::CallError::NotSent(crate::error::SendError::Bind(_))
                     | crate::error::CallError::Unknown { .. }
             ),
-            _ => self.is_shutting_down(),
+            _ => self.is_shutting_down() || self.is_crowded(),
         }
     }
 
@@ -211,10 +211,19 @@ impl BindError {
     pub(crate) fn is_shutting_down(&self) -> bool {
         matches!(self, Self::Refused { why, .. } if *why == SHUTTING_DOWN)
     }
+
+    /// Whether the server has given this attempt up for another.
+    pub(crate) fn is_crowded(&self) -> bool {
+        matches!(self, Self::Refused { why, .. } if *why == CROWDED)
+    }
 }
 
 /// Why a server refuses bindings that is about to end.
 pub(crate) const SHUTTING_DOWN: &str = "it is shutting down; bind again when it has been restarted";
+
+/// Why a server ends a connection that is not bound, because too many are not.
+pub(crate) const CROWDED: &str =
+    "too many connections to it were not bound yet, and this one was given up for another; bind again";
 
 impl Clone for BindError {
     fn clone(&self) -> Self {

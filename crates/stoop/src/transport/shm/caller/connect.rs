@@ -27,10 +27,14 @@ pub(crate) fn connect(
     let handshake = Handshake::connect(&connection, deadline)?;
     // No result comes this way.
     let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
-    let bound = handshake.bind(&mut Reassembler::new(bounds))?;
-    let attached = handshake.attach(&bound);
-    let Attached { segment, arena, bell, clock_ahead_ns } =
-        attached.map_err(|error| NotBound { error, offers: bound.offers.clone() })?;
+    let mut intake = Reassembler::new(bounds);
+    let bound = handshake.bind(&mut intake)?;
+    let not_bound = |error| {
+        // The server may have said why behind its answer to the bind.
+        let error = handshake.farewell_in(&mut intake).unwrap_or(error);
+        NotBound { error, offers: bound.offers.clone() }
+    };
+    let Attached { segment, arena, bell, clock_ahead_ns } = handshake.attach(&bound).map_err(not_bound)?;
     let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
     let server = handshake.stream.peer_credentials().ok().flatten();
     let shared = Shared { stream: handshake.stream, segment, arena, bell, server, clock_ahead_ns };
@@ -53,7 +57,7 @@ impl Handshake<'_> {
         self.stream.allow_descriptors(true).map_err(|cause| self.unreachable(cause))?;
         let asked_ns = clock::now_ns();
         let question = Header::bare(Kind::Attach, bound.binding, LaneId(0), CallNumber(0)).to_bytes();
-        self.stream.send_all(&question, &[]).map_err(|cause| self.unreachable(cause))?;
+        self.ask(&question)?;
         let mut packet = [0; HEADER_LEN];
         let received = self.await_bytes().and_then(|()| descriptors::receive(&self.stream, &mut packet));
         self.stream.allow_descriptors(false).map_err(|cause| self.unreachable(cause))?;
