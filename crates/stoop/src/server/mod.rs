@@ -220,7 +220,8 @@ impl Server {
     /// when they have been idle for ten seconds.
     ///
     /// If there are four or more, one host (network) or user (this machine) has at most three quarters of them, so that the calls of
-    /// others need not wait for its calls to return. Calls of procedures that are known to take less than 0.2 ms are not counted.
+    /// others need not wait for its calls to return. One binding leaves a sixteenth of the workers, of eight one, to others of its host or
+    /// user. Calls of procedures that are known to take less than 0.2 ms are not counted.
     ///
     /// # Panics
     /// When it is zero.

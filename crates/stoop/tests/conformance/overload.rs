@@ -14,6 +14,7 @@ claims! { remote: [
     begun_calls_beyond_the_budget_do_not_come_again
     calls_that_the_server_can_run_in_time_are_never_refused
     calls_that_were_dropped_leave_their_places_to_others
+    slow_calls_of_one_binding_hold_up_no_other_of_its_user
 ] }
 
 #[stoop::interface]
@@ -187,4 +188,21 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     let naps: Vec<_> = (0..DROPPED / 4).map(|_| other.begin().nap(1)).collect();
     stoop::wait_all(naps).into_iter().for_each(|nap| nap.unwrap());
     assert_eq!((server.counters().queue.full, server.counters().queue.overdue), (0, 0));
+}
+
+fn slow_calls_of_one_binding_hold_up_no_other_of_its_user(transport: &str) {
+    let (server, gate, slow) = lab_with(transport, Server::new().workers(8).queue(5000), &patient());
+    let _opens = gate.open_on_drop();
+    let calls = slow.begin();
+    let held_up: Vec<_> = (0..2048).map(|_| calls.wait()).collect();
+    drop(calls);
+    gate.await_inside(5);
+    let mut options = patient();
+    if transport == "udp_shared" {
+        options = options.with(patience().share_endpoints());
+    }
+    let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    let other = other.with_timeout(Duration::from_secs(10));
+    (0..20).for_each(|_| other.null().unwrap());
+    drop(held_up);
 }

@@ -87,7 +87,7 @@ impl<E: Endpoint> WorkerPool<E> {
             return;
         }
         if let Some(owner) = self.endpoint.owner_of(tag) {
-            absences.push((word, self.queue.with(|queue| queue.charge_owner(owner))));
+            absences.push((word, self.queue.with(|queue| queue.charge_owner(owner, tag))));
         }
     }
 

@@ -1,9 +1,9 @@
 //! The calls that wait for a worker: which of them runs next, and which are refused because too many wait or their time is over.
 //!
 //! **Order.** Calls of a higher [priority](Priority) first. Among equals owners take turns (hosts of a network, users of this machine), and
-//! among the calls of an owner its bindings. A call is passed over while its
-//! owner has its share of the workers, while as many calls of its procedure run as may, or while calls that [compute](super::computing) keep
-//! all processors busy and it computes, too.
+//! among the calls of an owner its bindings. A call is passed over while its owner or binding has its [share](super::shares) of the
+//! workers, while as many calls of its procedure run as may, or while calls that [compute](super::computing) keep all processors busy and
+//! it computes, too.
 //!
 //! **Time.** Nothing is predicted of a call that comes: it waits if there is a place. A worker takes the oldest call of which less than
 //! half of the time is over and enough is left for its procedure. The others are [doubtful](Waiting::is_doubtful): they are taken when no
@@ -88,7 +88,8 @@ impl<C> Waiting<C> {
 /// A call that has a worker, to be [ended](CallQueue::end).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
-    owner: Option<Owner>,
+    /// The owner and its binding.
+    owner: Option<(Owner, u64)>,
     limited: Option<u32>,
     /// The procedure, and its kind when the call began.
     procedure: Option<(u32, Kind)>,
@@ -153,7 +154,7 @@ impl<C> CallQueue<C> {
     /// Gives a worker to a call that has not waited. `None`: its owner or procedure has as many as it may, and it has to wait.
     pub(super) fn begin(&mut self, terms: &CallTerms) -> Option<Charge> {
         let limit = terms.procedure.zip(terms.limit);
-        let may_run = self.is_below_limit(limit) && self.shares.allows(terms.owner);
+        let may_run = self.is_below_limit(limit) && self.shares.allows(terms.owner, terms.part);
         may_run.then(|| self.charge(terms))
     }
 
@@ -171,9 +172,10 @@ impl<C> CallQueue<C> {
         }
     }
 
-    /// Counts a call of this owner that has a worker already.
-    pub(super) fn charge_owner(&mut self, owner: Owner) -> Charge {
-        Charge { owner: self.shares.begin(owner).then_some(owner), limited: None, procedure: None }
+    /// Counts a call of this binding of the owner that has a worker already.
+    pub(super) fn charge_owner(&mut self, owner: Owner, part: u64) -> Charge {
+        let is_counted = self.shares.begin(owner, part);
+        Charge { owner: is_counted.then_some((owner, part)), limited: None, procedure: None }
     }
 
     fn charge(&mut self, terms: &CallTerms) -> Charge {
@@ -182,7 +184,7 @@ impl<C> CallQueue<C> {
             *self.limited.entry(procedure).or_default() += 1;
         }
         let procedure = terms.procedure.map(|procedure| (procedure, self.computing.begin(procedure)));
-        let charge = Charge { limited, procedure, ..self.charge_owner(terms.owner) };
+        let charge = Charge { limited, procedure, ..self.charge_owner(terms.owner, terms.part) };
         self.running_waits += usize::from(charge.waits());
         charge
     }
@@ -197,8 +199,8 @@ impl<C> CallQueue<C> {
             self.computing.end(procedure, kind, slept);
         }
         self.running_waits -= usize::from(charge.waits());
-        if let Some(owner) = charge.owner {
-            self.shares.end(owner);
+        if let Some((owner, part)) = charge.owner {
+            self.shares.end(owner, part);
         }
         if let Some(running) = charge.limited.and_then(|procedure| self.limited.get_mut(&procedure)) {
             *running -= 1;
@@ -288,7 +290,8 @@ impl<C> CallQueue<C> {
             if is_better
                 && has_room
                 && self.is_below_limit(limit)
-                && let Some(owner) = class.owners.next(|owner| self.shares.allows(*owner))
+                && let Some(owner) =
+                    class.owners.next(|owner| class.next_part(*owner, &self.shares).is_some())
             {
                 best = Some((*key, class.turn, owner));
             }
@@ -305,8 +308,13 @@ impl<C> CallQueue<C> {
             class.turn = self.turn;
             let mut doubtful = Vec::new();
             let next = match key.is_doubtful {
-                false => class.take_oldest(owner, |waiting| waiting.is_doubtful(now_ns), &mut doubtful),
-                true => Some(class.take_newest(owner)),
+                false => class.take_oldest(
+                    owner,
+                    &self.shares,
+                    |waiting| waiting.is_doubtful(now_ns),
+                    &mut doubtful,
+                ),
+                true => Some(class.take_newest(owner, &self.shares)),
             };
             if class.owners.is_empty() {
                 self.classes.remove(&key);
@@ -375,17 +383,23 @@ fn len_of<C>(of_owner: &OfOwner<C>) -> usize {
 }
 
 impl<C> Class<C> {
-    /// The oldest call of the owner's binding whose turn it is. Calls that are passed over are put into `passed`.
+    /// The binding of the owner whose turn it is among those that may have a worker.
+    fn next_part(&self, owner: Owner, shares: &WorkerShares) -> Option<u64> {
+        self.owners.get(&owner)?.next(|part| shares.allows(owner, *part))
+    }
+
+    /// The oldest call of the owner's [binding whose turn it is](Self::next_part). Calls that are passed over are put into `passed`.
     fn take_oldest(
         &mut self,
         owner: Owner,
+        shares: &WorkerShares,
         is_passed_over: impl Fn(&Waiting<C>) -> bool,
         passed: &mut Vec<Waiting<C>>,
     ) -> Option<Waiting<C>> {
         let parts = self.owners.take_turn(&owner).expect(HAS_CALLS);
         let mut oldest = None;
         while oldest.is_none()
-            && let Some(part) = parts.next(|_| true)
+            && let Some(part) = parts.next(|part| shares.allows(owner, *part))
         {
             let calls = parts.take_turn(&part).expect(HAS_CALLS);
             while oldest.is_none()
@@ -406,11 +420,10 @@ impl<C> Class<C> {
         oldest
     }
 
-    /// The newest call of the owner's binding whose turn it is.
-    fn take_newest(&mut self, owner: Owner) -> Waiting<C> {
-        let parts = self.owners.take_turn(&owner).expect(HAS_CALLS);
-        let part = parts.next(|_| true).expect(HAS_CALLS);
-        parts.take_turn(&part);
+    /// The newest call of the owner's [binding whose turn it is](Self::next_part).
+    fn take_newest(&mut self, owner: Owner, shares: &WorkerShares) -> Waiting<C> {
+        let part = self.next_part(owner, shares).expect(HAS_CALLS);
+        self.owners.take_turn(&owner).expect(HAS_CALLS).take_turn(&part);
         self.take_last(owner, part)
     }
 

@@ -64,10 +64,11 @@ fn owners_take_turns_and_then_their_bindings() {
 #[test]
 fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
     let mut queue = CallQueue::<u32>::new(1, 64, 100);
-    let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
+    let mut charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
+    charges.extend((11..100).filter_map(|part| queue.begin(&terms(1, part))));
     assert_eq!(charges.len(), 48);
     assert!(queue.is_crowded());
-    assert_waits(admit(&mut queue, 1, terms(1, 11)));
+    assert_waits(admit(&mut queue, 1, terms(1, 100)));
     assert!(!queue.has_runnable(), "the other binding has the same owner");
     let of_other = queue.begin(&terms(2, 20)).expect("workers are in reserve");
     queue.end(of_other, None);
@@ -77,13 +78,28 @@ fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
 }
 
 #[test]
+fn one_binding_leaves_workers_to_others_of_its_owner() {
+    for (workers, most, of_others) in [(4, 3, 0), (8, 5, 1), (64, 44, 4)] {
+        let mut queue = CallQueue::<u32>::new(1, workers, 100);
+        let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
+        assert_eq!(charges.len(), most, "of {workers}");
+        assert!(queue.is_crowded());
+        assert_waits(admit(&mut queue, 1, terms(1, 10)));
+        assert!(!queue.has_runnable());
+        (11..21).for_each(|part| assert_waits(admit(&mut queue, part as u32, terms(1, part))));
+        let begun = std::iter::from_fn(|| queue.next(0)).count();
+        assert_eq!(begun, of_others, "of {workers}");
+    }
+}
+
+#[test]
 fn calls_of_a_procedure_that_waits_keep_no_processor_busy() {
     let mut queue = CallQueue::<u32>::new(1, 64, 100);
     let first = queue.begin(&terms(1, 10)).unwrap();
     assert_eq!(queue.busy(), 1, "nothing is known yet");
     queue.end(first, Some(true));
     let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
-    assert_eq!((charges.len(), queue.busy()), (48, 0));
+    assert_eq!((charges.len(), queue.busy()), (44, 0));
     let other = queue.begin(&CallTerms { procedure: Some(2), ..terms(2, 20) }).unwrap();
     assert_eq!(queue.busy(), 1);
     charges.into_iter().chain([other]).for_each(|charge| queue.end(charge, None));
