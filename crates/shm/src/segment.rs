@@ -302,9 +302,21 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "assertion failed")]
     fn nothing_beyond_its_end_is_touched() {
         let (segment, _file) = Segment::create().unwrap();
-        segment.put(LEN - 4, b"bytes");
+        let is_refused =
+            |access: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(access)).is_err();
+        for (at, len) in
+            [(LEN - 4, 5), (LEN, 1), (LEN + 1, 0), (0, LEN + 1), (usize::MAX, 2), (1, usize::MAX)]
+        {
+            assert!(is_refused(&|| segment.append(at, len, &mut Vec::new())), "{len} bytes from {at} on");
+            // There are no slices of such lengths.
+            if len <= LEN + 1 {
+                assert!(is_refused(&|| segment.put(at, &vec![0; len])), "{len} bytes from {at} on");
+                assert!(is_refused(&|| segment.get(at, &mut vec![0; len])), "{len} bytes from {at} on");
+            }
+        }
+        segment.append(LEN - 4, 4, &mut Vec::new());
+        segment.append(LEN, 0, &mut Vec::new());
     }
 }

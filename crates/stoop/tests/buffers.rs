@@ -267,6 +267,7 @@ fn memory_that_a_procedure_may_still_use_is_not_given_to_another_buffer() {
         .listen(&uri)
         .unwrap();
     let server = server.start().unwrap();
+    let _opens = gate.open_on_drop();
     let client = client(&server);
     let mut bytes = client.in_place::<u8>(1 << 16).unwrap();
     bytes.set(0, 1);

@@ -237,6 +237,25 @@ fn an_impossible_request_ends_the_binding_and_is_counted() {
 }
 
 #[test]
+fn a_connection_gets_no_memory_by_the_number_of_another_binding() {
+    let scene = Scene::set();
+    let mut other = connect(&scene.uri);
+    let theirs = shm_peer::bind(&mut other, interface()).unwrap().binding;
+    let mut socket = connect(&scene.uri);
+    let own = shm_peer::bind(&mut socket, interface()).unwrap().binding;
+    assert_ne!(own, theirs);
+    for binding in [theirs, BindingId(own.0 ^ 1), BindingId::NONE] {
+        let mut socket = connect(&scene.uri);
+        shm_peer::bind(&mut socket, interface()).unwrap();
+        socket.write_all(&Header::bare(Kind::Attach, binding, LaneId(0), CallNumber(0)).to_bytes()).unwrap();
+        let answer = shm_peer::receive(&mut socket).expect("the server says why");
+        let answer = Header::parse(&answer).unwrap().0;
+        assert_eq!((answer.kind, answer.time), (Kind::Unbind, UnbindReason::Disorder.code()), "{binding:?}");
+    }
+    assert_eq!(scene.own.malformed().unwrap(), 3);
+}
+
+#[test]
 fn odd_but_possible_requests_are_answered() {
     let mut scene = Scene::set();
     let peer = scene.peer();

@@ -160,3 +160,23 @@ fn a_complete_message_ignores_the_next_message_of_its_channel() {
         assert_eq!(complete.has_more(&segment), Ok(false));
     }
 }
+
+#[test]
+fn no_more_is_taken_of_a_chunk_than_it_has() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let (segment, _file) = Segment::create().unwrap();
+    let mut filling = Filling::new(Way::Result, 0, 0, 10);
+    filling.fill(&segment, [&[1; 10][..]]);
+    let mut emptying = Emptying::new(Way::Result, 0, 0, 10).unwrap();
+    let mut chunk = emptying.chunk(&segment);
+    chunk.skip(4);
+    assert!(catch_unwind(AssertUnwindSafe(|| chunk.append(7, &mut Vec::new()))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| chunk.take(&mut [0; 7]))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| chunk.skip(7))).is_err());
+    chunk.append(6, &mut Vec::new());
+    chunk.finish();
+    let mut filling = Filling::new(Way::Result, 1, 0, 10);
+    let mut chunk = filling.chunk(&segment);
+    assert!(catch_unwind(AssertUnwindSafe(|| chunk.put(&[0; 11]))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| chunk.finish())).is_err(), "it is not full");
+}

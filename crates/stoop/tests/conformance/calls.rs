@@ -8,6 +8,7 @@ claims! { all and lossy: [
     many_threads_call_over_one_binding
     buffers_are_filled_and_changed_over_there
     results_land_where_they_belong_with_what_comes_beside
+    a_procedure_finds_nothing_of_other_callers_in_what_it_fills
     a_panic_is_an_error_to_its_caller_and_nothing_to_others
 ] }
 
@@ -98,4 +99,22 @@ fn a_panic_is_an_error_to_its_caller_and_nothing_to_others(transport: &str) {
     assert_eq!((failure.code, &*failure.detail), (FailureCode::Panicked, "out of luck"));
     assert_eq!(error.ran(), Ran::Yes);
     assert_eq!(client.next(1).unwrap(), 2);
+}
+
+fn a_procedure_finds_nothing_of_other_callers_in_what_it_fills(transport: &str) {
+    // One worker has all calls, and one buffer for their results.
+    let (server, _, client) = lab_with(transport, Server::new().workers(1), &patient());
+    let mut options = patient();
+    if transport == "udp_shared" {
+        options = options.with(patience().share_endpoints());
+    }
+    let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    for len in [8, 40, 1000, 4000, 100_000] {
+        let (mut filled, mut found) = (vec![0; len], vec![0; len]);
+        client.fill(7, &mut filled).unwrap();
+        assert_eq!(other.found(&mut found).unwrap(), 0, "{len} bytes behind an argument");
+        assert!(found.iter().all(|byte| *byte == 0));
+        client.bytes(len as u32, 9).unwrap();
+        assert_eq!(other.found(&mut found).unwrap(), 0, "{len} bytes behind a result");
+    }
 }

@@ -115,6 +115,8 @@ trait Lab {
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     /// Fills the buffer.
     fn fill(&self, value: u8, #[out] buffer: &mut [u8]);
+    /// Sums what is in the buffer before it is filled.
+    fn found(&self, #[out] buffer: &mut [u8]) -> u64;
     /// Fills both with their places, and tells how many there are.
     fn both(&self, #[out] first: &mut [u8], #[out] second: &mut [u64]) -> String;
     /// Adds one to each byte.
@@ -156,6 +158,9 @@ impl Lab for Bench {
     }
     fn fill(&self, value: u8, buffer: &mut [u8]) {
         buffer.fill(value);
+    }
+    fn found(&self, buffer: &mut [u8]) -> u64 {
+        self.sum(buffer)
     }
     fn both(&self, first: &mut [u8], second: &mut [u64]) -> String {
         first.iter_mut().enumerate().for_each(|(place, byte)| *byte = place as u8);
