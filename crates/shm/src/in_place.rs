@@ -28,6 +28,8 @@ use std::sync::Arc;
 /// When a call has failed and may have run (`CallError::ran`), the procedure may still be at it, and so may
 /// its writing. The memory of the buffer is not used for another before it has ended; the buffer itself can be read, and passed on.
 ///
+/// A child that is forked has the buffers of its parent, and shares their memory with it: each sees what the other writes.
+///
 /// # Elements
 /// A new buffer has any contents. Elements lie as they do in an array of this machine, the first at a multiple of 64 bytes when the
 /// memory is shared.
