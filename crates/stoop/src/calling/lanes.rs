@@ -7,6 +7,7 @@
 //! At the end of each call the lane's counters are stored beside the lane, so that reading them waits for no call.
 
 use crate::calling::counters::CallCounters;
+use crate::calling::kept_memory::{self, KeepsMemory};
 use crate::calling::lane_counters::LaneCounters;
 use crate::context::bounded_deadline;
 use crate::thread_number::thread_number;
@@ -26,12 +27,21 @@ const ROWS: usize = 16;
 pub(crate) trait Counted {
     /// Its counters, over all its sessions.
     fn counters(&self) -> CallCounters;
+
+    /// As [`KeepsMemory::release_memory`].
+    fn release_memory(&mut self) -> bool {
+        false
+    }
 }
 
 /// The lanes of one binding.
 pub(crate) struct Lanes<T> {
-    rows: [OnceLock<Box<[ThreadSlot<T>; ROW]>>; ROWS],
+    rows: [OnceLock<Arc<Row<T>>>; ROWS],
+    /// What is done with a row that was made.
+    made: fn(&Arc<Row<T>>),
 }
+
+type Row<T> = [ThreadSlot<T>; ROW];
 
 /// Apart from its neighbours by two cache lines, which processors fetch together.
 #[repr(align(128))]
@@ -113,7 +123,30 @@ impl<T: Counted> ThreadSlot<T> {
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Self { rows: [const { OnceLock::new() }; ROWS] }
+        Self { rows: [const { OnceLock::new() }; ROWS], made: |_| {} }
+    }
+}
+
+impl<T: Counted + Send> KeepsMemory for Row<T> {
+    fn release_memory(&self) -> bool {
+        let mut keeps = false;
+        for slot in self {
+            // A lane that is held has a call.
+            let Some(mut held) = slot.try_hold(0) else { continue };
+            keeps |= held.as_mut().is_some_and(T::release_memory);
+        }
+        keeps
+    }
+}
+
+impl<T: Counted + Send + 'static> Lanes<T> {
+    /// Of lanes that keep memory for long calls, until they have been quiet for a while.
+    pub(crate) fn keeping_memory() -> Self {
+        let made = |row: &Arc<Row<T>>| {
+            let keeper = Arc::downgrade(row);
+            kept_memory::add(keeper);
+        };
+        Self { made, ..Self::default() }
     }
 }
 
@@ -150,7 +183,11 @@ impl<T: Counted> Lanes<T> {
 
     #[inline]
     fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
-        self.rows[row].get_or_init(|| Box::new(array::from_fn(|_| ThreadSlot::empty())))
+        self.rows[row].get_or_init(|| {
+            let row = Arc::new(array::from_fn(|_| ThreadSlot::empty()));
+            (self.made)(&row);
+            row
+        })
     }
 
     /// The sum of all lanes' counters, each as of the end of its last call. Waits for no call.
@@ -162,11 +199,15 @@ impl<T: Counted> Lanes<T> {
         sum
     }
 
-    /// A lane, if there is any.
-    pub(crate) fn any(&mut self) -> Option<&mut T> {
-        let places = self.rows.iter_mut().filter_map(OnceLock::get_mut).flat_map(|row| row.iter_mut());
-        let mut lanes = places.map(|place| place.held.get_mut().unwrap_or_else(PoisonError::into_inner));
-        lanes.find_map(|held| held.lane.as_mut())
+    /// Uses a lane, if there is any.
+    pub(crate) fn with_any(&mut self, with: impl FnOnce(&mut T)) {
+        let slots = self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter());
+        let mut held = slots.map(|slot| slot.held.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(mut held) = held.find(|held| held.lane.is_some())
+            && let Some(lane) = &mut held.lane
+        {
+            with(lane);
+        }
     }
 }
 
@@ -230,7 +271,7 @@ mod tests {
         assert_eq!(lanes.counters().calls, 7);
         drop(held);
         assert_eq!(lanes.counters().calls, 8);
-        assert_eq!(lanes.any(), Some(&mut 8));
+        lanes.with_any(|lane| assert_eq!(*lane, 8));
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod deadline;
 pub(crate) mod detached;
 pub(crate) mod detaching;
 pub(crate) mod handshake;
+pub(crate) mod kept_memory;
 pub(crate) mod lane_counters;
 pub(crate) mod lanes;
 pub(crate) mod order;

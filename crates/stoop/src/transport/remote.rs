@@ -303,7 +303,7 @@ impl<R: Remote> RemoteBinding<R> {
         let terms = Terms { interface, uri, options, own: &own };
         let (place, lane) = place::connect_to_any(&terms, addresses, deadline, None)?;
         let name = R::may_move(target, &own).then(|| Name::new(target));
-        let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::default());
+        let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::keeping_memory());
         // No other thread has the lanes yet.
         if let Some(mut slot) = lanes.try_hold() {
             *slot = lane;
@@ -481,8 +481,7 @@ impl<R: Remote> Binding for RemoteBinding<R> {
 
 impl<R: Remote> Drop for RemoteBinding<R> {
     fn drop(&mut self) {
-        if let Some(lane) = self.lanes.any() {
-            R::unbind(&self.sessions.present().session, lane);
-        }
+        let session = self.sessions.present();
+        self.lanes.with_any(|lane| R::unbind(&session.session, lane));
     }
 }

@@ -3,6 +3,7 @@
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::{CallTimes, Deadline};
+use crate::calling::kept_memory;
 use crate::calling::lanes::Counted;
 use crate::calling::recovery::{Ended, Loss, no_lane, refused_in_advance};
 use crate::error::{CallError, SendError, UnbindReason};
@@ -35,6 +36,8 @@ pub(crate) struct ShmLane {
     named: NamedRanges,
     result_wait: ResultWait,
     calls: u64,
+    /// The calls when it was last asked to release memory.
+    calls_before: u64,
     /// Calls that took one line there and one back.
     fast: u64,
     /// Of the calls of a binding that keeps an account, one in so many is recorded.
@@ -52,6 +55,14 @@ impl Counted for ShmLane {
         let mut counters = CallCounters { calls: self.calls, fast: self.fast, ..CallCounters::default() };
         counters.add_waits(self.result_wait.counts());
         counters
+    }
+
+    fn release_memory(&mut self) -> bool {
+        let has_called = std::mem::replace(&mut self.calls_before, self.calls) != self.calls;
+        if self.keeps_much() && !has_called {
+            (self.arguments, self.result) = (vec![0; MAX_DATAGRAM], Vec::new());
+        }
+        self.keeps_much()
     }
 }
 
@@ -72,6 +83,7 @@ impl RemoteLane<ShmTransport> for ShmLane {
             scattered: None,
             named: NamedRanges::default(),
             calls: 0,
+            calls_before: 0,
             fast: 0,
             recorded_share,
             until_recorded: recorded_share,
@@ -320,6 +332,9 @@ impl ShmLane {
             match self.published.advance(&self.session, inline, result, gathered) {
                 Ok(true) => {
                     self.scattered = self.published.take_scattered();
+                    if self.keeps_much() {
+                        kept_memory::note();
+                    }
                     return Ok(());
                 }
                 Ok(false) => {}
@@ -371,6 +386,11 @@ impl ShmLane {
             // A server that owes so many answers is not waited for.
             None => self.session.lose(UnbindReason::Owing),
         }
+    }
+
+    /// Whether it keeps buffers of a long call.
+    fn keeps_much(&self) -> bool {
+        self.arguments.len() > KEPT_MAX || self.result.capacity() > KEPT_MAX
     }
 
     /// Frees memory that a far longer call than the last one has left.
