@@ -83,6 +83,7 @@ mod client;
 mod context;
 pub mod error;
 pub mod health;
+mod heap_array;
 mod host_facts;
 mod interface;
 mod limits;

@@ -54,6 +54,12 @@ type BindingOf<T> = <T as Transport>::Binding;
 type LaneOf<'a, T> = <BindingOf<T> as Binding>::Lane<'a>;
 type BegunOf<T> = <T as Transport>::Begun;
 
+/// A function of its own for each transport: together they would need the stack for a binding of each.
+#[inline(never)]
+fn bind_by<T: Transport>(target: &Target<'_>, deadline: Instant) -> Result<Arc<T::Binding>, NotBound> {
+    T::bind(target, deadline).map(Arc::new)
+}
+
 macro_rules! entry_points {
     (() $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
         /// All schemes, in the order of preference.
@@ -64,8 +70,7 @@ macro_rules! entry_points {
         /// Binds by the transport that the target's scheme names.
         pub(crate) fn bind(target: &Target<'_>, deadline: Instant) -> Result<AnyBinding, NotBound> {
             $($(#[$meta])* if target.scheme.is_one_of(<$Type>::SCHEMES) {
-                let bound = <$Type>::bind(target, deadline)?;
-                return Ok(AnyBinding::$Name(Arc::new(bound)));
+                return bind_by::<$Type>(target, deadline).map(AnyBinding::$Name);
             })*
             unreachable!("every scheme is in the list")
         }

@@ -5,6 +5,7 @@
 //! whole list, so no thread can mistake one state of the list for another (no ABA problem).
 
 use crate::calling::short_result::Short;
+use crate::heap_array::heap_array;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -65,7 +66,7 @@ impl CompletionTable {
     /// Makes a completion for a new slot. `false`: the table has room for no more.
     pub(crate) fn make(&self, call: u32) -> bool {
         let Some(row) = self.rows.get(call as usize / ROW) else { return false };
-        row.get_or_init(|| Box::new([const { Completion::empty() }; ROW]));
+        row.get_or_init(|| heap_array(Completion::empty));
         true
     }
 

@@ -10,8 +10,8 @@ use crate::calling::counters::CallCounters;
 use crate::calling::kept_memory::{self, KeepsMemory};
 use crate::calling::lane_counters::LaneCounters;
 use crate::context::bounded_deadline;
+use crate::heap_array::heap_array;
 use crate::thread_number::thread_number;
-use std::array;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -184,7 +184,7 @@ impl<T: Counted> Lanes<T> {
     #[inline]
     fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
         self.rows[row].get_or_init(|| {
-            let row = Arc::new(array::from_fn(|_| ThreadSlot::empty()));
+            let row = Arc::from(heap_array(ThreadSlot::empty));
             (self.made)(&row);
             row
         })

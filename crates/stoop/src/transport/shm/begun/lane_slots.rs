@@ -1,6 +1,7 @@
 //! The slots of a session's begun calls, and which of them are free or reserved.
 
 use crate::calling::begun::CallBatch;
+use crate::heap_array::heap_array;
 use crate::locked::locked;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Stage};
 use std::sync::{Mutex, OnceLock};
@@ -39,7 +40,7 @@ impl LaneSlots {
 
     #[inline]
     fn row(&self, row: usize) -> &Row {
-        self.rows[row].get_or_init(|| Box::new(std::array::from_fn(|_| LaneSlot::default())))
+        self.rows[row].get_or_init(|| heap_array(LaneSlot::default))
     }
 
     /// The slot of that number.
