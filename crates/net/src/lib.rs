@@ -12,13 +12,14 @@
 //! | [`clock`] | the monotonic clock as one number |
 //! | [`crc`] | CRC-32C, by the processor's instruction |
 //! | [`fence`] | a fence of which one side costs nothing |
+//! | [`hand_over`] | locks that the thread that releases one hands over to the thread that has waited longest |
 //! | [`owner_lock`] | a lock that is cheap for the thread that took it last |
 //! | [`fork`] | whether this process made an object, or its parent did |
 //!
 //! `rustix` makes the system calls, on Linux directly, without libc's errno and cancellation points. `unsafe` code is
 //! only in `udp::message` (control messages that `rustix` does not know), `stream::credentials` (one that it misreads),
 //! `stream::rights` (an option that it lacks), `crc` and `prefetch` (instructions), `fork` (a handler for forks), and
-//! `owner_lock` (a lock).
+//! `owner_lock` and `hand_over` (locks).
 //!
 //! Times are nanoseconds of the monotonic clock and durations are nanoseconds, as `u64`, with names that end in `_ns`.
 
@@ -29,6 +30,7 @@ pub mod clock;
 pub mod crc;
 pub mod fence;
 pub mod fork;
+pub mod hand_over;
 pub mod host;
 pub mod inherited;
 pub mod memory;

@@ -66,7 +66,7 @@ impl CompletionTable {
     /// Makes a completion for a new slot. `false`: the table has room for no more.
     pub(crate) fn make(&self, call: u32) -> bool {
         let Some(row) = self.rows.get(call as usize / ROW) else { return false };
-        row.get_or_init(|| heap_array(Completion::empty));
+        row.get_or_init(|| heap_array(|_| Completion::empty()));
         true
     }
 

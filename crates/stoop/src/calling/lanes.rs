@@ -1,8 +1,8 @@
 //! The lanes of a binding: each calling thread finds its own without waiting for another.
 //!
 //! Each thread has the smallest number that was free, and looks first at the slot of that number. If the slot is
-//! held (by a call inside a call, or by thread 1024 + n), it takes another. If all are held, it waits, at most as long as
-//! its call may take.
+//! held (by a call inside a call, or by thread 1024 + n), it takes another. If all are held, it waits in a queue, at most as long as
+//! its call may take: a call that ends hands its slot over to the thread that has waited longest.
 //!
 //! At the end of each call the lane's counters are stored beside the lane, so that reading them waits for no call.
 
@@ -12,11 +12,11 @@ use crate::calling::lane_counters::LaneCounters;
 use crate::context::bounded_deadline;
 use crate::heap_array::heap_array;
 use crate::thread_number::thread_number;
+use std::iter;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 use stoop_net::clock;
+use stoop_net::hand_over::{Place, PlaceGuard, Queue};
 
 /// Slots in a row, made together when the first of them is needed.
 const ROW: usize = 64;
@@ -39,6 +39,8 @@ pub(crate) struct Lanes<T> {
     rows: [OnceLock<Arc<Row<T>>>; ROWS],
     /// What is done with a row that was made.
     made: fn(&Arc<Row<T>>),
+    /// The threads that wait for a slot.
+    queue: Arc<Queue>,
 }
 
 type Row<T> = [ThreadSlot<T>; ROW];
@@ -46,7 +48,7 @@ type Row<T> = [ThreadSlot<T>; ROW];
 /// Apart from its neighbours by two cache lines, which processors fetch together.
 #[repr(align(128))]
 struct ThreadSlot<T> {
-    held: Mutex<Held<T>>,
+    held: Place<Held<T>>,
     counters: Arc<LaneCounters>,
 }
 
@@ -59,7 +61,7 @@ struct Held<T> {
 
 /// A slot held by the calling thread; `None` until a lane is put there. It moves from step to step of a call, so that it is small:
 /// all else is in the slot.
-pub(crate) struct LaneGuard<'a, T: Counted>(MutexGuard<'a, Held<T>>);
+pub(crate) struct LaneGuard<'a, T: Counted>(PlaceGuard<'a, Held<T>>);
 
 impl<T: Counted> LaneGuard<'_, T> {
     /// How long the call may take from now on, in nanoseconds.
@@ -93,9 +95,6 @@ impl<T: Counted> DerefMut for LaneGuard<'_, T> {
 impl<T: Counted> Drop for LaneGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if CROWD.waiting.load(Ordering::Relaxed) > 0 {
-            CROWD.wake_one();
-        }
         if let Some(lane) = &self.0.lane {
             self.0.counters.set(lane.counters());
         }
@@ -103,19 +102,15 @@ impl<T: Counted> Drop for LaneGuard<'_, T> {
 }
 
 impl<T: Counted> ThreadSlot<T> {
-    fn empty() -> Self {
+    fn empty(number: usize, queue: &Arc<Queue>) -> Self {
         let counters = Arc::new(LaneCounters::zero());
         let held = Held { lane: None, timeout_ns: 0, counters: Arc::clone(&counters) };
-        Self { held: Mutex::new(held), counters }
+        Self { held: Place::new(held, number, Arc::clone(queue)), counters }
     }
 
     #[inline]
     fn try_hold(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
-        let mut held = match self.held.try_lock() {
-            Ok(held) => held,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut held = self.held.try_lock()?;
         held.timeout_ns = timeout_ns;
         Some(LaneGuard(held))
     }
@@ -123,7 +118,7 @@ impl<T: Counted> ThreadSlot<T> {
 
 impl<T> Default for Lanes<T> {
     fn default() -> Self {
-        Self { rows: [const { OnceLock::new() }; ROWS], made: |_| {} }
+        Self { rows: [const { OnceLock::new() }; ROWS], made: |_| {}, queue: Arc::default() }
     }
 }
 
@@ -158,35 +153,34 @@ impl<T: Counted> Lanes<T> {
         self.row(number / ROW % ROWS)[number % ROW].try_hold(timeout_ns)
     }
 
-    /// As [`hold_own`](Self::hold_own), but another slot. Waits while all 1024 are held; the guard then has the rest of the time.
-    /// `None`: the time was not enough.
+    /// As [`hold_own`](Self::hold_own), but another slot. While all 1024 are held, threads wait for one in the order in which they came;
+    /// the guard then has the rest of the time. `None`: the time was not enough.
     #[cold]
     pub(crate) fn hold_another(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
-        if let Some(held) = self.try_hold_any(timeout_ns) {
-            return Some(held);
-        }
         let begun_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
-        let mut held = CROWD.wait_for(deadline_ns, || self.try_hold_any(timeout_ns))?;
+        let slot = |number: usize| &self.row(number / ROW)[number % ROW].held;
+        let mut held =
+            LaneGuard(self.queue.lock_any(self.slots().map(|slot| &slot.held), slot, deadline_ns)?);
         held.0.timeout_ns = timeout_ns.saturating_sub(clock::now_ns().saturating_sub(begun_ns));
-        Some(held)
+        (held.0.timeout_ns > 0).then_some(held)
     }
 
     /// Holds the calling thread's slot, or another. `None` when all 1024 are held.
     pub(crate) fn try_hold(&self) -> Option<LaneGuard<'_, T>> {
-        self.hold_own(0).or_else(|| self.try_hold_any(0))
+        self.hold_own(0).or_else(|| self.slots().find_map(|slot| slot.try_hold(0)))
     }
 
-    fn try_hold_any(&self, timeout_ns: u64) -> Option<LaneGuard<'_, T>> {
-        (0..ROWS).flat_map(|row| self.row(row).iter()).find_map(|slot| slot.try_hold(timeout_ns))
+    fn slots(&self) -> impl Iterator<Item = &ThreadSlot<T>> + Clone {
+        (0..ROWS).flat_map(|row| self.row(row).iter())
     }
 
     #[inline]
     fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
         self.rows[row].get_or_init(|| {
-            let row = Arc::from(heap_array(ThreadSlot::empty));
-            (self.made)(&row);
-            row
+            let slots = Arc::from(heap_array(|column| ThreadSlot::empty(row * ROW + column, &self.queue)));
+            (self.made)(&slots);
+            slots
         })
     }
 
@@ -199,51 +193,16 @@ impl<T: Counted> Lanes<T> {
         sum
     }
 
-    /// Uses a lane, if there is any.
+    /// Uses a lane, if there is any. A slot whose [memory is given back](KeepsMemory) just now is waited for.
     pub(crate) fn with_any(&mut self, with: impl FnOnce(&mut T)) {
+        let place = |number: usize| &self.row(number / ROW)[number % ROW].held;
         let slots = self.rows.iter().filter_map(OnceLock::get).flat_map(|row| row.iter());
-        let mut held = slots.map(|slot| slot.held.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut held = slots.filter_map(|slot| self.queue.lock_any(iter::once(&slot.held), place, u64::MAX));
         if let Some(mut held) = held.find(|held| held.lane.is_some())
             && let Some(lane) = &mut held.lane
         {
             with(lane);
         }
-    }
-}
-
-/// The threads of this process that wait for a slot, of any binding: few programs have any.
-struct Crowd {
-    waiting: AtomicUsize,
-    lock: Mutex<()>,
-    freed: Condvar,
-}
-
-static CROWD: Crowd = Crowd { waiting: AtomicUsize::new(0), lock: Mutex::new(()), freed: Condvar::new() };
-
-/// Longest wait before another try. A slot is freed just after its thread wakes one that waits, and that one may be of
-/// another binding.
-const RETRY: Duration = Duration::from_millis(2);
-
-impl Crowd {
-    #[cold]
-    fn wake_one(&self) {
-        self.freed.notify_one();
-    }
-
-    /// Tries until there is something, or until the deadline.
-    fn wait_for<T>(&self, deadline_ns: u64, mut try_it: impl FnMut() -> Option<T>) -> Option<T> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let found = loop {
-            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
-            let found = try_it();
-            if found.is_some() || left_ns == 0 {
-                break found;
-            }
-            let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(self.freed.wait_timeout(lock, RETRY.min(Duration::from_nanos(left_ns))));
-        };
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        found
     }
 }
 
@@ -303,7 +262,7 @@ mod tests {
         assert!(lanes.hold_another(20_000_000).is_none());
         thread::scope(|scope| {
             let waits = scope.spawn(|| lanes.hold_another(u64::MAX / 2).map(|held| held.timeout_ns()));
-            while CROWD.waiting.load(Ordering::Relaxed) == 0 {
+            while lanes.queue.is_empty() {
                 thread::yield_now();
             }
             held.pop();

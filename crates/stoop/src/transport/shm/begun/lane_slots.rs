@@ -40,7 +40,7 @@ impl LaneSlots {
 
     #[inline]
     fn row(&self, row: usize) -> &Row {
-        self.rows[row].get_or_init(|| heap_array(LaneSlot::default))
+        self.rows[row].get_or_init(|| heap_array(|_| LaneSlot::default()))
     }
 
     /// The slot of that number.
