@@ -239,6 +239,9 @@ mod tests {
     use super::*;
     use alloc::format;
     use alloc::string::String;
+    use alloc::vec::Vec;
+    use stoop_wire::BindingId;
+    use stoop_wire::bind::ServerClock;
 
     const HERS: u64 = 1;
     const NEXT: u64 = 2;
@@ -379,5 +382,48 @@ mod tests {
         let refusal = Unbound { incarnation: NEXT, up: SHORT };
         let evidence = Evidence { refusal, granted: (NEXT, LONG), ..clean() };
         assert_eq!(evidence.verdict(false), Verdict::Unknown);
+    }
+
+    /// A grant that the server gave when its clock showed so many milliseconds, and that the caller read at that time of its own.
+    fn granted(clock_ms: u64, then: impl FnOnce(Grant<'_>)) {
+        let clock = ServerClock { now_ns: clock_ms * 1_000_000, up_ns: 0 };
+        let bound = Bound {
+            binding: BindingId(1),
+            procedures: Vec::new(),
+            incarnation: HERS,
+            silence: LONG,
+            max_message: 0,
+            window: 0,
+            host: HostFacts::default(),
+            offers: String::new(),
+            chosen: 0,
+            clock: Some(clock),
+            packet_data: 0,
+            lanes: 1,
+            credit: 1,
+        };
+        then(Grant { bound: &bound, read: Instant::default(), closed: None });
+    }
+
+    #[test]
+    fn no_more_time_has_passed_on_one_clock_than_the_reply_that_took_less_allows() {
+        let ms = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        // The clocks of both ends, five seconds apart or not; the replies took these milliseconds.
+        for offset in [0, 5_000] {
+            for (lost_took, granted_took) in [(1, 700), (700, 1), (0, 0)] {
+                granted(1_000, |lost| {
+                    granted(4_000, |next| {
+                        let lost = Grant { read: ms(1_000 + offset + lost_took), ..lost };
+                        let next = Grant { read: ms(4_000 + offset + granted_took), ..next };
+                        let passed = elapsed(ms(2_000 + offset), lost, next).unwrap();
+                        let most = Duration::from_millis(2_001);
+                        assert!(passed <= most, "{offset}, {lost_took}, {granted_took}: {passed:?}");
+                        assert!(
+                            passed >= Duration::from_secs(2) || offset > 0 || lost_took + granted_took > 0
+                        );
+                    });
+                });
+            }
+        }
     }
 }

@@ -120,3 +120,23 @@ fn a_refusal_that_is_retained_as_a_copy_stays_a_refusal() {
     assert_eq!((header.kind, header.time), (Kind::Refusal, RefusalCode::Overloaded.code()));
     assert_eq!(server.packets(), 0);
 }
+
+#[test]
+fn an_answer_is_retained_until_the_deadline_of_its_call_and_no_longer() {
+    // The call of this number follows another one soon, or it does not.
+    for number in [1, 2] {
+        let (mut server, binding) = bound();
+        let sweep = server.next_sweep;
+        let at_deadline = Instant::from_nanos(sweep.as_nanos() - 1_000_000_000);
+        for earlier in 1..number {
+            call_at(&mut server, binding, at_deadline, earlier);
+        }
+        let sent = call_at(&mut server, binding, at_deadline, number);
+        server.handle_timeout(sweep);
+        assert_ne!(server.next_sweep, sweep, "it has looked for answers to release");
+        assert_eq!(again_at(&mut server, binding, sweep, number), sent);
+        let sweep = server.next_sweep;
+        server.handle_timeout(sweep);
+        assert!(is_gone(&again_at(&mut server, binding, sweep, number)));
+    }
+}
