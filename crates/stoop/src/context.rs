@@ -229,6 +229,46 @@ pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
     now_ns.saturating_add(timeout_ns).min(inherited_ns)
 }
 
+/// The bounds of the time of a call that leaves later: its timeout, and the deadline of the call that was served when it was begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimeBounds {
+    timeout_ns: u64,
+    inherited_ns: u64,
+}
+
+impl TimeBounds {
+    /// Those of a call that the calling thread begins now.
+    #[inline]
+    pub(crate) fn current(timeout_ns: u64) -> Self {
+        // Nothing is inherited: there is no earlier deadline than never.
+        Self { timeout_ns, inherited_ns: bounded_deadline(u64::MAX, 0) }
+    }
+
+    /// Whether a call could leave now.
+    #[inline]
+    pub(crate) fn has_time(self) -> bool {
+        self.timeout_ns > 0 && (self.inherited_ns == u64::MAX || clock::now_ns() < self.inherited_ns)
+    }
+
+    /// The timeout, and the inherited deadline.
+    #[inline]
+    pub(crate) fn to_nanos(self) -> (u64, u64) {
+        (self.timeout_ns, self.inherited_ns)
+    }
+
+    /// The inverse of [`to_nanos`](Self::to_nanos).
+    #[inline]
+    pub(crate) fn from_nanos((timeout_ns, inherited_ns): (u64, u64)) -> Self {
+        Self { timeout_ns, inherited_ns }
+    }
+
+    /// The deadline of the call if it leaves at `now_ns`.
+    #[inline]
+    pub(crate) fn deadline_ns(self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.timeout_ns).min(self.inherited_ns)
+    }
+}
+
 /// Whether a procedure of this thread has read its deadline since the last call of this function. If not, it had no reason to
 /// return early.
 #[inline]
@@ -264,8 +304,7 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
 const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
 
 /// Begin and deadline of a call, by the cheapest clock that is exact enough. The deadline is never earlier than by the precise
-/// clock; with a timeout of a second or more it can be up to four kernel ticks later, and can be [refined]. `None`: the inherited
-/// deadline has passed.
+/// clock; with a timeout of a second or more it can be up to four kernel ticks later. `None`: the inherited deadline has passed.
 #[inline(always)]
 pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
     if timeout_ns < COARSE_ENOUGH_NS {
@@ -296,15 +335,6 @@ fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
     (now_ns < deadline_ns).then(|| (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns))
 }
 
-/// The deadline of a call that [began cheaply](begin_cheaply), refined by the precise clock's present value `now_ns`. The sooner
-/// after the begin that clock is read, the more exact the deadline; it is never too early.
-pub(crate) fn refined(begun_ns: u64, deadline_ns: u64, now_ns: u64) -> u64 {
-    match time_left_at_begin(begun_ns, deadline_ns) {
-        Some(left_ns) => deadline_ns.min(now_ns.saturating_add(left_ns)),
-        None => deadline_ns,
-    }
-}
-
 /// The earliest time that the deadline of a call may be, of which its caller has said that it is not later than `deadline_ns`. A call
 /// that [began cheaply](begin_cheaply) may have an earlier one. It is recognised by the time left to it, also when it has waited for some
 /// time.
@@ -313,13 +343,6 @@ pub(crate) fn earliest_deadline(deadline_ns: u64, now_ns: u64) -> u64 {
         true => deadline_ns - clock::coarse_lag_ns(),
         false => deadline_ns,
     }
-}
-
-/// Time from the begin of a call that [began cheaply](begin_cheaply) to its deadline, at least; `None`: the deadline is exact.
-#[inline]
-fn time_left_at_begin(begun_ns: u64, deadline_ns: u64) -> Option<u64> {
-    let left_ns = deadline_ns.saturating_sub(begun_ns).saturating_sub(clock::coarse_lag_ns());
-    (left_ns >= COARSE_ENOUGH_NS).then_some(left_ns)
 }
 
 /// `time` in nanoseconds, at most 584 years.
@@ -345,14 +368,11 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_by_the_coarse_clock_is_not_early_and_can_be_refined() {
+    fn a_deadline_by_the_coarse_clock_is_not_early() {
         for timeout_ns in [5_000_000, COARSE_ENOUGH_NS, 60 * COARSE_ENOUGH_NS] {
             let before_ns = clock::now_ns();
             let (begun_ns, deadline_ns) = begin_cheaply(timeout_ns).unwrap();
-            let after_ns = clock::now_ns();
-            assert!(deadline_ns >= before_ns + timeout_ns);
-            let refined_ns = refined(begun_ns, deadline_ns, after_ns);
-            assert!(refined_ns >= before_ns + timeout_ns && refined_ns <= after_ns + timeout_ns);
+            assert!(deadline_ns >= before_ns + timeout_ns && begun_ns <= clock::now_ns());
         }
     }
 
@@ -378,13 +398,23 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_call_that_leaves_later_runs_from_then_within_the_inherited_deadline() {
+        assert_eq!(TimeBounds::current(50).deadline_ns(100), 150);
+        assert!(TimeBounds::current(50).has_time() && !TimeBounds::current(0).has_time());
+        serving(120, Caller::Local, || {
+            let bounds = TimeBounds::current(50);
+            assert_eq!((bounds.deadline_ns(20), bounds.deadline_ns(100)), (70, 120));
+            assert!(!bounds.has_time(), "that time is long past");
+        });
+    }
+
+    #[test]
     fn an_inherited_deadline_stays_as_it_is() {
         let now_ns = clock::now_ns();
         for left_ns in [COARSE_ENOUGH_NS / 2, COARSE_ENOUGH_NS, 5 * COARSE_ENOUGH_NS] {
             serving(now_ns + left_ns, Caller::Local, || {
-                let (begun_ns, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS).unwrap();
+                let (_, deadline_ns) = begin_cheaply(60 * COARSE_ENOUGH_NS).unwrap();
                 assert_eq!(deadline_ns, now_ns + left_ns);
-                assert_eq!(refined(begun_ns, deadline_ns, clock::now_ns()), deadline_ns);
             });
         }
         serving(now_ns, Caller::Local, || {

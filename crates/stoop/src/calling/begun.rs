@@ -6,7 +6,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
-use crate::context::{begin_cheaply, bounded_deadline};
+use crate::context::bounded_deadline;
 use crate::error::{CallError, SendError};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -36,7 +36,7 @@ pub(crate) trait OutstandingCalls: Send + Sync {
 
     /// Begins a call of the procedure of that number in the interface, and copies its arguments: the `len` bytes of `batch.packet`
     /// from `batch.start` on. The table may hold the call back until `submit`, but only until a thread waits for the call, polls it
-    /// or asks whether it has ended, and not beyond its deadline.
+    /// or asks whether it has ended. The time of a call runs from when it leaves: one reading of the clock for all that leave together.
     ///
     /// # Errors
     /// The call could not be begun, and will not run.
@@ -124,14 +124,13 @@ pub(crate) struct CallBatch {
     /// Bytes of the longest arguments.
     pub(crate) limit: usize,
     /// How long each call may take.
-    timeout_ns: u64,
+    pub(crate) timeout_ns: u64,
     /// When the next calls begin: the clock is read once for several.
     pub(crate) begun: Instant,
     /// The deadline of these calls.
     pub(crate) deadline: Instant,
-    /// For the table: the number of a batch that is held back, and whether a call has used the present reading of the clock.
+    /// For the table: the number of a batch that is held back.
     pub(crate) batch: u32,
-    pub(crate) is_used: bool,
     /// For the table: a set of reserved slots, and the set of slots with calls that are held back.
     pub(crate) reserved: u64,
     pub(crate) held: u64,
@@ -147,29 +146,18 @@ impl CallBatch {
         batch
     }
 
-    /// A batch for a table that reads a clock for each call.
+    /// A batch for a table that reads a clock when it needs one.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, is_used, reserved, held, queue) = (u32::MAX, false, 0, 0, None);
-        Self { packet, start, limit, timeout_ns, begun, deadline, batch, is_used, reserved, held, queue }
+        let (batch, reserved, held, queue) = (u32::MAX, 0, 0, None);
+        Self { packet, start, limit, timeout_ns, begun, deadline, batch, reserved, held, queue }
     }
 
     /// The next calls begin now.
     pub(crate) fn read_clock(&mut self) {
         let now_ns = clock::now_ns();
-        self.begin_at((now_ns, bounded_deadline(now_ns, self.timeout_ns)));
-    }
-
-    /// A call begins now: reads the cheapest clock that is exact enough. `false`: the deadline that it inherits has passed.
-    #[inline]
-    pub(crate) fn read_cheap_clock(&mut self) -> bool {
-        begin_cheaply(self.timeout_ns).map(|times| self.begin_at(times)).is_some()
-    }
-
-    #[inline]
-    fn begin_at(&mut self, (begun_ns, deadline_ns): (u64, u64)) {
-        self.begun = Instant::from_nanos(begun_ns);
-        self.deadline = Instant::from_nanos(deadline_ns);
+        self.begun = Instant::from_nanos(now_ns);
+        self.deadline = Instant::from_nanos(bounded_deadline(now_ns, self.timeout_ns));
     }
 
     #[inline]

@@ -206,6 +206,12 @@ impl<T> CallTable<T> {
         self.all[call as usize].deadline_ns
     }
 
+    /// Gives an open call another deadline.
+    pub(crate) fn set_deadline(&mut self, call: u32, deadline_ns: u64) {
+        self.all[call as usize].deadline_ns = deadline_ns;
+        self.earliest_ns = self.earliest_ns.min(deadline_ns);
+    }
+
     pub(crate) fn has_ended(&self, call: u32) -> bool {
         matches!(self.all[call as usize].state, State::Ended(_))
     }

@@ -6,6 +6,7 @@
 //!
 //! The packets lie one behind the other in one buffer, each as long as the first, as one system call sends them.
 
+use crate::context::TimeBounds;
 use stoop_exchange::Instant;
 use stoop_net::packets::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 use stoop_wire::HEADER_LEN;
@@ -25,8 +26,9 @@ pub(crate) struct SubmissionQueue {
     calls: Vec<Submitted>,
     /// Slots for the calls that follow.
     reserved: Vec<u32>,
-    /// When the calls were begun, and their deadline.
-    begun: Instant,
+    bounds: TimeBounds,
+    /// When the calls left, and their deadline.
+    left: Instant,
     deadline: Instant,
 }
 
@@ -99,15 +101,20 @@ impl SubmissionQueue {
         }
     }
 
-    /// When the calls that are in the queue, or come next, were begun, and their deadline.
+    /// When the calls left, and their deadline.
     pub(crate) fn times(&self) -> (Instant, Instant) {
-        (self.begun, self.deadline)
+        (self.left, self.deadline)
     }
 
-    /// Sets the times of the calls that come next. The queue is empty.
-    pub(crate) fn set_times(&mut self, (begun, deadline): (Instant, Instant)) {
+    /// Sets the bounds of the calls that come next. The queue is empty.
+    pub(crate) fn set_bounds(&mut self, bounds: TimeBounds) {
         debug_assert!(self.calls.is_empty(), "the calls of a queue have the same times");
-        (self.begun, self.deadline) = (begun, deadline);
+        self.bounds = bounds;
+    }
+
+    /// The calls leave at that time, from which their time runs.
+    pub(crate) fn leave(&mut self, clock: Instant) {
+        (self.left, self.deadline) = (clock, Instant::from_nanos(self.bounds.deadline_ns(clock.as_nanos())));
     }
 
     /// Adds a slot for a call that may come.

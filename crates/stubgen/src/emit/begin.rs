@@ -19,7 +19,7 @@ pub(super) fn method(names: &Names) -> TokenStream {
     quote! {
         /// Begins calls without waiting for them: each gives a handle, for its result. Those that are begun with one
         /// value of this method travel together: they leave when it is dropped, when they fill what one system call
-        /// sends, or when one of their handles is waited for.
+        /// sends, or when one of their handles is waited for. The time of each runs from when it leaves.
         ///
         /// What a procedure fills or changes comes back with its result, which is then a tuple: the value returned, if
         /// there is one, and these arguments in their order. Instead of a slice or buffer to be filled, its length is passed.

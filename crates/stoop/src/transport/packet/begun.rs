@@ -34,6 +34,7 @@ use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::receive_role::ReceiveRole;
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
+use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
@@ -141,6 +142,7 @@ impl<L: PacketLink> PacketCalls<L> {
 
     /// Starts and sends the calls of a submission queue.
     fn submit_queue(&self, mut queue: MutexGuard<'_, SubmissionQueue>) {
+        // Read when the lock is held: no earlier than any of the calls was begun.
         let (mut calls, clock) = (self.calls(), now());
         calls.start_all(&mut queue, clock);
         if clock >= queue.times().1 {
@@ -204,7 +206,7 @@ impl<L: PacketLink> PacketCalls<L> {
             self.submit_queue(queue);
             queue = locked(shared);
         }
-        if queue.is_empty() && std::mem::replace(&mut begin.is_used, true) {
+        if queue.is_empty() {
             begin.read_clock();
         }
         if begin.deadline <= begin.begun {
@@ -222,7 +224,7 @@ impl<L: PacketLink> PacketCalls<L> {
             return Ok(call);
         }
         if queue.is_empty() {
-            queue.set_times((begin.begun, begin.deadline));
+            queue.set_bounds(TimeBounds::current(begin.timeout_ns));
         }
         calls.reserve(&mut queue, begin.batch)?;
         drop(calls);
@@ -272,7 +274,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         let (queue, number) = calls.open_queue();
         drop(calls);
         let packet = packet.unwrap_or_else(|| vec![0; MAX_DATAGRAM]);
-        let mut batch = CallBatch::new(packet, HEADER_LEN, limit, timeout_ns);
+        let mut batch = CallBatch::unclocked(packet, HEADER_LEN, limit, timeout_ns);
         (batch.queue, batch.batch) = (Some(queue), number);
         batch
     }

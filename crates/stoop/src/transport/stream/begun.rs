@@ -20,6 +20,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::recovery::{EarlierAttempts, no_answer};
 use crate::calling::short_result::Short;
+use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::lane_table::{Answered, CallId};
@@ -34,7 +35,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
-use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM, STREAM_FRAGMENT};
+use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM};
 
 /// The begun calls of a binding, as handles see them.
 pub(crate) struct StreamCalls(Arc<Outstanding>);
@@ -67,8 +68,8 @@ struct State {
     long: VecDeque<CallId>,
     /// Calls that the server has refused because it is overloaded, and when they are queued again.
     postponed: Vec<(u64, CallId)>,
-    /// How many calls were queued since the last submission, and their bytes.
-    held_back: (usize, usize),
+    /// The calls that were queued since the last submission, and their bytes.
+    held_back: (Vec<CallId>, usize),
     /// Packets for calls to come.
     packets: Vec<Vec<u8>>,
     last_id: u64,
@@ -80,7 +81,9 @@ struct State {
 struct BegunCall {
     id: u64,
     procedure: u16,
+    /// When it left; never while it is held back.
     begun: Instant,
+    bounds: TimeBounds,
     /// Its outcomes on earlier connections.
     earlier: EarlierAttempts,
     /// How often it was refused because a server is overloaded, and because one shuts down.
@@ -108,12 +111,6 @@ enum Progress {
     },
 }
 
-/// Half of the outstanding calls leave together, so that the server runs them while the caller begins the other half: at least and
-/// at most so many calls,
-const TOGETHER_MIN: usize = 16;
-const TOGETHER_MAX: usize = 64;
-/// and about so many bytes.
-const TOGETHER_BYTES: usize = 64 * 1024;
 /// Packets kept for calls to come, and bytes of the longest.
 const PACKETS: usize = 256;
 const PACKET_MAX: usize = 4096;
@@ -163,9 +160,6 @@ impl OutstandingCalls for StreamCalls {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let mut state = self.0.state();
-        if state.held_back.0 == 0 {
-            batch.read_clock();
-        }
         let place = state.queue_call(batch, procedure, len);
         let is_full = state.holds_enough();
         drop(state);
@@ -408,34 +402,6 @@ impl Outstanding {
 }
 
 impl State {
-    /// Queues a call with the arguments that are in the batch. Returns its place in the table.
-    fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
-        let mut packet = self.packets.pop().unwrap_or_default();
-        packet.resize(HEADER_LEN, 0);
-        packet.extend_from_slice(&batch.packet[batch.start..batch.start + len]);
-        self.last_id += 1;
-        let (id, begun) = (self.last_id, batch.begun);
-        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
-        let (refusals, refused) = ((0, 0), None);
-        let call = BegunCall { id, procedure, begun, earlier, refusals, refused, packet, progress };
-        let place = self.calls.open(batch.deadline.as_nanos(), call);
-        self.queue_for(len).push_back(CallId { place, id });
-        self.held_back = (self.held_back.0 + 1, self.held_back.1 + HEADER_LEN + len);
-        place
-    }
-
-    /// Whether the calls that are held back are to leave.
-    #[inline]
-    fn holds_enough(&self) -> bool {
-        let (calls, bytes) = self.held_back;
-        calls >= (self.calls.open_count() / 2).clamp(TOGETHER_MIN, TOGETHER_MAX) || bytes >= TOGETHER_BYTES
-    }
-
-    /// The queue for calls with so many bytes of arguments.
-    fn queue_for(&mut self, len: usize) -> &mut VecDeque<CallId> {
-        if len > STREAM_FRAGMENT { &mut self.long } else { &mut self.queue }
-    }
-
     /// The state of a call; `None` if it has ended.
     fn known(&mut self, call: CallId) -> Option<&mut BegunCall> {
         self.calls.get_mut(call.place).filter(|known| known.id == call.id)
@@ -471,7 +437,7 @@ impl BegunCall {
         recorder.record(self.procedure, Facts { whole_ns, server_ns, ..Facts::default() }, || None);
     }
 
-    /// Time since it was begun.
+    /// Time since it left.
     fn waited(&self) -> Duration {
         Instant::from_nanos(clock::now_ns()).since(self.begun)
     }

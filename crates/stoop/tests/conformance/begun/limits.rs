@@ -1,10 +1,12 @@
 //! Begun calls without time or room, and servers that end.
 
 use super::*;
+use std::time::Instant;
 
 claims! { all: [
     a_call_that_has_no_time_fails_by_itself
     a_call_ends_by_its_deadline_while_others_go_on
+    a_call_that_is_begun_after_others_of_its_group_has_all_of_its_time
     what_is_too_long_fails_by_itself
     more_calls_than_may_wait_are_refused
     a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest
@@ -34,6 +36,30 @@ fn a_call_ends_by_its_deadline_while_others_go_on(transport: &str) {
     }
     works.gate.open();
     assert_eq!(long.wait().unwrap(), 2);
+}
+
+fn a_call_that_is_begun_after_others_of_its_group_has_all_of_its_time(transport: &str) {
+    // Each call stays at the gate.
+    let (_server, works, client) = works_with(transport, Server::new().workers(32), &patient());
+    let _opens = works.gate.open_on_drop();
+    let timeout = Duration::from_millis(40);
+    let client = client.with_timeout(timeout);
+    for pause in [Duration::from_micros(300); 10].into_iter().chain([timeout / 2]) {
+        let calls = client.begin();
+        let (first, begun_first) = (calls.wait(1), Instant::now());
+        eventually(|| begun_first.elapsed() >= pause);
+        let begun = Instant::now();
+        let second = calls.wait(2);
+        drop(calls);
+        let error = second.wait().unwrap_err();
+        // The server may refuse a call that it has not begun to run shortly before its deadline.
+        assert!(
+            begun.elapsed() >= timeout || error.ran() == Ran::No,
+            "{pause:?}: {:?}, {error}",
+            begun.elapsed()
+        );
+        drop(first);
+    }
 }
 
 fn what_is_too_long_fails_by_itself(transport: &str) {

@@ -53,13 +53,14 @@ impl<L: PacketLink> Calls<L> {
         Ok(call)
     }
 
-    /// Starts the calls of a queue, which leave now: writes the headers of their packets. The other slots of the queue are free again.
+    /// Starts the calls of a queue, which leave now, from when their time runs: writes the headers of their packets. The other slots of the queue are free again.
     /// Calls that may not leave yet are taken out of the queue, and wait.
     pub(crate) fn start_all(&mut self, queue: &mut SubmissionQueue, clock: Instant) {
         for call in queue.take_reserved() {
             self.slots[call as usize].stage = Stage::Free;
             self.free.push(call);
         }
+        queue.leave(clock);
         let Some(first) = queue.calls().first() else { return };
         if self.slots[first.call as usize].session.generation != self.generation {
             queue.calls().iter().for_each(|submitted| self.renew(submitted.call));
@@ -81,7 +82,6 @@ impl<L: PacketLink> Calls<L> {
             }
             slot.procedure = submitted.procedure;
             let number = session.bound.procedures[usize::from(submitted.procedure)];
-            // The time left until the deadline counts from now, and not from when the first of them was begun.
             slot.compact.start(clock, deadline, number, packet);
             slot.stage = Stage::Sent;
             // The same for all of them.
@@ -100,7 +100,7 @@ impl<L: PacketLink> Calls<L> {
         self.look_by(next);
     }
 
-    /// Ends the calls of a queue that was held back beyond their deadline. They have been started, and do not leave.
+    /// Ends the calls of a queue that was held back beyond the deadline that they inherit. They have been started, and do not leave.
     #[cold]
     pub(crate) fn expire_all(&mut self, queue: &mut SubmissionQueue, clock: Instant) {
         for submitted in queue.calls() {

@@ -4,6 +4,7 @@ use crate::calling::background::{Driven, hand_over};
 use crate::calling::begun::{CallBatch, Outcome, OutstandingCalls};
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
+use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Seen, Stage};
@@ -248,7 +249,7 @@ impl OutstandingCalls for SessionCalls {
 
     #[inline]
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if !batch.read_cheap_clock() {
+        if !TimeBounds::current(batch.timeout_ns).has_time() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         if len <= SLOT
@@ -257,6 +258,7 @@ impl OutstandingCalls for SessionCalls {
         {
             return Ok(call);
         }
+        batch.read_clock();
         Ok(self.managed.enqueue(batch, procedure, len) | MANAGED)
     }
 

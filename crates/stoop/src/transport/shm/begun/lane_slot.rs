@@ -5,7 +5,7 @@
 //! that succeeds. The exception: a call that is [held back](Stage::Held) is published or cancelled under the table's lock for
 //! that, by the thread that began it or by one that waits for it.
 
-use crate::context::refined;
+use crate::context::TimeBounds;
 use crate::locked::locked;
 use crate::transport::shm::begun::managed::ManagedCall;
 use crate::transport::shm::caller::lanes::Lane;
@@ -25,7 +25,9 @@ pub(super) struct LaneSlot {
     /// Of the last call on the lane.
     number: AtomicU32,
     ticket: AtomicU64,
+    /// When the call was published. While it is held back: its timeout.
     begun_ns: AtomicU64,
+    /// While the call is held back: the deadline that it inherits.
     deadline_ns: AtomicU64,
     procedure: AtomicU32,
     /// Of a moved call: the number by which it is managed.
@@ -85,8 +87,7 @@ impl Seen {
 /// A call that begins.
 pub(super) struct Begun {
     pub(super) lane: Lane,
-    pub(super) begun_ns: u64,
-    pub(super) deadline_ns: u64,
+    pub(super) bounds: TimeBounds,
     pub(super) procedure: u16,
 }
 
@@ -129,8 +130,9 @@ impl LaneSlot {
     #[inline]
     pub(super) fn hold(&self, begun: &Begun, arguments: &[u8]) {
         self.number.store(begun.lane.last, Relaxed);
-        self.begun_ns.store(begun.begun_ns, Relaxed);
-        self.deadline_ns.store(begun.deadline_ns, Relaxed);
+        let (timeout_ns, inherited_ns) = begun.bounds.to_nanos();
+        self.begun_ns.store(timeout_ns, Relaxed);
+        self.deadline_ns.store(inherited_ns, Relaxed);
         self.procedure.store(begun.procedure.into(), Relaxed);
         self.arguments.set(arguments);
         let next = (self.word.load(Relaxed) / STAGES + 1) * STAGES;
@@ -149,7 +151,9 @@ impl LaneSlot {
         let mut short = [0; SHORT];
         let arguments = self.arguments.short(&mut short);
         let len = self.arguments.len.load(Relaxed) as usize;
-        let deadline_ns = refined(self.begun_ns.load(Relaxed), self.deadline_ns(), now_ns);
+        let bounds = TimeBounds::from_nanos((self.begun_ns.load(Relaxed), self.deadline_ns()));
+        let deadline_ns = bounds.deadline_ns(now_ns);
+        self.begun_ns.store(now_ns, Relaxed);
         self.deadline_ns.store(deadline_ns, Relaxed);
         let procedure = self.procedure.load(Relaxed) as u16;
         let request = session.request(self.last(), procedure, len, deadline_ns, cpu);

@@ -5,7 +5,6 @@ use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::detached::CallingThread;
 use crate::calling::table_lock::{self, HasCalls, Registered};
-use crate::context::refined;
 use crate::error::{BindError, CallError, SendError};
 use crate::locked::locked;
 use crate::transport::shm::begun::calls::SessionCalls;
@@ -117,7 +116,7 @@ impl ManagedCalls {
     pub(super) fn enqueue(&self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
         let arguments = batch.packet[batch.start..batch.start + len].to_vec();
         let (id, begun_ns) = (self.new_id(), batch.begun.as_nanos());
-        let deadline_ns = refined(begun_ns, batch.deadline.as_nanos(), clock::now_ns());
+        let deadline_ns = batch.deadline.as_nanos();
         let managed = ManagedCall::queued(id, procedure, begun_ns, arguments);
         let is_long = managed.is_long();
         let mut state = self.state();

@@ -5,6 +5,7 @@
 
 use crate::calling::background::Driven;
 use crate::calling::begun::CallBatch;
+use crate::context::TimeBounds;
 use crate::locked::locked;
 use crate::transport::shm::begun::calls::{Location, SessionCalls};
 use crate::transport::shm::begun::lane_slot::{Begun, LaneSlot, Stage};
@@ -52,8 +53,8 @@ impl SessionCalls {
         let lane = lane.next();
         let arguments = &batch.packet[batch.start..batch.start + len];
         Requests::lay(&self.session.segment, lane.number, arguments);
-        let (begun_ns, deadline_ns) = (batch.begun.as_nanos(), batch.deadline.as_nanos());
-        slot.hold(&Begun { lane, begun_ns, deadline_ns, procedure }, arguments);
+        let bounds = TimeBounds::current(batch.timeout_ns);
+        slot.hold(&Begun { lane, bounds, procedure }, arguments);
         Some(number)
     }
 

@@ -1,22 +1,33 @@
 //! How begun calls leave: as many as there are lanes for, by one write; and long ones fragment by fragment, by the background thread.
 
 use crate::calling::background::Driven;
+use crate::calling::begun::CallBatch;
 use crate::calling::call_table::CallTable;
+use crate::calling::recovery::EarlierAttempts;
+use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked};
 use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use stoop_exchange::Instant;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, left_of_nanos};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, STREAM_FRAGMENT, left_of_nanos};
 
 /// Bytes of calls that leave by one write, about.
 const WRITE_MAX: usize = 64 * 1024;
 
+/// Half of the outstanding calls leave together, so that the server runs them while the caller begins the other half: at least and
+/// at most so many calls,
+const TOGETHER_MIN: usize = 16;
+const TOGETHER_MAX: usize = 64;
+/// and about so many bytes.
+const TOGETHER_BYTES: usize = 64 * 1024;
 /// A call that is sent fragment by fragment. Other calls may leave between two fragments.
 struct LongCall {
     call: CallId,
@@ -53,10 +64,10 @@ impl Outstanding {
     /// Whether short calls are queued. The background thread is told of long ones.
     fn has_short(&self) -> bool {
         let mut state = self.state();
-        let (newly_queued, _) = std::mem::take(&mut state.held_back);
+        let newly_queued = state.leave();
         let (has_short, has_long) = (!state.queue.is_empty(), !state.long.is_empty());
         drop(state);
-        if has_long && newly_queued > 0 {
+        if has_long && newly_queued {
             self.wake_background();
         }
         has_short
@@ -189,6 +200,55 @@ impl Outstanding {
 }
 
 impl State {
+    /// Queues a call with the arguments that are in the batch. Returns its place in the table.
+    pub(super) fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
+        let mut packet = self.packets.pop().unwrap_or_default();
+        packet.resize(HEADER_LEN, 0);
+        packet.extend_from_slice(&batch.packet[batch.start..batch.start + len]);
+        self.last_id += 1;
+        // Its time does not run yet.
+        let (id, begun, bounds) = (self.last_id, Instant::NEVER, TimeBounds::current(batch.timeout_ns));
+        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
+        let (refusals, refused) = ((0, 0), None);
+        let call = BegunCall { id, procedure, begun, bounds, earlier, refusals, refused, packet, progress };
+        let place = self.calls.open(u64::MAX, call);
+        self.queue_for(len).push_back(CallId { place, id });
+        self.held_back.0.push(CallId { place, id });
+        self.held_back.1 += HEADER_LEN + len;
+        place
+    }
+
+    /// The calls that are held back leave now, if there are any: their time runs from now on.
+    fn leave(&mut self) -> bool {
+        if self.held_back.0.is_empty() {
+            return false;
+        }
+        // Read under the lock: no earlier than any of them was begun.
+        let now_ns = clock::now_ns();
+        let (mut held, _) = std::mem::take(&mut self.held_back);
+        for id in held.drain(..) {
+            if let Some(call) = self.known(id) {
+                call.begun = Instant::from_nanos(now_ns);
+                let deadline_ns = call.bounds.deadline_ns(now_ns);
+                self.calls.set_deadline(id.place, deadline_ns);
+            }
+        }
+        self.held_back.0 = held;
+        true
+    }
+
+    /// Whether the calls that are held back are to leave.
+    #[inline]
+    pub(super) fn holds_enough(&self) -> bool {
+        let (calls, bytes) = (self.held_back.0.len(), self.held_back.1);
+        calls >= (self.calls.open_count() / 2).clamp(TOGETHER_MIN, TOGETHER_MAX) || bytes >= TOGETHER_BYTES
+    }
+
+    /// The queue for calls with so many bytes of arguments.
+    pub(super) fn queue_for(&mut self, len: usize) -> &mut VecDeque<CallId> {
+        if len > STREAM_FRAGMENT { &mut self.long } else { &mut self.queue }
+    }
+
     /// Takes calls from the queue, gives each a lane, and writes them to `bytes`.
     fn take_lanes(&mut self, session: &Session, bytes: &mut Vec<u8>, now_ns: u64) {
         let mut lanes = session.lanes();
@@ -198,7 +258,8 @@ impl State {
                 queue.pop_front();
                 continue;
             };
-            if !bytes.is_empty() && bytes.len() + call.packet.len() > WRITE_MAX {
+            let is_held_back = call.begun == Instant::NEVER;
+            if is_held_back || !bytes.is_empty() && bytes.len() + call.packet.len() > WRITE_MAX {
                 return;
             }
             let Some((lane, number)) = lanes.take_for_call(id) else { return };
@@ -217,6 +278,10 @@ impl State {
                 self.long.pop_front();
                 continue;
             };
+            if call.begun == Instant::NEVER {
+                // It is held back.
+                return None;
+            }
             let (lane, number) = session.lanes().take_for_long_call(id)?;
             let left_ns = deadline_ns.saturating_sub(now_ns);
             let header = header(session, call, (lane, number), left_ns);
