@@ -3,6 +3,10 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// No test waits longer for a procedure.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Lets procedures wait until a test has seen what it wants to see.
 #[derive(Clone, Default)]
@@ -47,9 +51,17 @@ impl Gate {
     }
 
     /// Waits until so many procedures have come to the gate.
+    ///
+    /// # Panics
+    /// They have not come for longer than a busy machine takes.
     pub(crate) fn await_inside(&self, count: usize) {
         let (counts, changed) = &*self.0;
-        drop(changed.wait_while(counts.lock().unwrap(), |counts| counts.inside < count).unwrap());
+        let counts = counts.lock().unwrap();
+        let waited = changed.wait_timeout_while(counts, LIMIT, |counts| counts.inside < count).unwrap();
+        let (inside, late) = (waited.0.inside, waited.1.timed_out());
+        // Released, so that the gate can still be opened.
+        drop(waited);
+        assert!(!late, "{inside} procedures have come to the gate, and not {count}");
     }
 }
 

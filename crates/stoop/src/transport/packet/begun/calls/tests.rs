@@ -14,7 +14,7 @@ use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use stoop_wire::{CallNumber, Kind};
+use stoop_wire::{BindingId, CallNumber, Kind, RefusalCode};
 
 fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
     let (server, binding) = bound(PacketOptions::new());
@@ -94,4 +94,50 @@ fn a_call_that_has_not_left_is_not_answered_whatever_arrives() {
     let mut result = None;
     assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Ok(()))), "{result:?}");
+}
+
+#[test]
+fn a_result_ends_no_call_that_has_not_been_sent_here() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
+    let sent = start_without_sending(&calls, &begin);
+    let mut locked = calls.calls();
+    let (header, _) = Header::parse(&sent.packet).unwrap();
+    let result = Header { kind: Kind::Result, ..header }.to_bytes();
+    for stage in [Stage::Apart, Stage::Waiting, Stage::HeldBack(begin.batch)] {
+        locked.slots[call as usize].stage = stage;
+        locked.deliver_all(now(), [&result[..]].into_iter());
+        assert_eq!(locked.slots[call as usize].stage, stage);
+    }
+    locked.slots[call as usize].stage = Stage::Sent;
+    locked.deliver_all(now(), [&result[..]].into_iter());
+    assert_eq!(locked.slots[call as usize].stage, Stage::Ended);
+}
+
+#[test]
+fn a_notice_of_shutdown_counts_only_for_the_present_binding() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
+    let BindingId(binding) = calls.link.binding.present().bound.binding;
+    let mut locked = calls.calls();
+    let lane = locked.slots[call as usize].lane.id();
+    for (binding, leaves) in [(binding ^ 1, false), (binding, true)] {
+        let next = Header::bare(Kind::Call, BindingId(binding), lane, CallNumber(1));
+        let notice = next.refuse(RefusalCode::ShuttingDown).to_bytes();
+        locked.deliver_all(now(), [&notice[..]].into_iter());
+        assert_eq!(locked.leaves, leaves);
+    }
+}
+
+#[test]
+fn a_detached_call_for_which_another_thread_waits_is_outstanding() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 0).unwrap();
+    calls.detach(call, None);
+    assert_eq!(calls.reclaim(Selection::All), Reclaimed::Call(call, None));
+    let report = calls.flush(now()).unwrap_err();
+    assert_eq!((report.outstanding, report.failed), (1, 0));
 }
