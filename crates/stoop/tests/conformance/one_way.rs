@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
 use std::time::Instant;
 
 claims! { all: [
@@ -255,9 +256,13 @@ fn closing_waits_no_longer_than_it_may_for_a_call_that_has_no_worker(transport: 
     client.write_slowly(1).unwrap();
     cell.gate.await_inside(1);
     client.write_slowly(2).unwrap();
-    let unfinished = client.clone().close(Duration::from_millis(10)).unwrap_err();
+    let _opens = cell.gate.open_on_drop();
+    let (closed, (send, receive)) = (client.clone(), mpsc::channel());
+    thread::spawn(move || send.send(closed.close(Duration::from_millis(10)).unwrap_err().outstanding));
+    let outstanding =
+        receive.recv_timeout(Duration::from_secs(60)).expect("it gives up while the gate is closed");
+    assert_eq!(outstanding, 2);
     cell.gate.open();
-    assert_eq!(unfinished.outstanding, 2);
     client.close(Duration::from_secs(60)).unwrap();
 }
 

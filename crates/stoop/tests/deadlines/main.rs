@@ -73,19 +73,37 @@ fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
     (Silent { gate, _server: server }, client)
 }
 
+/// A machine is not busy in each of so many measurements.
+const ROUNDS: u32 = 40;
+
 /// A transport, how threads wait, and for what.
 type Cell<'a> = (&'a str, Waiting, Way);
 
-/// Waits in all these cells at once: no call may end too early, and half of the calls of a cell no later than `late`.
+/// A thread that sleeps wakes up this late at most on a machine that is not busy.
+const ON_TIME: Duration = Duration::from_millis(10);
+
+/// Waits in all these cells at once: no call may end too early, and half of the calls of a cell no later than `late`. While the machine is
+/// so busy that plain sleeps of the same time end late, too, it is measured again.
 fn check_at_once(cells: &[Cell<'_>], timeouts: &[Duration], late: Duration) {
     thread::scope(|scope| {
         for &cell in cells {
             scope.spawn(move || {
-                let (_server, client) = silent(cell.0, cell.1);
-                let lateness = Lateness::measure(&client, cell.2, timeouts);
-                lateness.assert_never_early(cell);
-                let middle = lateness.percentile(50);
-                assert!(middle < late, "{cell:?}: half of the calls ended {middle:?} late");
+                for round in 1.. {
+                    let (_server, client) = silent(cell.0, cell.1);
+                    let (lateness, of_sleeps) = thread::scope(|scope| {
+                        let sleeps = scope.spawn(|| Lateness::of_sleeps(timeouts));
+                        (Lateness::measure(&client, cell.2, timeouts), sleeps.join().unwrap())
+                    });
+                    lateness.assert_never_early(cell);
+                    let (middle, last) = (lateness.percentile(50), of_sleeps.percentile(100));
+                    if middle < late {
+                        break;
+                    }
+                    assert!(
+                        last > ON_TIME && round < ROUNDS,
+                        "{cell:?}: half of the calls ended {middle:?} late, the last sleep {last:?}"
+                    );
+                }
             });
         }
     });
