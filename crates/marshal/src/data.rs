@@ -1,6 +1,7 @@
 //! The types whose values travel in calls.
 
 use crate::limits::stack_charge;
+use crate::memory::vec_for;
 use crate::{DecodeError, Description, Layout, Reader, Writer};
 use core::array;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -76,7 +77,7 @@ pub trait Data: Sized + 'static {
     /// When the bytes there are not that many values of this type.
     #[inline]
     fn decode_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
-        let mut values = Vec::with_capacity(count);
+        let mut values = vec_for(count)?;
         if !Self::LAYOUT.is_fixed() {
             reader.enter(stack_charge::<Self>(1))?;
             for _ in 0..count {

@@ -13,6 +13,11 @@ pub enum EncodeError {
         /// Bytes of payload there may be.
         limit: usize,
     },
+    /// The process has no memory left for the message.
+    NoMemory {
+        /// Bytes of payload that would be needed, as far as that was found out.
+        needed_at_least: usize,
+    },
     /// Values inside values inside values: a longer chain than the receiver could follow on its stack.
     TooDeep,
     /// A sequence has more elements than its 32-bit count can say.
@@ -29,6 +34,11 @@ impl fmt::Display for EncodeError {
                 f,
                 "the values need at least {needed_at_least} bytes, but a message of this binding has at most {limit}, the \
                  smaller of `BindOptions::max_message` and `Server::max_message`; raise that one, or send less at a time"
+            ),
+            EncodeError::NoMemory { needed_at_least } => write!(
+                f,
+                "the values need at least {needed_at_least} bytes, and the process has no memory left for them; send less at a \
+                 time, or allow the process more memory (ulimit -v)"
             ),
             EncodeError::TooDeep => f.write_str(
                 "the values are nested more deeply than a receiver could follow; send long chains as a Vec",
@@ -64,6 +74,8 @@ pub enum DecodeError {
     },
     /// Decoding would take more memory than a message of this size may; see [`limits`](crate::limits).
     OverBudget,
+    /// The process that decodes has no memory left for the values. Their bytes may be right.
+    NoMemory,
     /// Values nested too deeply; see [`limits`](crate::limits).
     TooDeep,
     /// Neither 0 nor 1 where a `bool`, an `Option` or a `Result` says which it is.
@@ -110,6 +122,7 @@ impl fmt::Display for DecodeError {
             DecodeError::OverBudget => {
                 f.write_str("the values would take far more memory than the message is long")
             }
+            DecodeError::NoMemory => f.write_str("there is no memory left for the values"),
             DecodeError::TooDeep => f.write_str("the values are nested too deeply"),
             DecodeError::BadFlag { found } => write!(f, "a flag is {found}, neither 0 nor 1"),
             DecodeError::BadChar { found } => write!(f, "{found:#x} is not a character"),

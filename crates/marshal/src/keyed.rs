@@ -15,7 +15,7 @@ fn charge_table<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeEr
 /// Charges for a tree of entries `E`: nodes have room for 11, and at least 5 except for the root.
 pub(crate) fn charge_tree<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
     let node = 11 * size_of::<E>() + 16 * size_of::<usize>();
-    reader.charge(count.div_ceil(5), node)
+    reader.charge_pieces(count.div_ceil(5), node)
 }
 
 macro_rules! maps {
@@ -58,7 +58,11 @@ macro_rules! maps {
 
 maps! {
     BTreeMap<K, V> where K: [Ord], charge_tree, |count| Self::new();
-    HashMap<K, V, S> where K: [Eq + Hash], charge_table, |count| Self::with_capacity_and_hasher(count, S::default());
+    HashMap<K, V, S> where K: [Eq + Hash], charge_table, |count| {
+        let mut map = Self::with_hasher(S::default());
+        map.try_reserve(count).map_err(|_| DecodeError::NoMemory)?;
+        map
+    };
 }
 
 macro_rules! sets {
@@ -99,5 +103,9 @@ macro_rules! sets {
 
 sets! {
     BTreeSet<T> where T: [Ord], charge_tree, |count| Self::new();
-    HashSet<T, S> where T: [Eq + Hash], charge_table, |count| Self::with_capacity_and_hasher(count, S::default());
+    HashSet<T, S> where T: [Eq + Hash], charge_table, |count| {
+        let mut set = Self::with_hasher(S::default());
+        set.try_reserve(count).map_err(|_| DecodeError::NoMemory)?;
+        set
+    };
 }

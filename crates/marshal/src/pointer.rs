@@ -40,5 +40,5 @@ pointers!(Box Rc Arc);
 
 /// Charges for a value on the heap, with the two counts of an `Rc` or `Arc`.
 pub(crate) fn charge_pointee<T>(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-    reader.charge(1, size_of::<T>() + 2 * size_of::<usize>())
+    reader.charge_pieces(1, size_of::<T>() + 2 * size_of::<usize>())
 }

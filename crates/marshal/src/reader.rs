@@ -3,6 +3,7 @@
 use crate::data::align_of_wire;
 use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, allocation_budget};
+use crate::memory::{STEP, look_for, vec_for, zeros};
 use crate::sharing::Received;
 use crate::{Data, DecodeError, Leading, Scalar, View};
 
@@ -126,9 +127,28 @@ impl<'a> Reader<'a> {
     /// When that is more than a message of this size may take.
     #[inline]
     pub fn charge(&mut self, count: usize, bytes: usize) -> Result<(), DecodeError> {
-        let budget = self.budget.unwrap_or(allocation_budget(self.payload.len()));
         self.charged = self.charged.saturating_add(count.saturating_mul(bytes));
-        if self.charged <= budget { Ok(()) } else { Err(DecodeError::OverBudget) }
+        if self.charged <= self.budget() { Ok(()) } else { Err(DecodeError::OverBudget) }
+    }
+
+    #[inline]
+    fn budget(&self) -> usize {
+        self.budget.unwrap_or(allocation_budget(self.payload.len()))
+    }
+
+    /// As [`charge`](Self::charge), for pieces that are allocated one by one, which cannot report a failure.
+    ///
+    /// # Errors
+    /// Also when the process has no memory left for them.
+    #[inline]
+    pub(crate) fn charge_pieces(&mut self, count: usize, bytes: usize) -> Result<(), DecodeError> {
+        let before = self.charged;
+        self.charge(count, bytes)?;
+        // If a vector has taken the rest of a step, there was memory for that vector.
+        match before / STEP == self.charged / STEP {
+            true => Ok(()),
+            false => look_for(self.charged.saturating_add(STEP).min(self.budget()) - before),
+        }
     }
 
     /// Reads a text in place.
@@ -151,7 +171,7 @@ impl<'a> Reader<'a> {
         if count == 0 {
             return Ok(View::InPlace(&[]));
         }
-        Ok(View::slice(self.chunk(align_of_wire::<S>(), count * size_of::<S>())?))
+        View::slice(self.chunk(align_of_wire::<S>(), count * size_of::<S>())?)
     }
 
     /// Reads an array of scalars in place; a misaligned one is copied.
@@ -160,7 +180,7 @@ impl<'a> Reader<'a> {
     /// When it is not all there.
     #[inline(always)]
     pub fn array<S: Scalar, const N: usize>(&mut self) -> Result<View<'a, [S; N]>, DecodeError> {
-        Ok(View::array(self.chunk(align_of_wire::<S>(), N * size_of::<S>())?))
+        View::array(self.chunk(align_of_wire::<S>(), N * size_of::<S>())?)
     }
 
     /// Reads as many scalars as `values` has room for.
@@ -173,6 +193,16 @@ impl<'a> Reader<'a> {
             S::load_scalars(self.chunk(align_of_wire::<S>(), size_of_val(values))?, values);
         }
         Ok(())
+    }
+
+    /// Reads as many scalars as the caller of this method has asked for.
+    ///
+    /// # Errors
+    /// When they are not all there, or there is no memory for them.
+    pub fn elements<S: Scalar>(&mut self, count: usize) -> Result<Vec<S>, DecodeError> {
+        let mut values = zeros(count)?;
+        self.scalars(&mut values)?;
+        Ok(values)
     }
 
     /// Reads the count of a sequence whose elements take at least `min` bytes each, and announces `bytes` of heap for
@@ -200,10 +230,12 @@ impl<'a> Reader<'a> {
     /// Reads the number of elements that an OUT slice of a caller has room for, and makes them.
     ///
     /// # Errors
-    /// When that would take more memory than a message of this size may.
+    /// When that would take more memory than a message of this size may, or than there is.
     pub fn blanks<T: Default>(&mut self) -> Result<Vec<T>, DecodeError> {
         let count = self.counted(0, size_of::<T>())?;
-        Ok((0..count).map(|_| T::default()).collect())
+        let mut blanks = vec_for(count)?;
+        blanks.resize_with(count, T::default);
+        Ok(blanks)
     }
 
     /// Reads the number of elements that an OUT slice of a caller has room for.

@@ -64,9 +64,7 @@ macro_rules! scalars {
 
             #[inline]
             fn decode_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, DecodeError> {
-                let mut values = vec![<$ty>::default(); count];
-                reader.scalars(&mut values)?;
-                Ok(values)
+                reader.elements(count)
             }
 
             #[inline(always)]

@@ -125,7 +125,7 @@ impl<T: Data> Data for LinkedList<T> {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let count = reader.count(T::LAYOUT.min())?;
         // Each element is an allocation of its own, with two links.
-        reader.charge(count, size_of::<T>() + 4 * size_of::<usize>())?;
+        reader.charge_pieces(count, size_of::<T>() + 4 * size_of::<usize>())?;
         reader.enter(stack_charge::<T>(1))?;
         let mut values = Self::new();
         for _ in 0..count {
@@ -153,7 +153,10 @@ impl Data for String {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let text = reader.text()?;
         reader.charge(text.len(), 1)?;
-        Ok(text.to_owned())
+        let mut copy = Self::new();
+        copy.try_reserve_exact(text.len()).map_err(|_| DecodeError::NoMemory)?;
+        copy.push_str(text);
+        Ok(copy)
     }
 }
 

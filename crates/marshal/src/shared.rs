@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::keyed::charge_tree;
 use crate::limits::stack_charge;
+use crate::memory::vec_for;
 use crate::pointer::charge_pointee;
 use crate::{Data, DecodeError, Reader, Writer};
 
@@ -51,7 +52,9 @@ macro_rules! shared_pointers {
                 writer.fixed(&0u32);
                 self.encode(writer);
                 writer.leave(SHARED_FRAME);
-                writer.sent().add(key, $pointer::clone(self));
+                if !writer.sent().add(key, $pointer::clone(self)) {
+                    writer.fail_for_memory();
+                }
             }
 
             fn decode_shared(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
@@ -60,11 +63,11 @@ macro_rules! shared_pointers {
                     return reader.received().get(found).ok_or(DecodeError::BadReference { found });
                 }
                 charge_pointee::<T>(reader)?;
-                reader.charge(1, REMEMBERED)?;
+                reader.charge_pieces(1, REMEMBERED)?;
                 reader.enter(SHARED_FRAME)?;
                 let value = Self::decode(reader)?;
                 reader.leave(SHARED_FRAME);
-                reader.received().add($pointer::clone(&value));
+                reader.received().add($pointer::clone(&value))?;
                 Ok(value)
             }
         }
@@ -110,7 +113,7 @@ impl<P: Shared> Shared for Vec<P> {
         let count = reader.count(1)?;
         reader.charge(count, size_of::<P>())?;
         reader.enter(stack_charge::<P>(1))?;
-        let mut pointers = Self::with_capacity(count);
+        let mut pointers = vec_for(count)?;
         for _ in 0..count {
             pointers.push(P::decode_shared(reader)?);
         }

@@ -3,6 +3,8 @@
 use core::any::{Any, TypeId};
 use std::collections::HashMap;
 
+use crate::DecodeError;
+
 /// The shared values that a message has already: for each, its type, its address, and its number from 1 on.
 #[derive(Default)]
 pub(crate) struct Sent {
@@ -17,10 +19,14 @@ impl Sent {
         self.numbers.get(&key).copied()
     }
 
-    /// Gives the next number to a value that is now complete.
-    pub(crate) fn add(&mut self, key: (TypeId, usize), value: impl Any) {
+    /// Gives the next number to a value that is now complete. `false`: there is no memory to remember it.
+    pub(crate) fn add(&mut self, key: (TypeId, usize), value: impl Any) -> bool {
+        if self.values.try_reserve(1).is_err() || self.numbers.try_reserve(1).is_err() {
+            return false;
+        }
         self.values.push(Box::new(value));
         self.numbers.insert(key, self.values.len() as u32);
+        true
     }
 }
 
@@ -36,7 +42,9 @@ impl Received {
     }
 
     /// Gives the next number to a value that is now complete.
-    pub(crate) fn add(&mut self, value: impl Any) {
+    pub(crate) fn add(&mut self, value: impl Any) -> Result<(), DecodeError> {
+        self.0.try_reserve(1).map_err(|_| DecodeError::NoMemory)?;
         self.0.push(Box::new(value));
+        Ok(())
     }
 }

@@ -7,9 +7,10 @@ use core::ops::{Deref, DerefMut};
 
 use zerocopy::FromBytes;
 
-use crate::Scalar;
 use crate::data::align_of_wire;
 use crate::layout::{POSITION_MAX, align_up};
+use crate::memory::zeros;
+use crate::{DecodeError, Scalar};
 
 /// Scalars in a call packet: a `[S]` or a `[S; N]`.
 pub enum View<'a, T: ?Sized> {
@@ -22,10 +23,10 @@ pub enum View<'a, T: ?Sized> {
 impl<'a, S: Scalar> View<'a, [S]> {
     /// The scalars that fill `chunk`.
     #[inline(always)]
-    pub(crate) fn slice(chunk: &'a [u8]) -> Self {
+    pub(crate) fn slice(chunk: &'a [u8]) -> Result<Self, DecodeError> {
         match <[S]>::ref_from_bytes(chunk) {
-            Ok(values) if is_native::<S>() => View::InPlace(values),
-            _ => View::Copied(copied(chunk)),
+            Ok(values) if is_native::<S>() => Ok(View::InPlace(values)),
+            _ => copied(chunk).map(View::Copied),
         }
     }
 }
@@ -33,10 +34,10 @@ impl<'a, S: Scalar> View<'a, [S]> {
 impl<'a, S: Scalar, const N: usize> View<'a, [S; N]> {
     /// The scalars that fill `chunk`.
     #[inline(always)]
-    pub(crate) fn array(chunk: &'a [u8]) -> Self {
+    pub(crate) fn array(chunk: &'a [u8]) -> Result<Self, DecodeError> {
         match <[S; N]>::ref_from_bytes(chunk) {
-            Ok(values) if is_native::<S>() => View::InPlace(values),
-            _ => View::Copied(copied_array(chunk)),
+            Ok(values) if is_native::<S>() => Ok(View::InPlace(values)),
+            _ => copied_array(chunk).map(View::Copied),
         }
     }
 }
@@ -97,18 +98,18 @@ impl<'a> Views<'a> {
     /// The next `count` scalars.
     ///
     /// # Panics
-    /// If the extent reserved did not count them.
+    /// If the extent reserved did not count them, or there is no memory for a copy of them.
     #[inline(always)]
     pub fn slice<S: Scalar>(&mut self, count: usize) -> OutView<'a, [S]> {
         let chunk = self.chunk::<S>(count);
         if !is_native::<S>() {
-            return OutView::Copied { values: copied(chunk), home: chunk };
+            return OutView::Copied { values: copied(chunk).expect(COPIED), home: chunk };
         }
         match <[S]>::mut_from_bytes(chunk) {
             Ok(values) => OutView::InPlace(values),
             Err(error) => {
                 let home = error.into_src();
-                OutView::Copied { values: copied(home), home }
+                OutView::Copied { values: copied(home).expect(COPIED), home }
             }
         }
     }
@@ -116,18 +117,18 @@ impl<'a> Views<'a> {
     /// The next `N` scalars, as an array.
     ///
     /// # Panics
-    /// If the extent reserved did not count them.
+    /// If the extent reserved did not count them, or there is no memory for a copy of them.
     #[inline(always)]
     pub fn array<S: Scalar, const N: usize>(&mut self) -> OutView<'a, [S; N]> {
         let chunk = self.chunk::<S>(N);
         if !is_native::<S>() {
-            return OutView::Copied { values: copied_array(chunk), home: chunk };
+            return OutView::Copied { values: copied_array(chunk).expect(COPIED), home: chunk };
         }
         match <[S; N]>::mut_from_bytes(chunk) {
             Ok(values) => OutView::InPlace(values),
             Err(error) => {
                 let home = error.into_src();
-                OutView::Copied { values: copied_array(home), home }
+                OutView::Copied { values: copied_array(home).expect(COPIED), home }
             }
         }
     }
@@ -197,6 +198,9 @@ impl<T: ?Sized> OutView<'_, T> {
     }
 }
 
+/// Message of the panic, which ends the call and not the process.
+const COPIED: &str = "the process has memory for a copy of an argument that the procedure writes";
+
 /// Whether scalars lie in memory as they do in a packet.
 #[inline(always)]
 const fn is_native<S>() -> bool {
@@ -204,13 +208,13 @@ const fn is_native<S>() -> bool {
 }
 
 #[cold]
-fn copied<S: Scalar>(chunk: &[u8]) -> Box<[S]> {
-    let mut values = vec![S::default(); chunk.len() / size_of::<S>()].into_boxed_slice();
+fn copied<S: Scalar>(chunk: &[u8]) -> Result<Box<[S]>, DecodeError> {
+    let mut values = zeros(chunk.len() / size_of::<S>())?.into_boxed_slice();
     S::load_scalars(chunk, &mut values);
-    values
+    Ok(values)
 }
 
 #[cold]
-fn copied_array<S: Scalar, const N: usize>(chunk: &[u8]) -> Box<[S; N]> {
-    copied(chunk).try_into().unwrap_or_else(|_| unreachable!("the chunk has the bytes of N scalars"))
+fn copied_array<S: Scalar, const N: usize>(chunk: &[u8]) -> Result<Box<[S; N]>, DecodeError> {
+    Ok(copied(chunk)?.try_into().unwrap_or_else(|_| unreachable!("the chunk has the bytes of N scalars")))
 }

@@ -18,6 +18,7 @@ pub struct Writer<'a> {
     /// Where the payload begins in the packet; less the bytes that were [skipped](Writer::skip_borrowed), so that it may be below 0,
     /// where no position in the packet is.
     start: usize,
+    /// Bytes of payload there may be. [`NO_MEMORY`] once the process had none left: then nothing more is written.
     limit: usize,
     /// Bytes up to which the packet is made longer for arguments that a procedure writes in place.
     lendable: usize,
@@ -31,8 +32,12 @@ pub struct Writer<'a> {
 /// Progress of a [`Writer`].
 pub struct Progress {
     position: usize,
+    limit: usize,
     failure: Option<EncodeError>,
 }
+
+/// The limit of a writer that has found no memory for its packet.
+const NO_MEMORY: usize = usize::MAX;
 
 impl<'a> Writer<'a> {
     /// A payload of at most `limit` bytes from byte `start` of `packet`, which is made longer when needed, or cut to
@@ -77,13 +82,13 @@ impl<'a> Writer<'a> {
     /// Progress so far.
     #[inline(always)]
     pub fn progress(self) -> Progress {
-        Progress { position: self.position, failure: self.failure }
+        Progress { position: self.position, limit: self.limit, failure: self.failure }
     }
 
     /// Goes on after what was done [elsewhere](Writer::restarted).
     #[inline(always)]
     pub fn resume(&mut self, progress: Progress) {
-        self.position = progress.position;
+        (self.position, self.limit) = (progress.position, progress.limit);
         if progress.failure.is_some() {
             self.failure = progress.failure;
         }
@@ -108,19 +113,29 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn failure(&self) -> EncodeError {
-        self.failure.unwrap_or(EncodeError::TooLarge { needed_at_least: self.position, limit: self.limit })
+        let why = match self.limit {
+            NO_MEMORY => EncodeError::NoMemory { needed_at_least: self.position },
+            limit => EncodeError::TooLarge { needed_at_least: self.position, limit },
+        };
+        self.failure.unwrap_or(why)
     }
 
     /// Whether something could not be written, so that there is no point in going on.
     #[inline]
     pub fn has_failed(&self) -> bool {
-        self.failure.is_some() || self.position > self.limit
+        self.failure.is_some() || self.position > self.limit || self.limit == NO_MEMORY
     }
 
     /// Declares the message unsendable; the first reason counts.
     #[cold]
     pub fn fail(&mut self, error: EncodeError) {
         self.failure.get_or_insert(error);
+    }
+
+    /// Declares the message unsendable for want of memory.
+    #[cold]
+    pub(crate) fn fail_for_memory(&mut self) {
+        self.fail(EncodeError::NoMemory { needed_at_least: self.position });
     }
 
     /// Makes sure that the first values of a message fit, so that they need not be checked one by one; if they do not,
@@ -130,8 +145,10 @@ impl<'a> Writer<'a> {
     pub fn begin(&mut self, leading: Leading) -> bool {
         let end = self.start.wrapping_add(leading.len());
         // Asked again after growing: it is what the compiler then knows of every later position.
-        let fits = self.packet.len() >= end
-            || (grow(self.packet, end, self.start.wrapping_add(self.limit)) && self.packet.len() >= end);
+        if self.packet.len() < end {
+            self.limit = grow(self.packet, end, self.start, self.limit);
+        }
+        let fits = self.packet.len() >= end;
         if !fits {
             self.position = leading.len();
         }
@@ -147,8 +164,8 @@ impl<'a> Writer<'a> {
         self.position = end;
         let from = self.start.wrapping_add(at);
         let fits = self.packet.len().checked_sub(from).is_some_and(|room| room >= len);
-        if !fits && !grow(self.packet, self.start.wrapping_add(end), self.start.wrapping_add(self.limit)) {
-            return None;
+        if !fits {
+            self.limit = grow(self.packet, self.start.wrapping_add(end), self.start, self.limit);
         }
         if at != before {
             // The packet held another message before; nothing of it may leave with this one.
@@ -164,6 +181,9 @@ impl<'a> Writer<'a> {
         let _ = self.chunk(align, 0);
         let at = self.position;
         self.position = at.saturating_add(len).min(POSITION_MAX);
+        if self.limit == NO_MEMORY {
+            return at;
+        }
         if self.position > self.limit {
             self.fail(EncodeError::TooLarge { needed_at_least: self.position, limit: self.limit });
             return at;
@@ -273,24 +293,36 @@ impl<'a> Writer<'a> {
     #[inline(never)]
     pub fn with_room<R>(&mut self, extent: Extent, then: impl FnOnce(&mut Self) -> R) -> Option<R> {
         let end = extent.end();
-        if end > self.lendable
-            || !grow(self.packet, self.start.wrapping_add(end), self.start.wrapping_add(self.lendable))
-        {
+        if end > self.lendable {
             self.fail(EncodeError::TooLarge { needed_at_least: end, limit: self.limit });
+            return None;
+        }
+        grow(self.packet, self.start.wrapping_add(end), self.start, self.lendable);
+        if self.packet.len() < self.start.wrapping_add(end) {
+            self.position = end;
+            self.fail_for_memory();
             return None;
         }
         Some(then(self))
     }
 }
 
-/// Makes the packet `end` bytes long if it may have that many. Doubles it, so that many small values stay cheap.
+/// Makes the packet `end` bytes long if its payload, which begins at `start`, may have so many bytes. Doubles it, so that many small
+/// values stay cheap. Returns the limit of the payload, which is [`NO_MEMORY`] from now on if the process has none left.
+// A value that the writer then stores, and no reference to the writer: its fields stay in registers.
 #[cold]
 #[inline(never)]
-fn grow(packet: &mut Vec<u8>, end: usize, most: usize) -> bool {
-    if end > most {
-        return false;
+fn grow(packet: &mut Vec<u8>, end: usize, start: usize, limit: usize) -> usize {
+    let most = start.wrapping_add(limit);
+    if limit == NO_MEMORY || end > most {
+        return limit;
     }
-    let len = packet.len().saturating_mul(2).clamp(end, most);
-    packet.resize(len, 0);
-    true
+    let doubled = packet.len().saturating_mul(2).clamp(end, most);
+    for len in [doubled, end] {
+        if packet.try_reserve_exact(len - packet.len()).is_ok() {
+            packet.resize(len, 0);
+            return limit;
+        }
+    }
+    NO_MEMORY
 }
