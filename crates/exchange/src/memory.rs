@@ -1,25 +1,45 @@
-//! Memory for messages whose length a peer has announced.
+//! Memory for messages whose length a peer or a result decides.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::hint::black_box;
+use zerocopy::FromZeros;
 
-/// Memory that must remain for everything else, beside the message.
+/// Memory that must remain for everything else, beside a message.
 const MARGIN: usize = 1 << 20;
+/// A message of at most so many bytes is taken without a look at what remains.
+const SHORT: usize = 64 << 10;
 
 /// Returns `len` zeros, or `None` if the process has no memory or address space for them and a margin of 1 MiB.
 ///
-/// The system gives fresh memory as zeros and commits a page only when it is written. No safe function of the standard
-/// library asks for such memory and reports a failure instead of ending the process. Therefore this function first
-/// reserves memory with any contents, and frees it again. Another thread can take the memory in between; the margin
-/// makes that unlikely to matter.
+/// The system gives fresh memory as zeros and commits a page only when it is written.
 pub fn zeroed(len: usize) -> Option<Vec<u8>> {
-    let mut probe = Vec::<u8>::new();
-    probe.try_reserve_exact(len.checked_add(MARGIN)?).ok()?;
+    let memory = u8::new_vec_zeroed(len).ok()?;
+    leaves_margin(len).then_some(memory)
+}
+
+/// Makes `memory` `len` bytes long, with zeros behind its present bytes. `false`, and it is unchanged, if the process has no memory
+/// or address space for them and a margin of 1 MiB. Does nothing if it is that long already.
+pub fn lengthen(memory: &mut Vec<u8>, len: usize) -> bool {
+    let has_room = len <= memory.len() || reserve(memory, len - memory.len());
+    if has_room && len > memory.len() {
+        memory.resize(len, 0);
+    }
+    has_room
+}
+
+/// Makes room for `more` bytes behind those of `memory`. `false` if the process has no memory or address space for them and a margin
+/// of 1 MiB.
+pub fn reserve(memory: &mut Vec<u8>, more: usize) -> bool {
+    memory.capacity() - memory.len() >= more || memory.try_reserve_exact(more).is_ok() && leaves_margin(more)
+}
+
+/// Whether a margin remains, after `len` bytes have been taken: an allocation that cannot report a failure would end the process.
+fn leaves_margin(len: usize) -> bool {
+    let mut margin = Vec::<u8>::new();
+    let is_there = len <= SHORT || margin.try_reserve_exact(MARGIN).is_ok();
     // Keeps the compiler from removing an allocation that nothing uses.
-    black_box(probe.as_mut_ptr());
-    drop(probe);
-    Some(vec![0; len])
+    black_box(margin.as_mut_ptr());
+    is_there
 }
 
 #[cfg(test)]
@@ -30,5 +50,14 @@ mod tests {
     fn an_impossible_length_gives_none() {
         assert!(zeroed(isize::MAX as usize).is_none() && zeroed(usize::MAX).is_none());
         assert_eq!(zeroed(5).unwrap(), [0; 5]);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_lengthened_is_unchanged() {
+        let mut memory = alloc::vec![7; 3];
+        assert!(!lengthen(&mut memory, isize::MAX as usize) && !reserve(&mut memory, usize::MAX));
+        assert_eq!(memory, [7; 3]);
+        assert!(lengthen(&mut memory, 5) && lengthen(&mut memory, 2));
+        assert_eq!(memory, [7, 7, 7, 0, 0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::unserved::Unserved;
 use std::sync::Arc;
-use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer};
+use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer, zeros};
 use stoop_shm::{Arena, InPlace, Number, Range};
 
 /// Writes the buffer arguments of one call, at the caller.
@@ -94,7 +94,7 @@ fn put_elements<T: Number + Scalar>(buffer: &InPlace<T>, writer: &mut Writer<'_>
                 buffer.copy_to(chunk);
             }
         }
-        None => writer.scalars(&buffer.to_vec()),
+        None => writer.scalars(&copy_of(buffer)),
     }
 }
 
@@ -110,10 +110,18 @@ pub(crate) fn take_elements<T: Number + Scalar>(
         buffer.copy_from(reader.chunk(align::<T>(), bytes(buffer))?);
         return Ok(());
     }
-    let mut elements = vec![T::default(); buffer.len()];
-    reader.scalars(&mut elements)?;
-    buffer.write(0, &elements);
+    buffer.write(0, &reader.elements::<T>(buffer.len())?);
     Ok(())
+}
+
+/// A copy of the elements.
+///
+/// # Panics
+/// There is no memory for it. That ends the call, and not the process.
+fn copy_of<T: Number + Scalar>(buffer: &InPlace<T>) -> Vec<T> {
+    let mut values = zeros(buffer.len()).expect("the process has memory for a copy of a buffer");
+    buffer.read(0, &mut values);
+    values
 }
 
 fn align<T: Scalar>() -> usize {
@@ -156,7 +164,7 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
     /// The position does not lie in `memory`, or the contents are incomplete.
     pub fn take(call: &mut Reader<'_>, memory: Memory<'a>) -> Result<Self, DecodeError> {
         if !call.value::<bool>()? {
-            let buffer = InPlace::from(call.slice::<T>()?.to_vec());
+            let buffer = InPlace::from(call.sequence::<T>()?);
             return Ok(Self { len: buffer.len(), buffer, place: None });
         }
         Self::take_place(call, memory)
@@ -180,7 +188,7 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
         if result.restarted().reserve(extent).is_none() {
             result.with_room(extent, |_| ()).ok_or(Unserved::ResultTooLarge)?;
         }
-        Ok(Self { buffer: InPlace::private(len), len, place: None })
+        Ok(Self { buffer: InPlace::from(zeros::<T>(len)?), len, place: None })
     }
 
     /// Reads the position and the length of a buffer in shared memory.
@@ -212,7 +220,7 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
             None => self.buffer.is_shared(),
         };
         if is_anothers {
-            self.buffer = InPlace::from(self.buffer.to_vec());
+            self.buffer = InPlace::from(copy_of(&self.buffer));
         }
     }
 
@@ -230,7 +238,7 @@ impl<'a, T: Number + Scalar> Buffer<'a, T> {
         let mut own = arena.view::<T>(at, len).expect("`take` has checked the range");
         if own.as_ptr() != self.buffer.as_ptr() {
             // The procedure put another buffer here. The caller looks at the range that it named.
-            own.write(0, &self.buffer.to_vec());
+            own.write(0, &copy_of(&self.buffer));
         }
     }
 }

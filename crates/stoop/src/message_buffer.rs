@@ -1,9 +1,10 @@
-//! Memory for a message whose length its sender has announced and whose bytes arrive in parts.
+//! Memory for long messages: those whose length the sender has announced and whose bytes arrive in parts, and copies of arguments.
 //!
 //! The memory grows with the bytes that have arrived, not with the announced length: a sender that announces a long message and
 //! sends little of it costs its receiver nothing. A process with a limit on memory refuses a message that does not fit.
 
-use std::collections::TryReserveError;
+use crate::error::{CallError, SendError};
+use stoop_marshal::EncodeError;
 
 /// Bytes reserved at first: the size of a channel in shared memory, which a sender can fill at once.
 const FIRST: usize = 256 * 1024;
@@ -12,19 +13,33 @@ const GROWTH: usize = 4;
 
 /// Reserves memory behind `message` for `more` bytes of the `announced` ones.
 ///
-/// # Errors
-/// The process has no memory or address space left. `message` is unchanged.
+/// `false`, and `message` is unchanged, if the process has no memory or address space left.
 #[inline]
-pub(crate) fn reserve(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
-    match message.capacity() - message.len() >= more {
-        true => Ok(()),
-        false => grow(message, more, announced),
-    }
+pub(crate) fn reserve(message: &mut Vec<u8>, more: usize, announced: usize) -> bool {
+    message.capacity() - message.len() >= more || grow(message, more, announced)
 }
 
 #[cold]
-fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> Result<(), TryReserveError> {
-    message.try_reserve_exact(capacity_for(message, more, announced) - message.len())
+fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> bool {
+    stoop_exchange::reserve(message, capacity_for(message, more, announced) - message.len())
+}
+
+/// Appends a call's arguments to a packet that keeps them until they have been sent.
+///
+/// # Errors
+/// The process has no memory left for them. `packet` is unchanged.
+pub(crate) fn keep_arguments(packet: &mut Vec<u8>, arguments: &[u8]) -> Result<(), CallError> {
+    if !stoop_exchange::reserve(packet, arguments.len()) {
+        return Err(no_memory_for_arguments(arguments.len()));
+    }
+    packet.extend_from_slice(arguments);
+    Ok(())
+}
+
+/// The error of a call whose caller's process has no memory for its `len` bytes of arguments.
+#[cold]
+pub(crate) fn no_memory_for_arguments(len: usize) -> CallError {
+    CallError::NotSent(SendError::Arguments(EncodeError::NoMemory { needed_at_least: len }))
 }
 
 /// Bytes that `message` has room for after [`reserve`] with these arguments.
@@ -50,7 +65,7 @@ mod tests {
         let announced = 64 << 20;
         let mut message = Vec::new();
         while message.len() < announced {
-            reserve(&mut message, 16 * 1024, announced).unwrap();
+            assert!(reserve(&mut message, 16 * 1024, announced));
             assert!(message.capacity() <= FIRST.max(GROWTH * message.len()).min(announced));
             message.resize(message.len() + 16 * 1024, 1);
         }
@@ -60,14 +75,14 @@ mod tests {
     #[test]
     fn a_short_message_gets_what_it_needs() {
         let mut message = Vec::new();
-        reserve(&mut message, 5000, 5000).unwrap();
+        assert!(reserve(&mut message, 5000, 5000));
         assert_eq!(message.capacity(), 5000);
     }
 
     #[test]
     fn room_that_there_cannot_be_is_an_error() {
         let mut message = vec![7; 10];
-        assert!(reserve(&mut message, isize::MAX as usize, usize::MAX).is_err());
+        assert!(!reserve(&mut message, isize::MAX as usize, usize::MAX));
         assert_eq!(message, [7; 10]);
     }
 }

@@ -268,10 +268,12 @@ impl Reassembler {
             return Err(RefusalCode::Overloaded);
         }
         let mut packet = if announced > INPUT_LEN { self.buffers.take_spare() } else { Vec::new() };
-        if packet.len() < HEADER_LEN {
-            packet.resize(HEADER_LEN + payload_len, 0);
+        let len = if packet.len() < HEADER_LEN { HEADER_LEN + payload_len } else { packet.len() };
+        if !self.buffers.account.take(len) {
+            return Err(RefusalCode::Overloaded);
         }
-        if !self.buffers.account.take(packet.len()) {
+        if !crate::lengthen(&mut packet, len) {
+            self.buffers.account.give_back(len);
             return Err(RefusalCode::Overloaded);
         }
         self.announced += announced;
@@ -370,13 +372,12 @@ impl Incomplete {
             let len = (2 * packet.len()).max(at + wanted).min(HEADER_LEN + announced).max(at + 1);
             let more = len - packet.len();
             let taken = account.take(more);
-            if !taken || packet.try_reserve_exact(more).is_err() {
+            if !taken || !crate::lengthen(packet, len) {
                 account.give_back(packet.len() + if taken { more } else { 0 });
                 self.packet = Err(RefusalCode::Overloaded);
                 *announced_in_all -= announced;
                 return 0;
             }
-            packet.resize(len, 0);
         }
         wanted.min(packet.len() - at)
     }

@@ -144,9 +144,9 @@ impl Call<'_> {
     /// Ender: what the caller gets. The lane is given back when the call is dropped.
     ///
     /// # Errors
-    /// [`CallError::Peer`] when the result was no value of its type.
+    /// [`CallError::Peer`] when the result was no value of its type; [`CallError::Failed`] when there is no memory for it.
     #[inline]
     pub fn end<T>(&self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
-        decoded.map_err(CallError::Peer)
+        decoded.map_err(CallError::undecoded)
     }
 }

@@ -72,6 +72,17 @@ pub enum Ran {
 }
 
 impl CallError {
+    /// For stubs: the error of a call whose result does not decode.
+    #[cold]
+    #[doc(hidden)]
+    pub fn undecoded(why: DecodeError) -> Self {
+        let DecodeError::NoMemory = why else { return Self::Peer(why) };
+        Self::Failed(Failure {
+            code: FailureCode::ResultTooLarge,
+            detail: "the caller's process has no memory left for its values".into(),
+        })
+    }
+
     /// Whether the procedure ran.
     pub fn ran(&self) -> Ran {
         match self {

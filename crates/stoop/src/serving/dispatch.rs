@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stoop_exchange::shares::Owner;
-use stoop_marshal::{EncodeError, Reader, Writer};
+use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
@@ -331,17 +331,33 @@ fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
 fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
     match why {
         Unserved::UnknownProcedure => Outcome::refused(RefusalCode::UnknownProcedure, String::new()),
+        Unserved::BadArguments(DecodeError::NoMemory) => {
+            Outcome::refused(RefusalCode::Overloaded, format!("{NO_MEMORY} its arguments"))
+        }
         Unserved::BadArguments(why) => Outcome::refused(RefusalCode::BadArguments, why.to_string()),
-        Unserved::ResultTooLarge => Outcome::NoRoom(match result.finish() {
-            Err(EncodeError::TooLarge { needed_at_least, .. }) => needed_at_least,
-            _ => usize::MAX,
-        }),
+        Unserved::ResultTooLarge => match result.finish() {
+            Err(EncodeError::TooLarge { needed_at_least, .. }) => Outcome::NoRoom(needed_at_least),
+            Err(EncodeError::NoMemory { needed_at_least }) => {
+                let why = format!("{NO_MEMORY} the {needed_at_least} bytes of its OUT arguments");
+                Outcome::refused(RefusalCode::Overloaded, why)
+            }
+            _ => Outcome::NoRoom(usize::MAX),
+        },
     }
 }
 
+/// Begin of the detail of a refusal or failure for want of memory.
+const NO_MEMORY: &str = "the server's process has no memory left for";
+
 #[cold]
 fn too_large(why: EncodeError) -> Outcome {
-    Outcome::failed(FailureCode::ResultTooLarge, why.to_string())
+    let detail = match why {
+        EncodeError::NoMemory { needed_at_least } => {
+            format!("{NO_MEMORY} it, which has at least {needed_at_least} bytes")
+        }
+        why => why.to_string(),
+    };
+    Outcome::failed(FailureCode::ResultTooLarge, detail)
 }
 
 #[cfg(test)]

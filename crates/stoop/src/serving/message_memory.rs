@@ -187,7 +187,7 @@ impl fmt::Debug for MemoryShare {
 
 /// Detail of the refusal of a call for whose arguments there is no memory.
 pub(crate) const NO_MEMORY_FOR_ARGUMENTS: &str = "your host or user, or this binding, has its share of the server's memory for long \
-    arguments; call again when earlier calls have ended, or raise Limits::argument_bytes";
+    arguments, or its process has no memory left; call again when earlier calls have ended, or raise Limits::argument_bytes";
 
 /// Detail of the failure of a call for whose result there is no memory.
 pub(crate) const NO_MEMORY_FOR_RESULT: &str = "your host or user, or this binding, has its share of the server's memory for results \

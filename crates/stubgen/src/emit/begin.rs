@@ -272,7 +272,7 @@ fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
                         #reader.finish()?;
                         ::core::result::Result::Ok::<_, #stub::DecodeError>(#value)
                     })();
-                    decoded.map_err(#root::CallError::Peer)
+                    decoded.map_err(#root::CallError::undecoded)
                 })
                 #into_error
                 #flatten
@@ -292,19 +292,11 @@ fn receive(argument: &Argument, names: &Names) -> TokenStream {
             }
         }
         Shape::Slice(Element { ty, is_scalar: true }) | Shape::Buffer(ty) => {
-            let default = default(ty);
-            quote! {
-                let mut #name: ::std::vec::Vec<#ty> = ::std::vec![#default(); #len];
-                #reader.scalars(&mut #name[..])?;
-            }
+            quote!(let #name = #reader.elements::<#ty>(#len)?;)
         }
         Shape::Slice(element) => {
-            let (ty, decode, stub) = (&element.ty, data(&element.ty, "decode", names), &names.stub);
-            quote! {
-                let #name = (0..#len)
-                    .map(|_| #decode(&mut #reader))
-                    .collect::<::core::result::Result<::std::vec::Vec<#ty>, #stub::DecodeError>>()?;
-            }
+            let decode_all = data(&element.ty, "decode_all", names);
+            quote!(let #name = #decode_all(#len, &mut #reader)?;)
         }
         shape => {
             let decode = data(&whole(shape), "decode", names);

@@ -13,6 +13,7 @@ use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::locked::locked;
+use crate::message_buffer::keep_arguments;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::transport::local::pool::{Declined, Job};
 use crate::transport::local::server::LocalServer;
@@ -94,7 +95,9 @@ impl OutstandingCalls for LocalCalls {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
-        let arguments = Some(batch.packet[batch.start..batch.start + len].to_vec());
+        let mut arguments = Vec::new();
+        keep_arguments(&mut arguments, &batch.packet[batch.start..batch.start + len])?;
+        let arguments = Some(arguments);
         let deadline_ns = batch.deadline.as_nanos();
         let call =
             calls.table().open(deadline_ns, LocalCall { id, procedure, begun: batch.begun, arguments });

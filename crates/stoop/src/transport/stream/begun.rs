@@ -160,7 +160,7 @@ impl OutstandingCalls for StreamCalls {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let mut state = self.0.state();
-        let place = state.queue_call(batch, procedure, len);
+        let place = state.queue_call(batch, procedure, len)?;
         let is_full = state.holds_enough();
         drop(state);
         if is_full {

@@ -259,7 +259,7 @@ impl OutstandingCalls for SessionCalls {
             return Ok(call);
         }
         batch.read_clock();
-        Ok(self.managed.enqueue(batch, procedure, len) | MANAGED)
+        Ok(self.managed.enqueue(batch, procedure, len)? | MANAGED)
     }
 
     fn submit(&self, batch: CallBatch) {

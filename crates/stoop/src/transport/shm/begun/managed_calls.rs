@@ -7,6 +7,7 @@ use crate::calling::detached::CallingThread;
 use crate::calling::table_lock::{self, HasCalls, Registered};
 use crate::error::{BindError, CallError, SendError};
 use crate::locked::locked;
+use crate::message_buffer::keep_arguments;
 use crate::transport::shm::begun::calls::SessionCalls;
 use crate::transport::shm::begun::managed::{ManagedCall, Step};
 use crate::transport::shm::caller::ShmBinding;
@@ -113,8 +114,9 @@ impl ManagedCalls {
 
     /// A call begins that cannot be published at once.
     #[cold]
-    pub(super) fn enqueue(&self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
-        let arguments = batch.packet[batch.start..batch.start + len].to_vec();
+    pub(super) fn enqueue(&self, batch: &CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        let mut arguments = Vec::new();
+        keep_arguments(&mut arguments, &batch.packet[batch.start..batch.start + len])?;
         let (id, begun_ns) = (self.new_id(), batch.begun.as_nanos());
         let deadline_ns = batch.deadline.as_nanos();
         let managed = ManagedCall::queued(id, procedure, begun_ns, arguments);
@@ -126,7 +128,7 @@ impl ManagedCalls {
         drop(state);
         self.count(1);
         self.wake_background();
-        call
+        Ok(call)
     }
 
     pub(super) fn has_ended(&self, call: u32) -> bool {

@@ -232,7 +232,7 @@ impl Receiving {
     fn reserve(&self, result: &mut Vec<u8>) -> bool {
         let rest = self.len - self.emptying.received().max(self.scatter_len);
         let next_len = self.emptying.next_len().min(rest);
-        message_buffer::reserve(result, next_len, self.len - self.elsewhere).is_ok()
+        message_buffer::reserve(result, next_len, self.len - self.elsewhere)
     }
 
     fn take_chunk(&mut self, session: &Session, result: &mut Vec<u8>, gathered: &mut GatherList<'_, '_>) {

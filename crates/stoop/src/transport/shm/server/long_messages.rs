@@ -192,7 +192,7 @@ impl Arriving {
             return Err(NoMemory::Share);
         }
         self.counted = capacity;
-        message_buffer::reserve(&mut self.message, more, announced).map_err(|_| NoMemory::Process)
+        message_buffer::reserve(&mut self.message, more, announced).then_some(()).ok_or(NoMemory::Process)
     }
 }
 

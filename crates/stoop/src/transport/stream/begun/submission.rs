@@ -6,6 +6,7 @@ use crate::calling::call_table::CallTable;
 use crate::calling::recovery::EarlierAttempts;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
+use crate::message_buffer::keep_arguments;
 use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked};
 use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
@@ -201,10 +202,10 @@ impl Outstanding {
 
 impl State {
     /// Queues a call with the arguments that are in the batch. Returns its place in the table.
-    pub(super) fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> u32 {
+    pub(super) fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let mut packet = self.packets.pop().unwrap_or_default();
         packet.resize(HEADER_LEN, 0);
-        packet.extend_from_slice(&batch.packet[batch.start..batch.start + len]);
+        keep_arguments(&mut packet, &batch.packet[batch.start..batch.start + len])?;
         self.last_id += 1;
         // Its time does not run yet.
         let (id, begun, bounds) = (self.last_id, Instant::NEVER, TimeBounds::current(batch.timeout_ns));
@@ -215,7 +216,7 @@ impl State {
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back.0.push(CallId { place, id });
         self.held_back.1 += HEADER_LEN + len;
-        place
+        Ok(place)
     }
 
     /// The calls that are held back leave now, if there are any: their time runs from now on.
