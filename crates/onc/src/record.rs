@@ -147,6 +147,12 @@ impl Records {
         self.fragments > 0 || !matches!(self.state, State::Mark { arrived: 0, .. })
     }
 
+    /// Makes room for so many bytes more of the record that is incomplete. `false` if the process has no memory for them: then the
+    /// connection has to be closed. Without it, [`next`](Self::next) takes the memory and cannot report a failure.
+    pub fn reserve(&mut self, more: usize) -> bool {
+        self.record.try_reserve(more).is_ok()
+    }
+
     /// Bytes of memory held for a record.
     pub fn memory(&self) -> usize {
         self.record.capacity()

@@ -47,6 +47,9 @@ struct Held {
 
 /// Bytes for arguments, and as many for results, unless set.
 const DEFAULT: usize = 512 << 20;
+/// The same, at an address of Sun RPC.
+#[cfg(feature = "onc")]
+const DEFAULT_OF_SUN_RPC: usize = 256 << 20;
 /// Messages of the greatest length for which there is room at least: one binding alone may hold nine sixteenths.
 const LONGEST_MESSAGES: usize = 2;
 /// The same, unless the bytes are set: then a binding alone may have four long messages each way under way.
@@ -73,6 +76,17 @@ impl MessageMemory {
             arguments_refused: AtomicU64::new(0),
             results_dropped: AtomicU64::new(0),
         })
+    }
+
+    /// At an address of Sun RPC, which has less unless it is set: its callers wait for nothing and are not refused, so that their host
+    /// has its share at once.
+    #[cfg(feature = "onc")]
+    pub(crate) fn of_sun_rpc(limits: &Limits, message_max: usize) -> Arc<Self> {
+        let total = |set: Option<usize>| {
+            Some(set.unwrap_or(DEFAULT_OF_SUN_RPC.max(message_max.saturating_mul(LONGEST_MESSAGES_DEFAULT))))
+        };
+        let (argument_bytes, result_bytes) = (total(limits.argument_bytes), total(limits.result_bytes));
+        Self::new(&Limits { argument_bytes, result_bytes, ..limits.clone() }, message_max)
     }
 
     /// The part of one more binding of this caller's.

@@ -1,10 +1,12 @@
 //! One connection of a server: records that arrive, and replies that leave.
 
 use crate::context::Caller;
+use crate::serving::message_memory::{Content, MemoryShare};
 use std::io::{self, IoSlice};
+use std::mem;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_onc::record::{RecordLimits, Records};
@@ -15,10 +17,12 @@ pub(super) struct Connection {
     /// Its name in the poller.
     pub(super) token: u64,
     pub(super) caller: Caller,
-    records: Mutex<Records>,
+    incoming: Mutex<Incoming>,
     outgoing: Mutex<Outgoing>,
     /// Calls of it that have not been answered.
     pub(super) active: AtomicUsize,
+    /// The part of the server's memory that its long calls and its unread replies may take.
+    memory: Arc<MemoryShare>,
     /// When something was last received or sent.
     pub(super) used_ns: AtomicU64,
     /// When the record began that is incomplete; 0: none is.
@@ -26,11 +30,23 @@ pub(super) struct Connection {
     is_closed: AtomicBool,
 }
 
+/// Calls that arrive.
+struct Incoming {
+    records: Records,
+    /// Bytes of memory of `records` that are counted.
+    counted: usize,
+}
+
+/// A connection's memory for a call is counted if it is more.
+const UNCOUNTED_MAX: usize = 16 << 10;
+
 /// Replies that the caller has not taken.
 #[derive(Default)]
 struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
+    /// Bytes of memory that are counted.
+    counted: usize,
     /// The poller tells of room to send only, and of nothing that arrives.
     holds_back: bool,
 }
@@ -53,17 +69,26 @@ pub(super) enum Read {
         /// It broke the protocol.
         is_broken: bool,
     },
+    /// There is no memory for its call: its host has its share, or the process has none left.
+    NoMemory,
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, token: u64, caller: Caller, limits: RecordLimits, now_ns: u64) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        token: u64,
+        (caller, memory): (Caller, Arc<MemoryShare>),
+        limits: RecordLimits,
+        now_ns: u64,
+    ) -> Self {
         Self {
             stream,
             token,
             caller,
-            records: Mutex::new(Records::new(limits)),
+            incoming: Mutex::new(Incoming { records: Records::new(limits), counted: 0 }),
             outgoing: Mutex::default(),
             active: AtomicUsize::new(0),
+            memory,
             used_ns: AtomicU64::new(now_ns),
             record_since_ns: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
@@ -88,7 +113,7 @@ impl Connection {
         mut with: impl FnMut(&[u8]),
     ) -> Read {
         // One thread at a time: two that look at the same connection must not swap what they received.
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
         let len = match self.stream.recv_about(buffer, limit_ns, ABOUT * limit_ns) {
             Ok(StreamArrival::Bytes(len)) => len,
             Ok(StreamArrival::Nothing) => return Read::Nothing,
@@ -96,9 +121,15 @@ impl Connection {
         };
         let now_ns = now_ns();
         self.used_ns.store(now_ns, Ordering::Relaxed);
+        // Counted before it is written, which makes the system provide it.
+        if incoming.records.is_inside_record()
+            && !(incoming.records.reserve(len) && incoming.count(&self.memory))
+        {
+            return Read::NoMemory;
+        }
         let mut input = &buffer[..len];
         loop {
-            match records.next(&mut input) {
+            match incoming.records.next(&mut input) {
                 Ok(Some(record)) => {
                     self.record_since_ns.store(0, Ordering::Relaxed);
                     with(record);
@@ -107,7 +138,15 @@ impl Connection {
                 Err(_) => return Read::Ended { is_broken: true },
             }
         }
-        if records.is_inside_record() && self.record_since_ns.load(Ordering::Relaxed) == 0 {
+        if incoming.records.memory() > UNCOUNTED_MAX {
+            if !incoming.records.is_inside_record() {
+                incoming.records.shrink();
+            }
+            if !incoming.count(&self.memory) {
+                return Read::NoMemory;
+            }
+        }
+        if incoming.records.is_inside_record() && self.record_since_ns.load(Ordering::Relaxed) == 0 {
             self.record_since_ns.store(now_ns, Ordering::Relaxed);
         }
         Read::Some
@@ -118,19 +157,29 @@ impl Connection {
         Some(self.record_since_ns.load(Ordering::Relaxed)).filter(|since_ns| *since_ns > 0)
     }
 
-    /// Gives memory of the last record back.
-    pub(super) fn shrink(&self) {
-        if let Ok(mut records) = self.records.try_lock()
-            && !records.is_inside_record()
-        {
-            records.shrink();
+    /// Makes room in `message` for the `len` bytes of a call that is to run. The room stays counted until
+    /// [`uncount`](Self::uncount). `false`: there is no memory for it.
+    pub(super) fn make_room(&self, message: &mut Vec<u8>, len: usize) -> bool {
+        message.clear();
+        let is_counted = len <= UNCOUNTED_MAX || self.memory.take(Content::Arguments, len);
+        let has_room = is_counted && stoop_exchange::reserve(message, len);
+        if is_counted && !has_room {
+            self.uncount(len);
+        }
+        has_room
+    }
+
+    /// A call of `len` bytes has ended.
+    pub(super) fn uncount(&self, len: usize) {
+        if len > UNCOUNTED_MAX {
+            self.memory.give_back(Content::Arguments, len);
         }
     }
 
     /// Sends a record, or as much of it as the caller takes; the rest waits for the poller.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection is broken, or there is no memory for what the caller does not take.
     pub(super) fn send(&self, record: &[u8], poller: &Poller) -> io::Result<()> {
         let mut outgoing = self.outgoing();
         let mut sent = 0;
@@ -141,7 +190,7 @@ impl Connection {
             }
         }
         if sent < record.len() {
-            outgoing.bytes.extend_from_slice(&record[sent..]);
+            outgoing.keep(&record[sent..], &self.memory)?;
             self.watch(&mut outgoing, poller)?;
         }
         Ok(())
@@ -176,6 +225,7 @@ impl Connection {
         }
         if outgoing.sent == outgoing.bytes.len() {
             (outgoing.bytes, outgoing.sent) = (Vec::new(), 0);
+            self.memory.give_back(Content::Results, mem::take(&mut outgoing.counted));
         }
         self.watch(&mut outgoing, poller)
     }
@@ -202,5 +252,36 @@ impl Connection {
             let _ = self.stream.shutdown();
         }
         is_first
+    }
+}
+
+impl Incoming {
+    /// Counts the memory of a long call as it is now. `false`: there may not be so much.
+    fn count(&mut self, share: &MemoryShare) -> bool {
+        let memory = match self.records.memory() {
+            0..=UNCOUNTED_MAX => 0,
+            memory => memory,
+        };
+        if memory < self.counted {
+            share.give_back(Content::Arguments, self.counted - memory);
+        } else if memory > self.counted && !share.take(Content::Arguments, memory - self.counted) {
+            return false;
+        }
+        self.counted = memory;
+        true
+    }
+}
+
+impl Outgoing {
+    /// Keeps a part of a reply, and counts its memory.
+    fn keep(&mut self, rest: &[u8], share: &MemoryShare) -> io::Result<()> {
+        self.bytes.try_reserve(rest.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let more = self.bytes.capacity() - self.counted;
+        if more > 0 && !share.take(Content::Results, more) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        self.counted += more;
+        self.bytes.extend_from_slice(rest);
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use crate::onc::server::connection::Connection;
 use crate::onc::server::options::ConnectionLimits;
 use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
+use crate::serving::message_memory::MessageMemory;
 use crate::serving::service::caller_of;
 use crate::users::Users;
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ pub(crate) struct Connections {
     count: AtomicUsize,
     next_token: AtomicU64,
     limits: ConnectionLimits,
+    pub(super) memory: Arc<MessageMemory>,
     /// When connections are next looked after; `u64::MAX` while there are none.
     next_sweep_ns: AtomicU64,
 }
@@ -36,13 +38,18 @@ struct Open {
 const SWEEP_NS: u64 = 1_000_000_000;
 
 impl Connections {
-    pub(crate) fn new(listener: StreamListener, limits: ConnectionLimits) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: StreamListener,
+        limits: ConnectionLimits,
+        memory: Arc<MessageMemory>,
+    ) -> io::Result<Self> {
         Ok(Self {
             acceptor: Acceptor::new(listener)?,
             open: Mutex::default(),
             count: AtomicUsize::new(0),
             next_token: AtomicU64::new(FIRST_TOKEN),
             limits,
+            memory,
             next_sweep_ns: AtomicU64::new(u64::MAX),
         })
     }
@@ -89,7 +96,8 @@ impl Connections {
         let Ok((caller, _)) = caller_of(&stream, &Users::Everybody) else { return };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
         let limits = RecordLimits { record_max: self.limits.record_max, ..RecordLimits::default() };
-        let connection = Arc::new(Connection::new(stream, token, caller, limits, now_ns));
+        let memory = self.memory.share_of(&caller);
+        let connection = Arc::new(Connection::new(stream, token, (caller, memory), limits, now_ns));
         if self.is_too_many_of(connection.ip()) {
             return;
         }

@@ -9,6 +9,7 @@ use crate::onc::server::datagrams::DatagramEndpoint;
 use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
 use crate::onc::server::streams::StreamEndpoint;
 use crate::options::OwnOptions;
+use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -120,7 +121,8 @@ impl Listener for SunListener {
             Socket::Datagrams(socket, limits) => start(DatagramEndpoint::new(socket, setup, limits)?, setup),
             Socket::Stream(listener, limits) => {
                 let limits = limits.within(setup);
-                start(StreamEndpoint::new(Connections::new(listener, limits)?, setup), setup)
+                let memory = MessageMemory::of_sun_rpc(&setup.limits, limits.record_max);
+                start(StreamEndpoint::new(Connections::new(listener, limits, memory)?, setup), setup)
             }
         }
     }

@@ -105,6 +105,7 @@ impl StreamEndpoint {
             *clock_ns
         };
         let now_ns = std::cell::RefCell::new(now_ns);
+        let mut has_room = true;
         let read = connection.read(
             buffer,
             limit_ns,
@@ -112,7 +113,10 @@ impl StreamEndpoint {
             |record| {
                 if self.activity.begin() {
                     let mut room = mem::take(message);
-                    room.clear();
+                    if !connection.make_room(&mut room, record.len()) {
+                        has_room = false;
+                        return self.activity.end();
+                    }
                     room.extend_from_slice(record);
                     connection.active.fetch_add(1, Ordering::Relaxed);
                     found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
@@ -120,7 +124,13 @@ impl StreamEndpoint {
             },
         );
         match read {
-            Read::Some | Read::Nothing => true,
+            Read::Some | Read::Nothing if has_room => true,
+            // Sun RPC has no word for it: the caller learns that there is no reply.
+            Read::Some | Read::Nothing | Read::NoMemory => {
+                self.activity.refused.fetch_add(1, Ordering::Relaxed);
+                self.connections.close(connection);
+                false
+            }
             Read::Ended { is_broken } => {
                 if is_broken {
                     self.activity.malformed.fetch_add(1, Ordering::Relaxed);
@@ -240,6 +250,7 @@ impl StreamEndpoint {
 
     fn end(&self, call: &StreamCall) {
         call.connection.active.fetch_sub(1, Ordering::Relaxed);
+        call.connection.uncount(call.message.len());
         self.activity.end();
     }
 }
@@ -328,8 +339,6 @@ impl Endpoint for StreamEndpoint {
         let message = mem::take(&mut call.message);
         if message.capacity() <= KEPT_MAX {
             worker.message = message;
-        } else {
-            call.connection.shrink();
         }
         None
     }
@@ -392,6 +401,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn counters(&self) -> ServerCounters {
-        self.activity.counters(self.connections.count() as u64)
+        let memory = self.connections.memory.counters();
+        ServerCounters { memory, ..self.activity.counters(self.connections.count() as u64) }
     }
 }
