@@ -115,7 +115,7 @@ impl StreamLane {
         let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox().lane, number);
         header.procedure = bound.procedures[usize::from(procedure)];
         header.message_len = len as u32;
-        header.time = left_of_nanos(deadline_ns - begun_ns);
+        header.time = left_of_nanos(deadline_ns.saturating_sub(begun_ns));
         let message = OutgoingMessage::new(header, &mut self.call);
         stamp(Point::CallLeaves);
         let sent = self.session.outgoing.send(&self.session.stream, &self.call, message, deadline_ns);
