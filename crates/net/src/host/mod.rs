@@ -3,7 +3,11 @@
 //! Whether spinning can pay depends on whether both ends can run at the same time. They certainly cannot if both run on
 //! the same kernel (its boot id) and are bound to the same processor.
 
+mod granted_memory;
+mod groups;
 mod quota;
+
+pub use granted_memory::granted_memory;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
