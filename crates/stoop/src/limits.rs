@@ -29,12 +29,28 @@ pub struct Limits {
     pub(crate) retained_results: Option<usize>,
     pub(crate) argument_bytes: Option<usize>,
     pub(crate) result_bytes: Option<usize>,
+    /// Most bytes of each of the two unless they are set; `None`: nothing limits the memory of the process.
+    pub(crate) affordable: Option<usize>,
 }
+
+/// A process whose memory is limited uses this part of it for long arguments, and the same for long results.
+const PART_OF_MEMORY: u64 = 4;
 
 impl Limits {
     /// The defaults.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same limits in a process that may have so many bytes of memory.
+    pub(crate) fn within(self, memory: Option<u64>) -> Self {
+        let part = |memory| usize::try_from(memory / PART_OF_MEMORY).unwrap_or(usize::MAX);
+        Self { affordable: memory.map(part), ..self }
+    }
+
+    /// A number of bytes that is not set: `default`, or less if the memory of the process is limited.
+    pub(crate) fn unset_bytes(&self, default: usize) -> usize {
+        self.affordable.map_or(default, |most| default.min(most))
     }
 
     /// Most bindings. Binds beyond it, or beyond the share of a host or user, are refused.
@@ -65,6 +81,9 @@ impl Limits {
 
     /// Most bytes of the arguments of long calls that are arriving, waiting or running.
     ///
+    /// If it is not set, and the memory of the process is limited when the server starts, by `ulimit -v` (`RLIMIT_AS`) or by a control
+    /// group (`memory.max`), it is a quarter of that if the default is more.
+    ///
     /// At `udp:` and `ether:` addresses a call of many packets is long, and callers wait beyond the limit: 256 MiB unless set. At `tcp:`,
     /// `unix:` and `shm:` addresses a call is long if it does not fit in one buffer (16 KiB, or 4 KiB over shared memory), and calls are
     /// refused beyond the limit: 512 MiB unless set, or eight times [`Server::max_message`](crate::Server::max_message) if that is more.
@@ -75,7 +94,8 @@ impl Limits {
         self
     }
 
-    /// Most bytes of long results that their callers do not have yet. A call whose result finds no room has run, and fails.
+    /// Most bytes of long results that their callers do not have yet. A call whose result finds no room has run, and fails. If it is not
+    /// set, it follows the memory of the process as [`argument_bytes`](Self::argument_bytes) does.
     ///
     /// At `udp:` and `ether:` addresses these are retained results of many packets: 512 MiB unless set. At `tcp:`, `unix:` and `shm:`
     /// addresses they are results that are not read, and OUT arguments of more than 256 KiB while they are filled: 512 MiB unless set, or
@@ -84,5 +104,20 @@ impl Limits {
     pub fn result_bytes(mut self, most: usize) -> Self {
         self.result_bytes = Some(most);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unset_bytes_are_a_quarter_of_the_memory_of_the_process_if_the_default_is_more() {
+        let mib = |count: usize| count << 20;
+        let within = |memory| Limits::new().within(memory).unset_bytes(mib(512));
+        assert_eq!(
+            (within(None), within(Some(8 << 30)), within(Some(1 << 30))),
+            (mib(512), mib(512), mib(256))
+        );
     }
 }

@@ -28,6 +28,7 @@ use crate::uri::Uri;
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use stoop_net::host::granted_memory;
 use stoop_net::{fork, inherited};
 
 /// A server in the making: what it exports and where it listens.
@@ -338,7 +339,7 @@ impl Server {
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,
-            limits: mem::take(&mut self.limits),
+            limits: mem::take(&mut self.limits).within(granted_memory()),
         })
     }
 

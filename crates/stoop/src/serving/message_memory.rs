@@ -59,11 +59,10 @@ const KEPT_MAX: usize = 32 << 20;
 
 impl MessageMemory {
     pub(crate) fn new(limits: &Limits, message_max: usize) -> Arc<Self> {
+        let longest = |messages| message_max.saturating_mul(messages);
         let total = |set: Option<usize>| {
-            let longest = |messages| message_max.saturating_mul(messages);
-            set.map_or(DEFAULT.max(longest(LONGEST_MESSAGES_DEFAULT)), |set| {
-                set.max(longest(LONGEST_MESSAGES))
-            })
+            let unset = || limits.unset_bytes(DEFAULT.max(longest(LONGEST_MESSAGES_DEFAULT)));
+            set.unwrap_or_else(unset).max(longest(LONGEST_MESSAGES))
         };
         let shares = Shares {
             owners: Owners::default(),
@@ -83,7 +82,8 @@ impl MessageMemory {
     #[cfg(feature = "onc")]
     pub(crate) fn of_sun_rpc(limits: &Limits, message_max: usize) -> Arc<Self> {
         let total = |set: Option<usize>| {
-            Some(set.unwrap_or(DEFAULT_OF_SUN_RPC.max(message_max.saturating_mul(LONGEST_MESSAGES_DEFAULT))))
+            let default = DEFAULT_OF_SUN_RPC.max(message_max.saturating_mul(LONGEST_MESSAGES_DEFAULT));
+            Some(set.unwrap_or_else(|| limits.unset_bytes(default)))
         };
         let (argument_bytes, result_bytes) = (total(limits.argument_bytes), total(limits.result_bytes));
         Self::new(&Limits { argument_bytes, result_bytes, ..limits.clone() }, message_max)

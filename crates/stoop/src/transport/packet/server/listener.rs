@@ -50,8 +50,8 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
             bindings: set.bindings.unwrap_or(default.bindings),
             all_lanes: set.lanes.unwrap_or(default.all_lanes),
             packets: set.retained_results.unwrap_or(default.packets),
-            incomplete: set.argument_bytes.unwrap_or(default.incomplete).max(most),
-            retained: set.result_bytes.unwrap_or(default.retained).max(most),
+            incomplete: set.argument_bytes.unwrap_or(set.unset_bytes(default.incomplete)).max(most),
+            retained: set.result_bytes.unwrap_or(set.unset_bytes(default.retained)).max(most),
             max_message,
             ..default
         };
