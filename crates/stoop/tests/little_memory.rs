@@ -8,7 +8,8 @@ use processes::{Process, eventually, name, patient};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use shm_peer::Peer;
 use std::sync::OnceLock;
-use stoop::{CallError, FailureCode, RefusalCode, Server};
+use std::time::Duration;
+use stoop::{BindOptions, CallError, FailureCode, Ran, RefusalCode, Server};
 use stoop_shm::Request;
 use stoop_shm::layout::CHANNELS;
 
@@ -18,6 +19,8 @@ trait Store {
     fn len(&self, bytes: &[u8]) -> u32;
     /// As many bytes.
     fn give(&self, count: u32) -> Vec<u8>;
+    /// Gives all of them back, each increased by one.
+    fn increase(&self, bytes: &mut [u8]);
     /// Fills as many as there are.
     fn fill(&self, #[out] bytes: &mut [u8]);
 }
@@ -31,6 +34,9 @@ impl Store for Plain {
     fn give(&self, count: u32) -> Vec<u8> {
         vec![1; count as usize]
     }
+    fn increase(&self, bytes: &mut [u8]) {
+        bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    }
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(1);
     }
@@ -41,6 +47,11 @@ const LEN: usize = 0;
 const LONG: usize = 62 << 20;
 /// Bytes of address space that a bounded process has for what it does.
 const LITTLE: u64 = 52 << 20;
+/// The address space of a process that many long messages would fill.
+const BUSY: u64 = 400 << 20;
+/// Bindings of a busy process, and bytes that each sends and receives at a time.
+const BINDINGS: usize = 100;
+const BYTES: usize = 2 << 20;
 /// A limit that is small beside the lengths that many long messages announce.
 const SOME: u64 = 1 << 30;
 
@@ -55,6 +66,20 @@ fn process() {
         }
         "serve-in-some" => serve_in(SOME, uri),
         "fetch-in-little" => fetch_in_little(uri),
+        "serve-busy" => {
+            limit_memory(BUSY);
+            serve(uri);
+        }
+        "call-busy" => {
+            limit_memory(BUSY);
+            // Its own memory may be too little for some of them.
+            call_with_many_bindings(uri);
+        }
+        "call-much" => call_with_many_bindings(uri),
+        "know-limit" => {
+            limit_memory(BUSY);
+            assert!(stoop_net::host::granted_memory().unwrap() <= BUSY);
+        }
         other => panic!("{other}"),
     });
 }
@@ -66,6 +91,31 @@ fn bound_memory(more: u64) {
     let used = used_kib.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10;
     let limit = Some(used + more);
     setrlimit(Resource::As, Rlimit { current: limit, maximum: limit }).unwrap();
+}
+
+/// Bounds the address space of this process (`ulimit -v`).
+fn limit_memory(bytes: u64) {
+    setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: Some(bytes) }).unwrap();
+}
+
+/// Makes long calls on many bindings at once, which all end: with the result, or with an error that says whether it ran.
+fn call_with_many_bindings(uri: &str) {
+    let options = BindOptions::new().timeout(Duration::from_secs(20));
+    let clients: Vec<_> = (0..BINDINGS).map_while(|_| StoreClient::bind_with(uri, &options).ok()).collect();
+    assert!(clients.len() > 1, "{} bindings", clients.len());
+    let bytes = vec![1; BYTES];
+    let calls: Vec<_> = clients.iter().map(|client| client.begin().increase(&bytes)).collect();
+    let mut served = 0;
+    for call in calls {
+        match call.wait() {
+            Ok(bytes) => {
+                assert!(bytes.iter().all(|&byte| byte == 2));
+                served += 1;
+            }
+            Err(why) => assert!(why.is_timeout() || why.ran() != Ran::Perhaps, "{why}"),
+        }
+    }
+    eprintln!("{uri}: {served} of {} calls were served", clients.len());
 }
 
 fn serve_in(memory: u64, uri: &str) {
@@ -102,10 +152,15 @@ fn started(role: &str, uri: &str) -> Process {
 
 /// A server of which the address is told, and where it listens.
 fn server(role: &str, uri: &str) -> (Process, String) {
-    let mut server = started(role, uri);
+    told(started(role, uri))
+}
+
+/// A server, and where it says that it listens.
+fn told(mut server: Process) -> (Process, String) {
+    let schemes = ["udp:", "tcp:", "unix:", "shm:"];
     loop {
         let line = server.next_line();
-        if line.starts_with(uri.split(':').next().unwrap()) {
+        if schemes.iter().any(|scheme| line.starts_with(scheme)) {
             return (server, line);
         }
     }
@@ -197,4 +252,36 @@ fn a_server_whose_file_size_is_limited_refuses_to_share_memory_and_continues() {
         let why = StoreClient::bind_with(&uri, &patient()).err().unwrap().to_string();
         assert!(why.contains("ulimit -f"), "{why}");
     }
+}
+
+/// Calls by a process that has little memory, or at a server that has, end neither process.
+fn many_long_calls_end_no_process(uri: &str) {
+    let (server, address) = told(Process::start("serve-busy", uri));
+    for role in ["call-much", "call-busy"] {
+        Process::start(role, &address).ends_well();
+    }
+    let client = StoreClient::bind_with(&address, &patient()).unwrap();
+    assert_eq!(client.len(&[1; 100_000]).unwrap(), 100_000);
+    drop(server);
+}
+
+#[test]
+fn many_long_calls_with_little_memory_end_no_process_over_udp() {
+    many_long_calls_end_no_process("udp://127.0.0.1:0");
+}
+
+#[test]
+fn many_long_calls_with_little_memory_end_no_process_over_byte_streams() {
+    many_long_calls_end_no_process("tcp://127.0.0.1:0");
+    many_long_calls_end_no_process(&name().replace("shm:", "unix:@"));
+}
+
+#[test]
+fn many_long_calls_with_little_memory_end_no_process_over_shared_memory() {
+    many_long_calls_end_no_process(&name());
+}
+
+#[test]
+fn the_limit_of_address_space_is_known_as_the_memory_of_the_process() {
+    Process::start("know-limit", "none").ends_well();
 }
