@@ -47,6 +47,12 @@ fn with_detail(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
     if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
 }
 
+/// The addresses that have these schemes, in words: `udp: and ether: addresses`.
+fn addresses_of(schemes: &[&str]) -> String {
+    let names: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}:")).collect();
+    format!("{} addresses", names.join(" and "))
+}
+
 /// The same error once more: its code, or its kind and text.
 fn cloned(error: &io::Error) -> io::Error {
     match error.raw_os_error() {

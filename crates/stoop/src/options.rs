@@ -1,9 +1,10 @@
 //! Options of a binding.
 
+pub(crate) mod own;
+
 use crate::account::AccountOptions;
-use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+pub use crate::options::own::TransportOptions;
+pub(crate) use crate::options::own::{OwnOptions, Sealed, Setting};
 use std::time::Duration;
 use stoop_exchange::retry::{Retry, RetryBudget};
 use stoop_net::host;
@@ -11,50 +12,6 @@ pub use stoop_net::waiting::Waiting;
 
 /// Bytes of the longest message, unless the user says otherwise.
 pub(crate) const MAX_MESSAGE: usize = 64 << 20;
-
-/// Options of one transport, for [`BindOptions::with`] and [`Server::with`](crate::Server::with).
-pub trait TransportOptions: Sealed + Any + Clone + Default + Send + Sync {}
-
-/// Keeps other crates from implementing a trait.
-pub trait Sealed {}
-
-/// Options of transports, at most one of each type.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OwnOptions(Vec<Arc<Added>>);
-
-/// Options of one transport.
-#[derive(Debug)]
-struct Added {
-    options: Box<dyn Any + Send + Sync>,
-    /// Name of their type.
-    name: &'static str,
-    /// A transport has asked for them.
-    is_used: AtomicBool,
-}
-
-impl OwnOptions {
-    /// Adds options in place of those of the same type.
-    pub(crate) fn set<T: TransportOptions>(&mut self, options: T) {
-        let name = std::any::type_name::<T>();
-        let name = name.rsplit("::").next().unwrap_or(name);
-        self.0.retain(|other| !other.options.is::<T>());
-        self.0.push(Arc::new(Added { options: Box::new(options), name, is_used: AtomicBool::new(false) }));
-    }
-
-    /// The options of that type; the defaults if none were added.
-    pub(crate) fn of<T: TransportOptions>(&self) -> T {
-        let own = self.0.iter().find_map(|added| Some((added.options.downcast_ref::<T>()?, added)));
-        own.map_or_else(T::default, |(options, added)| {
-            added.is_used.store(true, Ordering::Relaxed);
-            options.clone()
-        })
-    }
-
-    /// Name of options that no transport has asked for.
-    pub(crate) fn unused(&self) -> Option<&'static str> {
-        self.0.iter().find(|added| !added.is_used.load(Ordering::Relaxed)).map(|added| added.name)
-    }
-}
 
 /// Options of a binding. Each has a default that suits most programs.
 ///
@@ -126,8 +83,10 @@ impl BindOptions {
 
     /// Adds options of one transport: [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
     /// [`ShmOptions`](crate::ShmOptions). They count if the binding gets that transport, and replace those of the same type that were
-    /// added before. A binding by another transport ignores them, because a name may lead to any: the client's
-    /// `binding().describe()` tells which transport it got.
+    /// added before. Options that cannot act at the address are an error of binding
+    /// ([`BindError::UnusedOptions`](crate::BindError::UnusedOptions)): those of `unix:` addresses at a `tcp:` address, for example.
+    /// A name alone may lead to any transport, and one that is not used ignores its options; so does shared memory that
+    /// [`upgrade`](Self::upgrade) may lead to. The client's `binding().describe()` tells which transport it got.
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self

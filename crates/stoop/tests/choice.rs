@@ -124,7 +124,7 @@ fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reaso
 fn a_server_does_not_start_with_options_that_apply_to_none_of_its_addresses() {
     let server = || Server::new().export(AdderServer::new(One));
     let unused = |server: Result<Server, ListenError>| match server.unwrap().start() {
-        Err(ListenError::UnusedOptions(name)) => Some(name),
+        Err(ListenError::UnusedOptions { option, .. }) => Some(option),
         Err(other) => panic!("{other}"),
         Ok(_) => None,
     };
@@ -140,10 +140,11 @@ fn a_server_does_not_start_with_options_that_apply_to_none_of_its_addresses() {
 #[test]
 fn a_binding_claims_no_checksums_that_its_transport_does_not_have() {
     let name = name();
-    let server = serve(&[&format!("unix:@{name}"), "udp://127.0.0.1:0"]);
+    let server = serve(&[&format!("shm:{name}"), "udp://127.0.0.1:0"]);
     let options = BindOptions::new().with(PacketOptions::new().checksum());
     let claims = |uri: &str| described(&AdderClient::bind_with(uri, &options).unwrap());
-    let (unix, udp) = (claims(&server.uris()[0]), claims(&server.uris()[1]));
-    assert!(unix.contains("no checksums"), "{unix}");
+    // A name may lead to UDP; this one leads to shared memory.
+    let (shm, udp) = (claims(&name), claims(&server.uris()[1]));
+    assert!(shm.contains("no checksums"), "{shm}");
     assert!(udp.contains("checksum") && !udp.contains("no checksums"), "{udp}");
 }

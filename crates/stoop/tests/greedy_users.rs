@@ -59,7 +59,7 @@ fn process() {
 
 /// Begins so many calls over each of several bindings, and holds them until the test ends this process.
 fn take_all(uri: &str, calls: usize, begin: impl Fn(&LabBegin<'_>) -> Pending<Result<(), CallError>>) {
-    let clients: Vec<_> = (0..BINDINGS).map(|_| LabClient::bind_with(uri, &patient()).unwrap()).collect();
+    let clients: Vec<_> = (0..BINDINGS).map(|_| LabClient::bind_with(uri, &patient(uri)).unwrap()).collect();
     let held: Vec<_> = clients
         .iter()
         .map(|client| {
@@ -74,7 +74,7 @@ fn take_all(uri: &str, calls: usize, begin: impl Fn(&LabBegin<'_>) -> Pending<Re
 
 /// Keeps calls under way that do not end, and makes another for each that is refused.
 fn flood(uri: &str) {
-    let clients: Vec<_> = (0..BINDINGS).map(|_| LabClient::bind_with(uri, &patient()).unwrap()).collect();
+    let clients: Vec<_> = (0..BINDINGS).map(|_| LabClient::bind_with(uri, &patient(uri)).unwrap()).collect();
     let mut held: Vec<Vec<Pending<Result<(), CallError>>>> = clients.iter().map(|_| Vec::new()).collect();
     println!("begun");
     loop {
@@ -104,7 +104,7 @@ fn server(uri: &str, gate: &Gate) -> RunningServer {
 
 /// The present user binds, and makes calls of all lengths.
 fn is_served(uri: &str) {
-    let client = LabClient::bind_with(uri, &patient()).unwrap();
+    let client = LabClient::bind_with(uri, &patient(uri)).unwrap();
     assert!((0..100).all(|_| client.null().is_ok()));
     let bytes = vec![3; MIB];
     for _ in 0..4 {
@@ -169,7 +169,7 @@ fn a_flood_at_workers_that_are_all_stuck_keeps_no_timer_from_its_work() {
     gate.await_inside(2);
     eventually(|| server.counters().refused > 1000);
     // A binding is made, is silent, and is released for that.
-    let silent = LabClient::bind_with(&uri, &patient()).unwrap();
+    let silent = LabClient::bind_with(&uri, &patient(&uri)).unwrap();
     let bindings = BINDINGS as u64;
     eventually(|| server.counters().bindings == bindings);
     drop(silent);
@@ -184,7 +184,7 @@ fn a_user_has_three_quarters_of_the_bindings_that_a_limit_allows_over_shared_mem
     let server = Server::new().export(LabServer::new(Bench(gate))).limits(Limits::new().bindings(8));
     let server = server.with(ShmOptions::new().allow_everybody()).listen(&name()).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
-    let bind = || LabClient::bind_with(&uri, &patient());
+    let bind = || LabClient::bind_with(&uri, &patient(&uri));
     let mut held: Vec<_> = (0..6).map(|_| bind().unwrap()).collect();
     assert!(
         bind().is_err_and(|why| why.to_string().contains("your host or user")),

@@ -131,7 +131,7 @@ fn serve(uri: &str) {
 
 /// Fetches more than there is memory for, in all ways, and then what there is memory for.
 fn fetch_in_little(uri: &str) {
-    let client = StoreClient::bind_with(uri, &patient()).unwrap();
+    let client = StoreClient::bind_with(uri, &patient(uri)).unwrap();
     bound_memory(LITTLE);
     for _ in 0..2 {
         let results = [client.give(LONG as u32), client.begin().give(LONG as u32).wait()];
@@ -185,14 +185,14 @@ fn calls_that_announce_long_arguments_without_sending_them_take_no_memory() {
         }
         eventually(|| peer.taken() == CHANNELS as u64);
     }
-    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    let client = StoreClient::bind_with(&uri, &patient(&uri)).unwrap();
     assert_eq!(client.len(&[1; 1_000_000]).unwrap(), 1_000_000);
 }
 
 /// Long arguments are refused, and what there is memory for is served.
 fn long_arguments_are_refused(uri: &str) {
     let (_server, uri) = server("serve-in-little", uri);
-    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    let client = StoreClient::bind_with(&uri, &patient(&uri)).unwrap();
     let (long, short) = (vec![1; LONG], vec![1; 300_000]);
     for _ in 0..2 {
         for result in [client.len(&long), client.begin().len(&long).wait()] {
@@ -218,7 +218,7 @@ fn arguments_that_a_server_has_no_memory_for_are_refused_over_byte_streams() {
 #[test]
 fn arguments_that_a_server_has_no_memory_for_do_not_end_it_over_udp() {
     let (_server, uri) = server("serve-in-little", "udp://127.0.0.1:0");
-    let client = StoreClient::bind_with(&uri, &patient()).unwrap();
+    let client = StoreClient::bind_with(&uri, &patient(&uri)).unwrap();
     // Until its deadline the caller asks whether there is room now.
     let brief = client.with_timeout(std::time::Duration::from_millis(300));
     let (long, short) = (vec![1; LONG], vec![1; 300_000]);
@@ -249,7 +249,7 @@ fn a_result_that_its_caller_has_no_memory_for_is_an_error_over_every_other_trans
 fn a_server_whose_file_size_is_limited_refuses_to_share_memory_and_continues() {
     let (_server, uri) = server("serve-in-short-files", &name());
     for _ in 0..2 {
-        let why = StoreClient::bind_with(&uri, &patient()).err().unwrap().to_string();
+        let why = StoreClient::bind_with(&uri, &patient(&uri)).err().unwrap().to_string();
         assert!(why.contains("ulimit -f"), "{why}");
     }
 }

@@ -47,7 +47,7 @@ fn server(uri: &str) -> Process {
 }
 
 fn client(uri: &str) -> CameraClient {
-    CameraClient::bind_with(uri, &patient()).unwrap()
+    CameraClient::bind_with(uri, &patient(uri)).unwrap()
 }
 
 fn filled(client: &CameraClient, len: usize) -> InPlace<f32> {
@@ -146,7 +146,7 @@ fn an_idempotent_call_that_fills_its_buffer_is_made_again_at_the_next_server() {
     let uri = name();
     let mut first = Process::start("stay", &uri);
     first.await_line("ready");
-    let waits = patient().wait_for_restart(Duration::from_secs(600));
+    let waits = patient(&uri).wait_for_restart(Duration::from_secs(600));
     let client = CameraClient::bind_with(&uri, &waits).unwrap();
     let mut numbers = client.in_place::<u64>(1000).unwrap();
     thread::scope(|scope| {

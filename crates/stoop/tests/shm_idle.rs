@@ -60,11 +60,11 @@ fn be_poor(uri: &str) {
     let mut taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
     // A socket, the memory and a bell.
     for _ in 0..3 {
-        let told = TargetClient::bind_with(uri, &patient()).err().map(|error| error.to_string());
+        let told = TargetClient::bind_with(uri, &patient(uri)).err().map(|error| error.to_string());
         println!("told: {}", told.unwrap_or_default());
         taken.pop();
     }
-    assert!(TargetClient::bind_with(uri, &patient()).is_ok());
+    assert!(TargetClient::bind_with(uri, &patient(uri)).is_ok());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_bind_without_descriptors_left_says_so_and_bound_clients_go_on() {
     server.await_line("ready");
     let mut clients = Vec::new();
     let refused = loop {
-        match TargetClient::bind_with(&uri, &patient()) {
+        match TargetClient::bind_with(&uri, &patient(&uri)) {
             Ok(client) => clients.push(client),
             Err(error) => break error.to_string(),
         }
@@ -114,7 +114,7 @@ fn a_bind_without_descriptors_left_says_so_and_bound_clients_go_on() {
     }
     // There is room again when a client has left.
     clients.pop();
-    eventually(|| TargetClient::bind_with(&uri, &patient()).is_ok());
+    eventually(|| TargetClient::bind_with(&uri, &patient(&uri)).is_ok());
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn process() {
 /// Binds, tells whom the server takes it for, and calls with messages of all lengths; or tells why it is not bound.
 fn ask(uri: &str) {
     // Whom the server serves is what these tests are about.
-    let client = match TargetClient::bind_with(uri, &patient().with(ShmOptions::new().allow_everybody())) {
+    let client = match TargetClient::bind_with(uri, &patient(uri).with(ShmOptions::new().allow_everybody())) {
         Ok(client) => client,
         Err(error) => return println!("refused: {error}"),
     };
@@ -52,7 +52,7 @@ fn bind_many(uri: &str) {
     let mut clients = Vec::new();
     for _ in 0..2 {
         let refused = loop {
-            match TargetClient::bind_with(uri, &patient()) {
+            match TargetClient::bind_with(uri, &patient(uri)) {
                 Ok(client) => clients.push(client),
                 Err(error) => break error,
             }

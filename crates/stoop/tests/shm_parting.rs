@@ -179,7 +179,7 @@ fn a_caller_that_is_refused_late_is_told_why() {
                 let _question = shm_peer::receive(&mut socket).unwrap();
                 end(socket, why);
             });
-            TargetClient::bind_with(&uri, &patient()).err().unwrap()
+            TargetClient::bind_with(&uri, &patient(&uri)).err().unwrap()
         });
         assert!(matches!(error, BindError::Refused { .. } | BindError::Protocol { .. }));
         assert!(error.to_string().contains(expected), "{error}");

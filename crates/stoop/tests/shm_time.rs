@@ -56,7 +56,7 @@ fn server_whose_clock_is_ahead_of_its_callers_sees_their_deadlines() {
     let uri = name();
     let mut server = Process::spawn(&mut Process::command_by("unshare", &AHEAD, "serve", &uri));
     server.await_line("ready");
-    assert_eq!(TargetClient::bind_with(&uri, &patient()).unwrap().next(1).unwrap(), 2);
+    assert_eq!(TargetClient::bind_with(&uri, &patient(&uri)).unwrap().next(1).unwrap(), 2);
     Process::start("ask", &uri).ends_well();
 }
 

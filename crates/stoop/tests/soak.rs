@@ -70,7 +70,7 @@ fn press(uri: &str, len: usize) {
     thread::scope(|scope| {
         for value in 0..CALLERS {
             scope.spawn(move || {
-                let client = PressClient::bind_with(uri, &patient()).unwrap();
+                let client = PressClient::bind_with(uri, &patient(uri)).unwrap();
                 let bytes = vec![value as u8; len];
                 for _ in 0..3 {
                     assert!(client.press(bytes.clone()).unwrap() == bytes);

@@ -11,7 +11,7 @@ use stoop::{BindError, BindOptions, CallError, ShmOptions, UnixOptions};
 #[test]
 fn process() {
     processes::play(|role, uri| match role {
-        "ask" => println!("{}", asked(uri, &patient())),
+        "ask" => println!("{}", asked(uri, &patient(uri))),
         other => panic!("{other}"),
     });
 }
@@ -60,11 +60,23 @@ fn is_root(test: &str) -> bool {
     is_root
 }
 
-/// Options of a client that binds to servers of these users, too.
-fn allowing(users: &[u32]) -> BindOptions {
-    let unix = users.iter().fold(UnixOptions::new(), |options, &user| options.allow_user(user));
-    let shm = users.iter().fold(ShmOptions::new(), |options, &user| options.allow_user(user));
-    patient().with(unix).with(shm)
+/// Options of a client that binds to servers of these users, too, at the address.
+fn allowing(uri: &str, users: &[u32]) -> BindOptions {
+    match uri.starts_with("unix:") {
+        true => patient(uri)
+            .with(users.iter().fold(UnixOptions::new(), |options, &user| options.allow_user(user))),
+        false => {
+            patient(uri).with(users.iter().fold(ShmOptions::new(), |options, &user| options.allow_user(user)))
+        }
+    }
+}
+
+/// Options of a client that binds to servers of all users.
+fn allowing_all(uri: &str) -> BindOptions {
+    match uri.starts_with("unix:") {
+        true => patient(uri).with(UnixOptions::new().allow_everybody()),
+        false => patient(uri).with(ShmOptions::new().allow_everybody()),
+    }
 }
 
 const ANSWER: &str = "answer 2";
@@ -76,18 +88,14 @@ fn client_binds_to_another_users_server_only_if_it_trusts_that_user() {
     }
     for uri in names() {
         let _server = server("serve", NOBODY, &uri);
-        for options in [patient(), allowing(&[12345])] {
+        for options in [patient(&uri), allowing(&uri, &[12345])] {
             let why = TargetClient::bind_with(&uri, &options).err().unwrap();
             assert!(matches!(why, BindError::OtherUser { user: NOBODY, own: 0, .. }), "{why}");
             let why = why.to_string();
             assert!(why.contains(&uri) && why.contains("of user 65534"), "{why}");
             assert!(why.contains("allow_user(65534)"), "{why}");
         }
-        let trusting = [
-            allowing(&[NOBODY]),
-            allowing(&[12345, NOBODY]),
-            patient().with(UnixOptions::new().allow_everybody()).with(ShmOptions::new().allow_everybody()),
-        ];
+        let trusting = [allowing(&uri, &[NOBODY]), allowing(&uri, &[12345, NOBODY]), allowing_all(&uri)];
         assert!(trusting.iter().all(|options| asked(&uri, options) == ANSWER), "{uri}");
         // Its own user's clients need say nothing.
         assert_eq!(asked_as(NOBODY, &uri), ANSWER);
@@ -116,7 +124,7 @@ fn server_serves_another_user_only_if_it_is_allowed() {
                 );
                 assert!(why.contains("allow_user") && why.contains("allow_everybody"), "{why}");
             }
-            assert_eq!(asked(&uri, &patient()), ANSWER);
+            assert_eq!(asked(&uri, &patient(&uri)), ANSWER);
         }
     }
 }
@@ -128,7 +136,7 @@ fn client_does_not_bind_to_another_user_that_takes_its_servers_name() {
     }
     for uri in names() {
         let mut own = server("serve", 0, &uri);
-        let client = TargetClient::bind_with(&uri, &patient()).unwrap();
+        let client = TargetClient::bind_with(&uri, &patient(&uri)).unwrap();
         assert_eq!(client.next(1).unwrap(), 2);
         own.kill();
         let _other = server("serve-all", NOBODY, &uri);

@@ -44,6 +44,20 @@ pub(crate) fn bind(
     }
 }
 
+/// Whether each option of a transport can act at the address, or at one to which it may lead.
+pub(crate) fn check_options(uri: &str, options: &BindOptions) -> Result<(), BindError> {
+    let schemes: Vec<_> = match transports::parse(uri).map_err(BindError::Uri)? {
+        Uri::Name(_) => transports::schemes().map(|scheme| scheme.name).collect(),
+        // `upgraded` and `instead` bind by a transport within the machine.
+        Uri::Address(scheme, _) if options.upgrade || scheme.name == "ether" => {
+            let within_machine = transports::schemes().filter(|other| other.has_names);
+            within_machine.map(|other| other.name).chain([scheme.name]).collect()
+        }
+        Uri::Address(scheme, _) => vec![scheme.name],
+    };
+    options.own.check_at_client(uri, &schemes)
+}
+
 /// Binds by the transport that the address names.
 fn at(source: &Source, uri: &str, options: &BindOptions, deadline: Instant) -> Result<AnyBinding, NotBound> {
     let Source { interface, is_ours, .. } = *source;

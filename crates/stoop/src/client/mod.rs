@@ -24,7 +24,7 @@ use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
-use crate::transports::{self, AnyBinding};
+use crate::transports::AnyBinding;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
-        transports::parse(uri).map_err(BindError::Uri)?;
+        choice::check_options(uri, options)?;
         let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();

@@ -1,6 +1,6 @@
 //! Why a client is not bound, or has no buffer.
 
-use crate::error::{UriError, cloned, debug_as_display, needs_descriptor};
+use crate::error::{UriError, addresses_of, cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -79,6 +79,15 @@ pub enum BindError {
         ours: u8,
         /// Those that the server speaks.
         theirs: Vec<u8>,
+    },
+    /// An option of a transport cannot act at the address; see [`BindOptions::with`](crate::BindOptions::with).
+    UnusedOptions {
+        /// The address as it was given.
+        server: String,
+        /// The option, or the type of all that were set: `UnixOptions`, `ShmOptions::in_place`.
+        option: &'static str,
+        /// Schemes of the addresses at which it acts for a client. None if it acts for servers only.
+        schemes: &'static [&'static str],
     },
     /// A program answered that does not speak this protocol.
     Protocol {
@@ -164,6 +173,15 @@ impl fmt::Display for BindError {
                     " of the protocol, this client version {ours}; build both with versions of Stoop that speak the same"
                 )
             }
+            Self::UnusedOptions { option, schemes: [], .. } => write!(
+                f,
+                "the client has {option}, which acts for servers only; leave it out here, and give it to the server (Server::with)"
+            ),
+            Self::UnusedOptions { server, option, schemes } => write!(
+                f,
+                "the client has {option}, which cannot act at {server}: it acts at {}; leave it out for other addresses",
+                addresses_of(schemes)
+            ),
             Self::Protocol { server, why } => {
                 write!(
                     f,
@@ -247,6 +265,9 @@ impl Clone for BindError {
             }
             Self::OtherVersion { server, ours, theirs } => {
                 Self::OtherVersion { server: server.clone(), ours: *ours, theirs: theirs.clone() }
+            }
+            Self::UnusedOptions { server, option, schemes } => {
+                Self::UnusedOptions { server: server.clone(), option, schemes }
             }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
             #[cfg(feature = "onc")]

@@ -1,6 +1,6 @@
 //! Why a server does not listen, and why a text is no address.
 
-use crate::error::{cloned, debug_as_display, needs_descriptor};
+use crate::error::{addresses_of, cloned, debug_as_display, needs_descriptor};
 use std::fmt;
 use std::io;
 
@@ -20,8 +20,15 @@ pub enum ListenError {
     },
     /// There is nothing to serve, or nowhere to do it.
     Incomplete(&'static str),
-    /// These options of a transport apply to no address at which the server listens; see [`Server::with`](crate::Server::with).
-    UnusedOptions(&'static str),
+    /// An option of a transport acts at no address at which the server listens; see [`Server::with`](crate::Server::with).
+    UnusedOptions {
+        /// The option, or the type of all that were set: `UnixOptions`, `PacketOptions::checksum`.
+        option: &'static str,
+        /// The addresses at which [`Server::listen`](crate::Server::listen) was called after it was set.
+        addresses: Vec<String>,
+        /// Schemes of the addresses at which it acts for a server. None if it acts for clients only.
+        schemes: &'static [&'static str],
+    },
     /// [`Server::procedure`](crate::Server::procedure) names this procedure, `Interface.procedure`, and the server exports none of that
     /// name.
     UnknownProcedure(String),
@@ -79,10 +86,22 @@ impl fmt::Display for ListenError {
                  addresses of clients"
             ),
             Self::Incomplete(what) => f.write_str(what),
-            Self::UnusedOptions(name) => write!(
+            Self::UnusedOptions { option, schemes: [], .. } => write!(
                 f,
-                "the server has {name}, which apply to no address at which it listens; call Server::with before \
-                 Server::listen, and only for transports of these addresses"
+                "the server has {option}, which acts for clients only; leave it out here, and give it to the clients (BindOptions::with)"
+            ),
+            Self::UnusedOptions { option, addresses, schemes } if addresses.is_empty() => write!(
+                f,
+                "the server has {option}, and listens at no address after that; call Server::with before Server::listen, which takes \
+                 an address where it acts ({})",
+                addresses_of(schemes)
+            ),
+            Self::UnusedOptions { option, addresses, schemes } => write!(
+                f,
+                "the server has {option}, which cannot act at {}: it acts at {}; listen at one of these after Server::with, or leave \
+                 {option} out",
+                addresses.join(" or "),
+                addresses_of(schemes)
             ),
         }
     }
@@ -103,7 +122,9 @@ impl Clone for ListenError {
             Self::Uri(why) => Self::Uri(why.clone()),
             Self::Io { uri, cause } => Self::Io { uri: uri.clone(), cause: cloned(cause) },
             Self::Incomplete(what) => Self::Incomplete(what),
-            Self::UnusedOptions(name) => Self::UnusedOptions(name),
+            Self::UnusedOptions { option, addresses, schemes } => {
+                Self::UnusedOptions { option, addresses: addresses.clone(), schemes }
+            }
             Self::UnknownProcedure(name) => Self::UnknownProcedure(name.clone()),
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
             #[cfg(feature = "onc")]
@@ -119,7 +140,7 @@ impl std::error::Error for ListenError {
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
             #[cfg(feature = "onc")]
             Self::Rpcbind(cause) => Some(cause),
-            Self::Incomplete(_) | Self::UnusedOptions(_) | Self::UnknownProcedure(_) => None,
+            Self::Incomplete(_) | Self::UnusedOptions { .. } | Self::UnknownProcedure(_) => None,
         }
     }
 }

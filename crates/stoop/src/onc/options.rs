@@ -1,7 +1,7 @@
 //! Options of a client.
 
 use crate::onc::authentication::{Authentication, Credential};
-use crate::options::{Sealed, TransportOptions, Waiting};
+use crate::options::{Sealed, Setting, TransportOptions, Waiting};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,12 @@ impl Default for ClientOptions {
     }
 }
 
-impl Sealed for ClientOptions {}
+impl Sealed for ClientOptions {
+    fn settings(&self) -> Vec<Setting> {
+        let at_clients = &["onc+udp", "onc+tcp", "onc+unix"];
+        vec![Setting { name: "ClientOptions", at_servers: &[], at_clients }]
+    }
+}
 impl TransportOptions for ClientOptions {}
 
 impl fmt::Debug for ClientOptions {

@@ -180,6 +180,7 @@ impl Server {
             Uri::Address(scheme, address) => {
                 let listener = transports::listen(&Place { scheme, uri, address, own: &self.own });
                 self.listeners.push(listener.map_err(|cause| ListenError::Io { uri: uri.into(), cause })?);
+                self.own.apply_to(uri);
                 Ok(self)
             }
             Uri::Name(name) => {
@@ -204,8 +205,9 @@ impl Server {
 
     /// Sets options of one transport, [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
     /// [`ShmOptions`](crate::ShmOptions), for the addresses of that transport at which [`listen`](Self::listen) is called from now
-    /// on. They replace those of the same type that were set before. If they apply to no address, [`start`](Self::start) fails: a
-    /// server that is to listen only at `udp:` addresses, say, cannot restrict its users by `UnixOptions`.
+    /// on. They replace those of the same type that were set before. If one of them acts at no such address, [`start`](Self::start)
+    /// fails ([`ListenError::UnusedOptions`]): a server that listens only at `udp:` and `tcp:` addresses, say, cannot restrict its
+    /// users by `UnixOptions`.
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self
@@ -320,7 +322,7 @@ impl Server {
         if self.listeners.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
-        self.own.unused().map_or(Ok(()), |name| Err(ListenError::UnusedOptions(name)))
+        self.own.check_at_server()
     }
 
     #[cfg(not(feature = "onc"))]

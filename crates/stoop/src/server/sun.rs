@@ -93,6 +93,7 @@ impl Server {
         let listener = SunListener::bind(uri, &self.own)?;
         self.sun.places.extend(listener.registered());
         self.listeners.push(Box::new(listener));
+        self.own.apply_to(uri);
         Ok(self)
     }
 

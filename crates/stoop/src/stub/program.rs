@@ -6,6 +6,7 @@ use crate::error::{BindError, CallError};
 use crate::interface::Interface;
 use crate::onc::{self, ClientOptions};
 use crate::options::BindOptions;
+use crate::options::own::scheme_of;
 use crate::program::VersionId;
 use std::fmt;
 use std::time::Duration;
@@ -54,6 +55,7 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
         if !uri.starts_with("onc+") {
             return Ok(Self { native: Client::bind(interface, uri, options)?, sun: None });
         }
+        options.own.check_at_client(uri, &[scheme_of(uri)])?;
         let client = onc::Client::bind_with(&with_version(uri, version), &sun_options(options))?;
         Ok(Self::over(interface, client).with_timeout(options.timeout))
     }

@@ -12,7 +12,7 @@ claims! { local name: [
 fn a_client_calls_the_server_that_took_the_name_of_one_that_ended(transport: &str) {
     let uri = address(transport);
     let (mut server, mut gate) = serve_at(&uri, Server::new());
-    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport)).unwrap();
     for _ in 0..3 {
         gate.open();
         assert_eq!((client.wait().unwrap(), client.begin().wait().wait().unwrap()), (7, 7));
@@ -26,7 +26,7 @@ fn a_client_calls_the_server_that_took_the_name_of_one_that_ended(transport: &st
 fn a_client_whose_server_has_ended_is_told_that_its_call_did_not_run(transport: &str) {
     let uri = address(transport);
     let (server, _) = serve_at(&uri, Server::new());
-    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport)).unwrap();
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     drop(server);
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
@@ -45,7 +45,7 @@ fn a_client_does_not_call_a_server_of_another_interface_that_took_the_name(trans
     }
     let uri = address(transport);
     let (server, _) = serve_at(&uri, Server::new());
-    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport)).unwrap();
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     drop(server);
     let _kitchen =
@@ -59,7 +59,7 @@ fn a_client_does_not_call_a_server_of_another_interface_that_took_the_name(trans
 fn threads_find_the_next_server_while_another_still_runs_in_the_last(transport: &str) {
     let uri = address(transport);
     let (first, _) = serve_at(&uri, Server::new());
-    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport)).unwrap();
     drop(first);
     let (second, gate) = serve_at(&uri, Server::new());
     thread::scope(|scope| {

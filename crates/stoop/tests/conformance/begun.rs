@@ -142,7 +142,7 @@ fn works_with(
 }
 
 fn works(transport: &str) -> (RunningServer, Workshop, WorksClient) {
-    works_with(transport, Server::new(), &patient())
+    works_with(transport, Server::new(), &patient(transport))
 }
 
 type Next = Pending<Result<u32, CallError>>;

@@ -46,7 +46,7 @@ fn results_belong_to_their_calls(transport: &str) {
 
 fn every_way_of_waiting_works(transport: &str) {
     for waiting in [Waiting::Adaptive, Waiting::Spin, Waiting::Block] {
-        let options = patient().waiting(waiting);
+        let options = patient(transport).waiting(waiting);
         let (server, _, client) = lab_with(transport, Server::new().waiting(waiting), &options);
         for number in 0..100 {
             assert_eq!(client.next(number).unwrap(), number + 1);

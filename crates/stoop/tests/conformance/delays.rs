@@ -64,7 +64,7 @@ fn the_deadline_travels_and_bounds_nested_calls(transport: &str) {
 }
 
 fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
-    let (_server, gate, client) = lab_with(transport, Server::new().workers(2).queue(3), &patient());
+    let (_server, gate, client) = lab_with(transport, Server::new().workers(2).queue(3), &patient(transport));
     thread::scope(|scope| {
         let (ends, ended) = std::sync::mpsc::channel();
         for _ in 0..8 {
@@ -85,7 +85,7 @@ fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
 }
 
 fn a_call_that_still_waits_for_a_worker_is_refused_before_its_deadline(transport: &str) {
-    let (server, gate, client) = lab_with(transport, Server::new().workers(1), &patient());
+    let (server, gate, client) = lab_with(transport, Server::new().workers(1), &patient(transport));
     thread::scope(|scope| {
         let running = scope.spawn(|| client.wait().unwrap());
         gate.await_inside(1);

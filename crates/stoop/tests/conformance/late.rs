@@ -88,7 +88,7 @@ fn assert_too_late(result: Result<u32, Error<String>>) {
 }
 
 fn a_procedure_that_returns_after_the_deadline_never_gives_its_value(transport: &str) {
-    let (_server, _, client) = clockwork(transport, &patient());
+    let (_server, _, client) = clockwork(transport, &patient(transport));
     let hurried = client.with_timeout(Duration::from_millis(20));
     thread::scope(|scope| {
         for _ in 0..10 {
@@ -103,7 +103,7 @@ fn a_procedure_that_returns_after_the_deadline_never_gives_its_value(transport: 
 }
 
 fn a_begun_call_whose_procedure_returns_after_the_deadline_never_gives_its_value(transport: &str) {
-    let (_server, _, client) = clockwork(transport, &patient());
+    let (_server, _, client) = clockwork(transport, &patient(transport));
     let hurried = client.with_timeout(Duration::from_millis(20));
     for round in 0..10 {
         let over = Instant::now() + Duration::from_millis(40);
@@ -133,7 +133,7 @@ fn with_enough_time(call: impl Fn(Duration) -> Result<u32, Error<String>>) -> Re
 }
 
 fn a_result_made_in_time_is_delivered_to_a_handle_that_is_asked_late(transport: &str) {
-    let (_server, _, client) = clockwork(transport, &patient());
+    let (_server, _, client) = clockwork(transport, &patient(transport));
     let late = |begun: Instant, timeout| eventually(|| begun.elapsed() > timeout);
     let value = with_enough_time(|timeout| {
         let begun = Instant::now();
@@ -152,8 +152,8 @@ fn a_result_made_in_time_is_delivered_to_a_handle_that_is_asked_late(transport: 
 }
 
 fn a_cancelled_procedure_gets_no_value_of_a_local_call_that_has_seen_the_cancel(transport: &str) {
-    let (_server, outer, client) = clockwork(transport, &patient());
-    let (inner_server, inner, _) = clockwork("local", &patient());
+    let (_server, outer, client) = clockwork(transport, &patient(transport));
+    let (inner_server, inner, _) = clockwork("local", &patient("local"));
     let call = client.begin().partial_of(&inner_server.uris()[0]);
     eventually(|| inner.begun.load(Ordering::SeqCst) == 1);
     drop(call);

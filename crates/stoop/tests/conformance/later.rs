@@ -28,7 +28,7 @@ const LONG: Duration = Duration::from_secs(600);
 fn binding_waits_for_a_server_that_starts_later(transport: &str) {
     let uri = free_address(transport);
     LabClient::bind(&uri).unwrap_err();
-    let options = patient().wait_for_server(LONG);
+    let options = patient(transport).wait_for_server(LONG);
     thread::scope(|scope| {
         let bound = scope.spawn(|| LabClient::bind_with(&uri, &options).unwrap());
         let (_server, _) = serve_at(&uri, Server::new());
@@ -39,7 +39,7 @@ fn binding_waits_for_a_server_that_starts_later(transport: &str) {
 fn binding_waits_as_long_as_it_is_told_and_then_says_why(transport: &str) {
     let uri = free_address(transport);
     let (begun, limit) = (Instant::now(), Duration::from_millis(40));
-    let error = LabClient::bind_with(&uri, &patient().wait_for_server(limit)).unwrap_err();
+    let error = LabClient::bind_with(&uri, &patient(transport).wait_for_server(limit)).unwrap_err();
     assert!(begun.elapsed() >= limit, "{error}");
     assert!(matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }), "{error}");
 }
@@ -51,13 +51,13 @@ fn binding_does_not_wait_for_a_server_that_has_another_interface(transport: &str
     }
     let uri = free_address(transport);
     let (_server, _) = serve_at(&uri, Server::new());
-    let error = KitchenClient::bind_with(&uri, &patient().wait_for_server(LONG)).unwrap_err();
+    let error = KitchenClient::bind_with(&uri, &patient(transport).wait_for_server(LONG)).unwrap_err();
     assert!(matches!(error, BindError::NoSuchInterface { .. }), "{error}");
 }
 
 fn a_lazy_client_binds_at_its_first_call(transport: &str) {
     let uri = free_address(transport);
-    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport).lazy()).unwrap();
     assert!(client.binding().describe().contains("not bound yet"), "{client:?}");
     assert_eq!(client.binding().counters().calls, 0);
     let (_server, _) = serve_at(&uri, Server::new());
@@ -68,7 +68,7 @@ fn a_lazy_client_binds_at_its_first_call(transport: &str) {
 
 fn a_lazy_client_binds_at_its_first_begun_call(transport: &str) {
     let uri = free_address(transport);
-    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport).lazy()).unwrap();
     let (_server, _) = serve_at(&uri, Server::new());
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     assert_eq!(client.next(2).unwrap(), 3);
@@ -76,7 +76,7 @@ fn a_lazy_client_binds_at_its_first_begun_call(transport: &str) {
 
 fn calls_of_a_lazy_client_without_a_server_have_not_run(transport: &str) {
     let uri = free_address(transport);
-    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport).lazy()).unwrap();
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
         assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
         assert_eq!(error.ran(), Ran::No);
@@ -87,7 +87,7 @@ fn calls_of_a_lazy_client_without_a_server_have_not_run(transport: &str) {
 }
 
 fn a_lazy_client_waits_for_its_server_no_longer_than_its_call_may_take(transport: &str) {
-    let options = patient().lazy().wait_for_server(LONG);
+    let options = patient(transport).lazy().wait_for_server(LONG);
     let client = LabClient::bind_with(&free_address(transport), &options).unwrap();
     let (begun, limit) = (Instant::now(), Duration::from_millis(40));
     let error = client.with_timeout(limit).next(1).unwrap_err();
@@ -98,7 +98,7 @@ fn a_lazy_client_waits_for_its_server_no_longer_than_its_call_may_take(transport
 fn threads_that_make_the_first_call_of_a_lazy_client_share_one_binding(transport: &str) {
     let uri = free_address(transport);
     let (server, _) = serve_at(&uri, Server::new());
-    let client = LabClient::bind_with(&uri, &patient().lazy()).unwrap();
+    let client = LabClient::bind_with(&uri, &patient(transport).lazy()).unwrap();
     thread::scope(|scope| {
         for number in 0..8 {
             let client = &client;
@@ -121,14 +121,15 @@ mod lost {
 
     fn a_client_that_waits_for_a_restart_does_not_wait_in_binding(transport: &str) {
         let error =
-            LabClient::bind_with(&free_address(transport), &patient().wait_for_restart(LONG)).unwrap_err();
+            LabClient::bind_with(&free_address(transport), &patient(transport).wait_for_restart(LONG))
+                .unwrap_err();
         assert!(matches!(error, BindError::Unreachable { .. } | BindError::NoAnswer { .. }), "{error}");
     }
 
     fn a_client_that_waits_for_a_restart_calls_the_next_server(transport: &str) {
         let uri = free_address(transport);
         let (server, _) = serve_at(&uri, Server::new());
-        let client = LabClient::bind_with(&uri, &patient().wait_for_restart(LONG)).unwrap();
+        let client = LabClient::bind_with(&uri, &patient(transport).wait_for_restart(LONG)).unwrap();
         assert_eq!(client.next(1).unwrap(), 2);
         drop(server);
         let (begun, limit) = (Instant::now(), Duration::from_millis(40));
@@ -145,7 +146,7 @@ mod lost {
     fn a_begun_call_of_a_client_that_waits_for_a_restart_is_made_at_the_next_server(transport: &str) {
         let uri = free_address(transport);
         let (server, _) = serve_at(&uri, Server::new());
-        let client = LabClient::bind_with(&uri, &patient().wait_for_restart(LONG)).unwrap();
+        let client = LabClient::bind_with(&uri, &patient(transport).wait_for_restart(LONG)).unwrap();
         // The endpoint of the begun calls is new, and gets no notice of the server's end.
         drop(server);
         let next = client.begin().next(3);

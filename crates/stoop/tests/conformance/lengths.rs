@@ -63,7 +63,7 @@ fn a_result_without_bytes_arrives_after_one_of_many(transport: &str) {
 }
 
 fn arguments_longer_than_the_caller_allows_are_not_sent(transport: &str) {
-    let (server, _, client) = lab_with(transport, Server::new(), &patient().max_message(100_000));
+    let (server, _, client) = lab_with(transport, Server::new(), &patient(transport).max_message(100_000));
     let error = client.sum(&[0; 100_001]).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
     assert!(error.to_string().contains("100000"), "{error}");
@@ -72,7 +72,7 @@ fn arguments_longer_than_the_caller_allows_are_not_sent(transport: &str) {
 }
 
 fn arguments_longer_than_the_server_takes_do_not_run(transport: &str) {
-    let (server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient());
+    let (server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient(transport));
     let error = client.sum(&vec![0; 5_000_000]).unwrap_err();
     assert_eq!(error.ran(), Ran::No);
     assert!(error.to_string().contains("100000"), "{error}");
@@ -81,7 +81,7 @@ fn arguments_longer_than_the_server_takes_do_not_run(transport: &str) {
 }
 
 fn a_result_larger_than_the_server_sends_is_a_failure_that_names_the_limit(transport: &str) {
-    let (_server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient());
+    let (_server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient(transport));
     let error = client.bytes(200_000, 1).unwrap_err();
     let CallError::Failed(failure) = &error else { panic!("{error}") };
     assert_eq!(failure.code, FailureCode::ResultTooLarge);
@@ -90,7 +90,7 @@ fn a_result_larger_than_the_server_sends_is_a_failure_that_names_the_limit(trans
 }
 
 fn a_result_larger_than_the_caller_takes_is_a_failure_and_the_binding_lives_on(transport: &str) {
-    let (server, _, client) = lab_with(transport, Server::new(), &patient().max_message(100_000));
+    let (server, _, client) = lab_with(transport, Server::new(), &patient(transport).max_message(100_000));
     // Far longer, and so little longer that all of it lies there when its caller turns away.
     for len in [3_000_000, 300_000] {
         let error = client.bytes(len, 1).unwrap_err();

@@ -86,7 +86,7 @@ fn register_with(transport: &str, workers: usize) -> (RunningServer, Cell, Regis
     let cell = Cell::default();
     let server = Server::new().export(RegisterServer::new(cell.clone())).workers(workers);
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let client = RegisterClient::bind_with(&server.uris()[0], &patient()).unwrap();
+    let client = RegisterClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
     (server, cell, client)
 }
 

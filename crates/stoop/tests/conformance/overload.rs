@@ -62,7 +62,7 @@ fn busy(transport: &str, retry: Retry, while_busy: impl FnOnce(&RunningServer, &
     let server =
         Server::new().workers(1).queue(0).export(TillServer::new(Shop(gate.clone(), Arc::default())));
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let mut options = patient().retry(retry);
+    let mut options = patient(transport).retry(retry);
     if transport == "udp_shared" {
         options = options.with(patience().share_endpoints());
     }

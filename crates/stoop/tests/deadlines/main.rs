@@ -65,10 +65,10 @@ fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
     // All calls wait at the gate: those that wait for a worker would be refused shortly before their deadlines.
     let server = Server::new().workers(2 * waits::MANY as usize).waiting(waiting);
     let server = server.export(LabServer::new(Bench(gate.clone()))).listen(&uri).unwrap().start().unwrap();
+    let options = BindOptions::new().waiting(waiting);
     // A busy machine may keep the server from answering probes for long.
-    let options = BindOptions::new()
-        .waiting(waiting)
-        .with(PacketOptions::new().silence_limit(Duration::from_secs(100)));
+    let patience = PacketOptions::new().silence_limit(Duration::from_secs(100));
+    let options = if transport == "udp" { options.with(patience) } else { options };
     let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
     (Silent { gate, _server: server }, client)
 }

@@ -132,14 +132,15 @@ pub(crate) fn is_idle_for_a_second(ticks: impl Fn() -> u64) -> bool {
     ticks() == before
 }
 
-/// Patient beyond all that a busy machine can do: nothing is measured by it.
-pub(crate) fn patient() -> BindOptions {
+/// Options for the address that are patient beyond all that a busy machine can do: nothing is measured by it.
+pub(crate) fn patient(uri: &str) -> BindOptions {
     let hour = Duration::from_secs(3600);
-    BindOptions::new().timeout(hour).bind_timeout(hour).with(PacketOptions::new().silence_limit(hour))
+    let options = BindOptions::new().timeout(hour).bind_timeout(hour);
+    if uri.starts_with("udp:") { options.with(PacketOptions::new().silence_limit(hour)) } else { options }
 }
 
 pub(crate) fn client(uri: &str) -> TargetClient {
-    TargetClient::bind_with(uri, &patient()).unwrap()
+    TargetClient::bind_with(uri, &patient(uri)).unwrap()
 }
 
 /// A user that is neither root nor the one that runs the tests.

@@ -1,6 +1,6 @@
 //! Bounds on what the callers of a server can take.
 
-use crate::options::{Sealed, TransportOptions};
+use crate::options::{Sealed, Setting, TransportOptions};
 use std::time::Duration;
 pub use stoop_onc::reply_cache::ReplyCacheLimits;
 
@@ -34,7 +34,15 @@ impl Default for ConnectionLimits {
     }
 }
 
-impl Sealed for ReplyCacheLimits {}
+impl Sealed for ReplyCacheLimits {
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting { name: "ReplyCacheLimits", at_servers: &["onc+udp"], at_clients: &[] }]
+    }
+}
 impl TransportOptions for ReplyCacheLimits {}
-impl Sealed for ConnectionLimits {}
+impl Sealed for ConnectionLimits {
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting { name: "ConnectionLimits", at_servers: &["onc+tcp", "onc+unix"], at_clients: &[] }]
+    }
+}
 impl TransportOptions for ConnectionLimits {}

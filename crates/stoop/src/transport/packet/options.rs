@@ -1,10 +1,19 @@
 //! Options of the packet exchange.
 
-use crate::options::{Sealed, TransportOptions};
+use crate::options::{Sealed, Setting, TransportOptions};
 use std::time::Duration;
 use stoop_exchange::{caller, server::Limits};
 
-/// Options of the packet exchange: of `udp:` addresses.
+/// Schemes of addresses at which packets are exchanged.
+const PACKETS: &[&str] = &[
+    "udp",
+    #[cfg(feature = "ether")]
+    "ether",
+    #[cfg(feature = "test-transports")]
+    "memory",
+];
+
+/// Options of the packet exchange: of `udp:` and `ether:` addresses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +40,15 @@ pub struct PacketOptions {
     pub(crate) shares_endpoints: bool,
 }
 
-impl Sealed for PacketOptions {}
+impl Sealed for PacketOptions {
+    fn settings(&self) -> Vec<Setting> {
+        let all = Setting { name: "PacketOptions", at_servers: PACKETS, at_clients: PACKETS };
+        let of_clients = |name, is_set: bool| is_set.then_some(Setting { name, at_servers: &[], ..all });
+        let checksum = of_clients("PacketOptions::checksum", self.checksum);
+        let share_endpoints = of_clients("PacketOptions::share_endpoints", self.shares_endpoints);
+        [all].into_iter().chain(checksum).chain(share_endpoints).collect()
+    }
+}
 impl TransportOptions for PacketOptions {}
 
 impl PacketOptions {

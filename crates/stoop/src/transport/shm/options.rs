@@ -1,6 +1,6 @@
 //! Options of shared memory.
 
-use crate::options::{Sealed, TransportOptions};
+use crate::options::{Sealed, Setting, TransportOptions};
 use crate::users::Users;
 
 /// Options of `shm:` addresses.
@@ -18,21 +18,21 @@ use crate::users::Users;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ShmOptions {
     pub(crate) users: Users,
-    pub(crate) in_place: usize,
+    in_place: Option<usize>,
 }
 
-impl Sealed for ShmOptions {}
-impl TransportOptions for ShmOptions {}
-
-impl Default for ShmOptions {
-    fn default() -> Self {
-        Self { users: Users::default(), in_place: 64 << 20 }
+impl Sealed for ShmOptions {
+    fn settings(&self) -> Vec<Setting> {
+        let all = Setting { name: "ShmOptions", at_servers: &["shm"], at_clients: &["shm"] };
+        let in_place = Setting { name: "ShmOptions::in_place", at_clients: &[], ..all };
+        [all].into_iter().chain(self.in_place.map(|_| in_place)).collect()
     }
 }
+impl TransportOptions for ShmOptions {}
 
 impl ShmOptions {
     /// The defaults.
@@ -61,7 +61,12 @@ impl ShmOptions {
     /// It is address space at both ends. Callers take memory as they write there, up to all of it, and give it back
     /// when they drop their buffers.
     pub fn in_place(mut self, bytes: usize) -> Self {
-        self.in_place = bytes;
+        self.in_place = Some(bytes);
         self
+    }
+
+    /// Bytes that a server shares with each caller for buffers.
+    pub(crate) fn in_place_bytes(&self) -> usize {
+        self.in_place.unwrap_or(64 << 20)
     }
 }

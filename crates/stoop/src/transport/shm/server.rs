@@ -77,6 +77,7 @@ impl ShmEndpoint {
         own: ShmOptions,
         incarnation: u64,
     ) -> io::Result<Self> {
+        let arena_len = own.in_place_bytes();
         Ok(Self {
             acceptor: Acceptor::new(listener)?,
             bindings: Mutex::new(Bindings::new(own.users)),
@@ -84,7 +85,7 @@ impl ShmEndpoint {
             service: Service::new(setup, incarnation, LANES as u32),
             out_uncounted: setup.max_message.min(OUT_UNCOUNTED),
             memory: MessageMemory::new(&setup.limits, setup.max_message),
-            arena_len: own.in_place,
+            arena_len,
             moving: AtomicUsize::new(0),
             moves: AtomicU64::new(0),
             asleep: AtomicBool::new(false),

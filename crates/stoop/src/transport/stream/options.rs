@@ -1,6 +1,6 @@
 //! Options of byte streams over Unix sockets.
 
-use crate::options::{Sealed, TransportOptions};
+use crate::options::{Sealed, Setting, TransportOptions};
 use crate::users::Users;
 
 /// Options of `unix:` addresses.
@@ -19,7 +19,11 @@ pub struct UnixOptions {
     pub(crate) users: Users,
 }
 
-impl Sealed for UnixOptions {}
+impl Sealed for UnixOptions {
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting { name: "UnixOptions", at_servers: &["unix"], at_clients: &["unix"] }]
+    }
+}
 impl TransportOptions for UnixOptions {}
 
 impl UnixOptions {

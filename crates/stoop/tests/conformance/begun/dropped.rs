@@ -43,7 +43,7 @@ fn a_dropped_call_that_has_not_left_does_not_run(transport: &str) {
 }
 
 fn a_call_that_is_dropped_before_it_begins_never_runs(transport: &str) {
-    let (server, works, client) = works_with(transport, Server::new().workers(1), &patient());
+    let (server, works, client) = works_with(transport, Server::new().workers(1), &patient(transport));
     let held_up = client.begin().wait(1);
     works.gate.await_inside(1);
     let calls = client.begin();
@@ -59,7 +59,7 @@ fn a_call_that_is_dropped_before_it_begins_never_runs(transport: &str) {
 }
 
 fn places_of_dropped_calls_are_used_again(transport: &str) {
-    let (_server, works, client) = works_with(transport, Server::new().workers(4), &patient());
+    let (_server, works, client) = works_with(transport, Server::new().workers(4), &patient(transport));
     let dropped = client.begin().wait(1);
     works.gate.await_inside(1);
     drop(dropped);

@@ -67,7 +67,7 @@ fn what_is_too_long_fails_by_itself(transport: &str) {
     if transport == "local" {
         return;
     }
-    let (_server, _, client) = works_with(transport, Server::new(), &patient().max_message(10_000));
+    let (_server, _, client) = works_with(transport, Server::new(), &patient(transport).max_message(10_000));
     let calls = client.begin();
     let (argument, result, short) = (calls.take(&[0; 20_000]), calls.bytes(20_000), calls.next(1));
     drop(calls);
@@ -78,7 +78,8 @@ fn what_is_too_long_fails_by_itself(transport: &str) {
 }
 
 fn more_calls_than_may_wait_are_refused(transport: &str) {
-    let (_server, works, client) = works_with(transport, Server::new().workers(1).queue(2), &patient());
+    let (_server, works, client) =
+        works_with(transport, Server::new().workers(1).queue(2), &patient(transport));
     let first = client.begin().wait(0);
     works.gate.await_inside(1);
     let calls = client.begin();
@@ -94,7 +95,7 @@ fn more_calls_than_may_wait_are_refused(transport: &str) {
 }
 
 fn a_server_that_shuts_down_finishes_what_runs_and_refuses_the_rest(transport: &str) {
-    let (server, works, client) = works_with(transport, Server::new().workers(1), &patient());
+    let (server, works, client) = works_with(transport, Server::new().workers(1), &patient(transport));
     let calls = client.begin();
     let (running, waiting) = (calls.wait(1), calls.wait(2));
     drop(calls);

@@ -15,7 +15,7 @@ claims! { all: [
 
 fn results_come_back_to_their_own_calls_however_they_are_waited_for(transport: &str) {
     for waiting in [Waiting::Adaptive, Waiting::Block, Waiting::Spin] {
-        let (_server, _, client) = works_with(transport, Server::new(), &patient().waiting(waiting));
+        let (_server, _, client) = works_with(transport, Server::new(), &patient(transport).waiting(waiting));
         assert_eq!(client.begin().next(1).wait().unwrap(), 2);
         for count in [1, 2, 63, 64, 65, 300] {
             check(stoop::wait_all(begin_many(&client, count)));
@@ -28,7 +28,7 @@ fn results_come_back_to_their_own_calls_however_they_are_waited_for(transport: &
 }
 
 fn five_thousand_calls_are_outstanding_from_one_thread(transport: &str) {
-    let (_server, _, client) = works_with(transport, Server::new().queue(5000), &patient());
+    let (_server, _, client) = works_with(transport, Server::new().queue(5000), &patient(transport));
     for _ in 0..3 {
         check(stoop::wait_all(begin_many(&client, 5000)));
     }

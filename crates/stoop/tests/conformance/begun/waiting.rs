@@ -144,7 +144,8 @@ fn a_thread_that_waits_does_not_depend_on_one_that_waits_longer(transport: &str)
 }
 
 fn threads_begin_and_wait_at_once(transport: &str) {
-    let (_server, _, client) = works_with(transport, Server::new().workers(4).queue(2000), &patient());
+    let (_server, _, client) =
+        works_with(transport, Server::new().workers(4).queue(2000), &patient(transport));
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

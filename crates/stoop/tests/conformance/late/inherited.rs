@@ -25,11 +25,11 @@ impl Relay for Relaying {
 
 fn a_procedure_whose_inner_call_ends_at_the_common_deadline_never_gives_its_value(transport: &str) {
     for inner_transport in ["udp", "tcp", "shm"] {
-        let (_inner_server, _, inner) = clockwork(inner_transport, &patient());
+        let (_inner_server, _, inner) = clockwork(inner_transport, &patient(inner_transport));
         let relaying = Relaying::default();
         let server = Server::new().export(RelayServer::new(relaying.clone()));
         let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-        let client = RelayClient::bind_with(&server.uris()[0], &patient()).unwrap();
+        let client = RelayClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
         // The server learns that the procedure takes no time.
         (0..100).for_each(|_| assert_eq!(client.relayed().unwrap(), 7));
         assert!(relaying.0.set(inner).is_ok());

@@ -76,7 +76,7 @@ impl Stopper {
 }
 
 fn a_result_made_in_time_is_delivered_to_a_caller_whose_thread_sees_it_late(transport: &str) {
-    let (_server, clockwork, client) = clockwork(transport, &patient().waiting(Waiting::Block));
+    let (_server, clockwork, client) = clockwork(transport, &patient(transport).waiting(Waiting::Block));
     let value = with_enough_time(|timeout| {
         let _stopped = Stopped::until(&clockwork.stopper, timeout * 2);
         client.with_timeout(timeout).at_once().map_err(Error::Call)
