@@ -19,6 +19,7 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
 /// Begins calls, which travel together: they leave when this is dropped, when they fill as much as one system call sends, or
 /// when a thread waits for one of them.
+#[must_use = "this begins no call yet: call a procedure on it"]
 pub struct Begin<'a> {
     /// The table of the calls; the reason, if none can be begun.
     calls: Result<AnyCalls, SendError>,

@@ -12,7 +12,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use stoop_net::fork;
 
-/// A running server. Dropping it shuts it down, unless a clone of it is left.
+/// A running server. Dropping it shuts it down, unless a clone of it is left: keep it for as long as the server is to serve.
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), stoop::ListenError> {
+/// let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?;
+/// let running = server.start()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The compiler warns of one that nothing keeps:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), stoop::ListenError> {
+/// let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?;
+/// server.start()?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the server shuts down when this is dropped: keep it in a variable, call `wait`, or call `Server::run` in place of `start`"]
 #[derive(Clone)]
 pub struct RunningServer {
     shared: Arc<Shared>,

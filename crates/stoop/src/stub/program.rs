@@ -20,6 +20,7 @@ pub struct ProgramClient<L: ?Sized> {
 }
 
 /// Begins calls, see [`Begin`].
+#[must_use = "this begins no call yet: call a procedure on it"]
 #[derive(Debug)]
 pub struct ProgramBegin<'a> {
     native: Begin<'a>,
