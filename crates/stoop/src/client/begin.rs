@@ -63,7 +63,6 @@ impl Begin<'_> {
     }
 
     /// Gives the calls that are begun from now on another timeout; those begun before leave now.
-    #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         if self.generation == fork::generation() {
             self.submit();

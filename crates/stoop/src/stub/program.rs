@@ -138,7 +138,6 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
 
 impl ProgramBegin<'_> {
     /// See [`Begin::with_timeout`].
-    #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         let sun = self.sun.as_ref().map(|sun| sun.with_timeout(timeout));
         Self { native: self.native.with_timeout(timeout), sun }
