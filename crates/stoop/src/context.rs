@@ -2,6 +2,8 @@
 //! thread makes meanwhile.
 
 pub(crate) mod cancelled;
+#[cfg(feature = "onc")]
+pub(crate) mod identity;
 
 use crate::context::cancelled::CallId;
 use std::cell::Cell;
@@ -15,6 +17,8 @@ pub struct CurrentCall {
     deadline_ns: u64,
     caller: Caller,
     call: CallId,
+    #[cfg(feature = "onc")]
+    claim: Option<identity::Claim>,
 }
 
 /// The caller of a procedure.
@@ -109,7 +113,19 @@ const NONE: u64 = u64::MAX;
 pub fn current_call() -> Option<CurrentCall> {
     let deadline_ns = DEADLINE_NS.get();
     ASKED.set(true);
-    (deadline_ns != NONE).then(|| CurrentCall { deadline_ns, caller: CALLER.get(), call: CALL.get() })
+    (deadline_ns != NONE).then(|| CurrentCall {
+        deadline_ns,
+        caller: CALLER.get(),
+        call: CALL.get(),
+        #[cfg(feature = "onc")]
+        claim: identity::claimed(),
+    })
+}
+
+/// Whether this thread serves a call.
+#[cfg(feature = "onc")]
+pub(crate) fn is_serving() -> bool {
+    DEADLINE_NS.get() != NONE
 }
 
 /// The caller of the call that this thread serves.
@@ -162,6 +178,17 @@ impl CurrentCall {
     pub fn caller(&self) -> Caller {
         self.caller
     }
+
+    /// The user that the caller claims to be, if the call came by Sun RPC with AUTH_SYS: uid, gid, other groups and the name of the machine.
+    /// **Nothing proves it**: any program can state any user. [`Identity::None`](crate::onc::Identity::None) for
+    /// AUTH_NONE, and for callers by Stoop's own protocol; of processes of this machine [`caller`](Self::caller) tells the user by the
+    /// kernel's word.
+    ///
+    /// Cargo feature `onc`. A procedure refuses a caller by [`onc::deny`](crate::onc::deny).
+    #[cfg(feature = "onc")]
+    pub fn identity(&self) -> stoop_onc::auth::Identity<'_> {
+        self.claim.as_ref().map_or(stoop_onc::auth::Identity::None, identity::Claim::identity)
+    }
 }
 
 /// Runs `procedure` as the serving of a call. Afterwards the thread serves the call that it served before.
@@ -196,6 +223,9 @@ fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(CALLER.replace(caller));
+    #[cfg(feature = "onc")]
+    return identity::without_claim(procedure);
+    #[cfg(not(feature = "onc"))]
     procedure()
 }
 

@@ -2,12 +2,15 @@
 
 pub(crate) mod programs;
 
-use crate::context::Caller;
+use crate::context::{self, Caller};
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use stoop_net::host;
 use stoop_onc::auth::{Auth, AuthStatus, Identity};
 use stoop_onc::message::{self, Call, Reply};
+use stoop_wire::RefusalCode;
 use stoop_xdr::{DecodeError, Encode, EncodeError, Layout, Reader, Writer, Xdr};
 
 /// A version of a program.
@@ -125,6 +128,71 @@ pub enum NoResult {
 impl From<DecodeError> for NoResult {
     fn from(why: DecodeError) -> Self {
         Self::BadArguments(why)
+    }
+}
+
+/// Ends the running procedure: its caller may not make this call. The caller gets AUTH_ERROR with the status, over Stoop's own protocol
+/// [`RefusalCode::Denied`]; for both that means that the procedure has not run, so deny before anything is done.
+///
+/// ```
+/// use stoop::current_call;
+/// use stoop::onc::{AuthStatus, Identity, deny};
+///
+/// #[stoop::interface(program = 0x2000_0081, version = 1)]
+/// trait Shutdown {
+///     fn halt(&self) -> u32;
+/// }
+///
+/// struct Machine;
+///
+/// impl Shutdown for Machine {
+///     fn halt(&self) -> u32 {
+///         match current_call().expect("a procedure runs in a call").identity() {
+///             Identity::Sys(user) if user.uid == 0 => 60,
+///             Identity::Sys(_) => deny(AuthStatus::REJECTED_CREDENTIAL),
+///             Identity::None => deny(AuthStatus::TOO_WEAK),
+///         }
+///     }
+/// }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(ShutdownServer::new(Machine)).listen("onc+tcp://127.0.0.1")?.start()?;
+/// let nobody = ShutdownClient::bind(&server.uris()[0])?;
+/// assert!(nobody.halt().unwrap_err().to_string().contains("stronger authentication"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The thread unwinds as in a panic, without the message of one: values that the procedure holds are dropped. So in a program
+/// that is built with `panic = "abort"` it ends the process.
+///
+/// # Panics
+/// Outside of a procedure.
+pub fn deny(status: AuthStatus) -> ! {
+    end_with(NoResult::Denied(status))
+}
+
+/// Ends the running procedure: the server does not have it. The caller gets PROC_UNAVAIL, over Stoop's own protocol
+/// [`RefusalCode::UnknownProcedure`]. Procedure 0 is answered all the same.
+///
+/// It is the body of all procedures of a trait that was made from an interface file (`stoop::x!`): a server implements those that it
+/// has. The thread unwinds, as [`deny`] says.
+///
+/// # Panics
+/// Outside of a procedure.
+pub fn unavailable() -> ! {
+    end_with(NoResult::ProcedureUnavailable)
+}
+
+fn end_with(why: NoResult) -> ! {
+    assert!(context::is_serving(), "there is no call to refuse: this thread does not serve one");
+    resume_unwind(Box::new(why))
+}
+
+/// The refusal of a caller by Stoop's own protocol; `None`: the procedure has panicked.
+pub(crate) fn refusal(panic: &(dyn Any + Send)) -> Option<(RefusalCode, String)> {
+    match panic.downcast_ref()? {
+        NoResult::Denied(status) => Some((RefusalCode::Denied, status.to_string())),
+        _ => Some((RefusalCode::UnknownProcedure, "the server does not implement it".into())),
     }
 }
 

@@ -34,11 +34,12 @@ pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
 pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
 pub use crate::onc::services::{HostStatistics, rpcinfo, rstat, rusers};
-pub use crate::program::VersionId;
+pub use crate::program::{VersionId, deny, unavailable};
 /// The same as [`stoop::Server`](crate::Server).
 #[doc(no_inline)]
 pub use crate::server::Server;
 pub use crate::server::sun::register;
+pub use stoop_onc::auth::Identity;
 pub use stoop_onc::message::VersionRange;
 /// The form of arguments and results.
 pub use stoop_xdr as xdr;

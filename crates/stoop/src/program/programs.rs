@@ -1,7 +1,9 @@
 //! The programs of a server, found by their numbers.
 
 use crate::program::{IncomingCall, NoResult, Program, VersionId};
+use std::any::Any;
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use stoop_onc::message::{Accepted, VersionRange};
 
@@ -43,9 +45,26 @@ impl Programs {
 /// Runs a procedure of a version. Procedure 0 is there, even if the program does not say so (RFC 5531 §12.1).
 #[inline]
 pub(crate) fn dispatch(program: &dyn Program, call: &mut IncomingCall<'_>) -> Result<(), NoResult> {
-    match program.dispatch(call) {
+    match catch_unwind(AssertUnwindSafe(|| program.dispatch(call))).unwrap_or_else(|panic| Err(ended(panic)))
+    {
         Err(NoResult::ProcedureUnavailable) if call.procedure() == 0 => call.reply(&()),
         outcome => outcome,
+    }
+}
+
+/// Why there is no result of a procedure that has unwound: what it has said ([`deny`](crate::program::deny)), or it has panicked.
+#[cold]
+fn ended(panic: Box<dyn Any + Send>) -> NoResult {
+    match panic.downcast() {
+        Ok(why) => *why,
+        // The panic's message is on standard error.
+        Err(panic) => {
+            // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
+            if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                std::mem::forget(another);
+            }
+            NoResult::Failed
+        }
     }
 }
 

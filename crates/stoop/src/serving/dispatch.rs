@@ -319,6 +319,10 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 
 #[cold]
 fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
+    #[cfg(feature = "onc")]
+    if let Some((code, detail)) = crate::program::refusal(&*panic) {
+        return Outcome::refused(code, detail);
+    }
     let message = panic_message(&*panic).into();
     // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {

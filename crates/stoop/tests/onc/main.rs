@@ -9,6 +9,7 @@ mod caller;
 #[allow(dead_code)]
 mod peer;
 mod programs;
+mod refusing;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 mod sandbox;
 mod server;

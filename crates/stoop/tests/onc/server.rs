@@ -27,7 +27,12 @@ fn start(server: Server) -> (RunningServer, SocketAddr, SocketAddr) {
     (server, udp, tcp)
 }
 
-fn call_with<A: Encode>(xid: u32, procedure: ProcedureId, credential: Auth<'_>, arguments: &A) -> Vec<u8> {
+pub(crate) fn call_with<A: Encode>(
+    xid: u32,
+    procedure: ProcedureId,
+    credential: Auth<'_>,
+    arguments: &A,
+) -> Vec<u8> {
     let call = Call { xid: Xid(xid), procedure, credential, verifier: Auth::NONE };
     let mut bytes = Vec::new();
     message::append(&call, arguments, &mut bytes).unwrap();
@@ -42,14 +47,14 @@ fn call<A: Encode>(xid: u32, procedure: u32, arguments: &A) -> Vec<u8> {
     call_with(xid, one(procedure), Auth::NONE, arguments)
 }
 
-fn udp(server: SocketAddr) -> UdpSocket {
+pub(crate) fn udp(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
     socket.set_read_timeout(Some(10 * SECOND)).unwrap();
     socket
 }
 
-fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
+pub(crate) fn exchange(socket: &UdpSocket, datagram: &[u8]) -> Vec<u8> {
     socket.send(datagram).unwrap();
     receive(socket)
 }
@@ -61,15 +66,15 @@ fn receive(socket: &UdpSocket) -> Vec<u8> {
     buffer
 }
 
-fn record(message: &[u8]) -> Vec<u8> {
+pub(crate) fn record(message: &[u8]) -> Vec<u8> {
     [&record::mark(message.len()).unwrap()[..], message].concat()
 }
 
 /// Records that arrive, one after the other.
-struct Stream(TcpStream, Records, Vec<u8>);
+pub(crate) struct Stream(TcpStream, Records, Vec<u8>);
 
 impl Stream {
-    fn connect(server: SocketAddr) -> Self {
+    pub(crate) fn connect(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).unwrap();
         stream.set_read_timeout(Some(20 * SECOND)).unwrap();
         Self(
@@ -79,11 +84,11 @@ impl Stream {
         )
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).unwrap();
     }
 
-    fn next(&mut self) -> Vec<u8> {
+    pub(crate) fn next(&mut self) -> Vec<u8> {
         loop {
             let mut input = &self.2[..];
             if let Some(found) = self.1.next(&mut input).unwrap().map(<[u8]>::to_vec) {
@@ -102,14 +107,14 @@ impl Stream {
     }
 }
 
-fn accepted(reply: &[u8]) -> Accepted {
+pub(crate) fn accepted(reply: &[u8]) -> Accepted {
     match Reply::parse(reply).unwrap().0.body {
         ReplyBody::Accepted { status, .. } => status,
         ReplyBody::Denied(denied) => panic!("denied: {denied}"),
     }
 }
 
-fn denied(reply: &[u8]) -> Denied {
+pub(crate) fn denied(reply: &[u8]) -> Denied {
     match Reply::parse(reply).unwrap().0.body {
         ReplyBody::Accepted { status, .. } => panic!("accepted: {status}"),
         ReplyBody::Denied(denied) => denied,

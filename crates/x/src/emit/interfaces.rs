@@ -17,7 +17,7 @@ impl Emitter<'_> {
     ) -> TokenStream {
         let name = self.names.new_interface(&version.name);
         let docs = docs::text(&format!(
-            "The procedures of version `{}`, as a client calls them and a server implements them.",
+            "The procedures of version `{}`, as a client calls them. A server implements those that it has (others: PROC_UNAVAIL).",
             version.name
         ));
         let mut methods = Taken::by_clients();
@@ -27,6 +27,7 @@ impl Emitter<'_> {
             .collect();
         quote! {
             #docs
+            #[allow(unused_variables)]
             #[stoop::interface(program = #program_name, version = #version_name)]
             pub trait #name { #(#methods)* }
         }
@@ -41,7 +42,7 @@ impl Emitter<'_> {
             quote!(-> #rust)
         });
         let marks = procedure.result.as_ref().map(|result| self.marks(result));
-        quote!(#docs #[procedure(#number)] #marks fn #name(&self, #(#arguments),*) #returns;)
+        quote!(#docs #[procedure(#number)] #marks fn #name(&self, #(#arguments),*) #returns { stoop::onc::unavailable() })
     }
 
     fn argument(&self, name: &Ident, field: &Field) -> TokenStream {

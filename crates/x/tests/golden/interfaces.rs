@@ -182,12 +182,15 @@ pub const BIND: u32 = 3;
 /// The number of `DATA`.
 pub const DATA: u32 = 4;
 
-/// The procedures of version `FINDVERS`, as a client calls them and a server implements them.
+/// The procedures of version `FINDVERS`, as a client calls them. A server implements those that it has (others: PROC_UNAVAIL).
+#[allow(unused_variables)]
 #[stoop::interface(program = FINDPROG, version = FINDVERS)]
 pub trait FindversInterface {
     /// `void NULLPROC(void) = 0`
     #[procedure(NULLPROC)]
-    fn nullproc(&self);
+    fn nullproc(&self) {
+        stoop::onc::unavailable()
+    }
 
     /// Looks for a name.
     ///
@@ -200,7 +203,9 @@ pub trait FindversInterface {
         arg2: &str,
         #[xdr(max = 16)]
         key: &[u8],
-    ) -> Found;
+    ) -> Found {
+        stoop::onc::unavailable()
+    }
 
     /// `colour bind(colour c, struct node *start, letter<>, unsigned char<4>, hyper) = 3`
     #[procedure(BIND)]
@@ -212,11 +217,15 @@ pub trait FindversInterface {
         #[xdr(max = 4, chars)]
         arg4: &[u8],
         arg5: i64,
-    ) -> Colour;
+    ) -> Colour {
+        stoop::onc::unavailable()
+    }
 
     /// `list DATA(opaque block[2000], unsigned char few[3]) = 4`
     #[procedure(DATA)]
-    fn data(&self, block: &[u8; 2000], #[xdr(chars)] few: &[u8; 3]) -> List;
+    fn data(&self, block: &[u8; 2000], #[xdr(chars)] few: &[u8; 3]) -> List {
+        stoop::onc::unavailable()
+    }
 }
 
 /// `struct findvers_client`

@@ -1,11 +1,11 @@
 //! From the message of a call to the message of its reply.
 
 use crate::context::cancelled::CallId;
+use crate::context::identity::claiming;
 use crate::context::{self, Caller};
 use crate::program::VersionId;
 use crate::program::programs::{Programs, dispatch};
 use crate::program::{IncomingCall, NoResult};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use stoop_onc::auth::Identity;
 use stoop_onc::message::{self, Accepted, BadCall, Call, Denied, Reply};
 use stoop_xdr::Reader;
@@ -61,23 +61,14 @@ fn run(
     let id = VersionId { program: call.procedure.program, version: call.procedure.version };
     let program = programs.find(id).map_err(|status| Reply::accepted(xid, status))?;
     let mut incoming = IncomingCall { call, identity: &identity, caller, arguments, reply, start, end: None };
-    let serve =
-        || context::serving_call(CallId::NONE, NO_DEADLINE_NS, caller, || dispatch(program, &mut incoming));
-    let accepted = match catch_unwind(AssertUnwindSafe(serve)) {
-        Ok(Ok(())) => return Ok(incoming.end),
-        Ok(Err(NoResult::NoReply)) => return Ok(None),
-        Ok(Err(NoResult::ProcedureUnavailable)) => Accepted::ProcedureUnavailable,
-        Ok(Err(NoResult::BadArguments(_))) => Accepted::GarbageArguments,
-        Ok(Err(NoResult::Denied(status))) => return Err(Reply::denied(xid, Denied::Auth(status))),
-        Ok(Err(NoResult::Failed)) => Accepted::SystemError,
-        // The panic's message is on standard error.
-        Err(panic) => {
-            // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
-            if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-                std::mem::forget(another);
-            }
-            Accepted::SystemError
-        }
+    let serve = || claiming(&identity, || dispatch(program, &mut incoming));
+    let accepted = match context::serving_call(CallId::NONE, NO_DEADLINE_NS, caller, serve) {
+        Ok(()) => return Ok(incoming.end),
+        Err(NoResult::NoReply) => return Ok(None),
+        Err(NoResult::ProcedureUnavailable) => Accepted::ProcedureUnavailable,
+        Err(NoResult::BadArguments(_)) => Accepted::GarbageArguments,
+        Err(NoResult::Denied(status)) => return Err(Reply::denied(xid, Denied::Auth(status))),
+        Err(NoResult::Failed) => Accepted::SystemError,
     };
     Err(Reply::accepted(xid, accepted))
 }

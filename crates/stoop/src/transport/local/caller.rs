@@ -69,7 +69,7 @@ impl<L: ?Sized> Here<L> {
         };
         let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(&self.server)));
         let (ran, asked) = noting_asked(|| catch_unwind(run));
-        let returned = ran.map_err(|panic| CallError::Failed(panicked(&*panic)))?;
+        let returned = ran.map_err(|panic| panicked(&*panic))?;
         if is_too_late(deadline, asked) {
             return Err(CallError::Failed(finished_too_late()));
         }
@@ -78,8 +78,12 @@ impl<L: ?Sized> Here<L> {
 }
 
 #[cold]
-fn panicked(panic: &(dyn Any + Send)) -> Failure {
-    Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() }
+fn panicked(panic: &(dyn Any + Send)) -> CallError {
+    #[cfg(feature = "onc")]
+    if let Some((code, detail)) = crate::program::refusal(panic) {
+        return CallError::Refused(crate::error::Refusal::new(code, detail));
+    }
+    CallError::Failed(Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() })
 }
 
 #[cold]
