@@ -260,7 +260,7 @@ fn many_long_calls_end_no_process(uri: &str) {
     for role in ["call-much", "call-busy"] {
         Process::start(role, &address).ends_well();
     }
-    let client = StoreClient::bind_with(&address, &patient()).unwrap();
+    let client = StoreClient::bind_with(&address, &patient(&address)).unwrap();
     assert_eq!(client.len(&[1; 100_000]).unwrap(), 100_000);
     drop(server);
 }

@@ -317,7 +317,8 @@ impl fmt::Display for Refusal {
 pub struct Failure {
     /// The reason.
     pub code: FailureCode,
-    /// The server's further text: for a panic, its message.
+    /// The server's further text: for a panic, its message, if the server [tells it](crate::Server::panic_texts); over networks it does
+    /// not unless told to.
     pub detail: String,
 }
 
@@ -326,6 +327,9 @@ impl fmt::Display for Failure {
         write!(f, "{}", self.code)?;
         with_detail(f, &self.detail)?;
         f.write_str(match self.code {
+            FailureCode::Panicked if self.detail.is_empty() => {
+                "; the server's standard error tells why and where (`Server::panic_texts` lets it tell its callers why)"
+            }
             FailureCode::Panicked => "; the server's standard error tells where",
             FailureCode::ResultTooLarge => {
                 "; return it in pieces, or let both ends take more (`max_message`)"

@@ -78,6 +78,7 @@ pub struct Server {
     health: HealthBoard,
     account: Option<AccountOptions>,
     procedures: Vec<(String, String, ProcedureOptions)>,
+    panic_texts: Option<bool>,
     #[cfg(feature = "onc")]
     sun: sun::SunRpc,
 }
@@ -113,6 +114,7 @@ impl Server {
             health: HealthBoard::new(),
             account: None,
             procedures: Vec::new(),
+            panic_texts: None,
             #[cfg(feature = "onc")]
             sun: sun::SunRpc::default(),
         }
@@ -278,6 +280,17 @@ impl Server {
         self
     }
 
+    /// Whether callers get the messages of panics of procedures, which may hold what is not for them: paths, queries, values. Unless
+    /// set, callers over `shm:` and `unix:` get them, and those over networks (`udp:`, `tcp:`, `ether:`) do not, on the loopback interface
+    /// neither: a proxy may have brought their calls from elsewhere. They learn that the procedure has panicked. Callers in the
+    /// server's own process always get the message, those by Sun RPC never: its reply (SYSTEM_ERR) has no text.
+    ///
+    /// Each message is on the server's standard error, unless the program has set another panic hook.
+    pub fn panic_texts(mut self, told: bool) -> Self {
+        self.panic_texts = Some(told);
+        self
+    }
+
     /// Starts serving, on threads of its own.
     ///
     /// # Errors
@@ -337,7 +350,10 @@ impl Server {
         Ok(Setup {
             #[cfg(feature = "onc")]
             programs: Arc::new(self.programs()?),
-            exports: Arc::new(Exports::new(mem::take(&mut self.exports), options, offers)),
+            exports: Arc::new(
+                Exports::new(mem::take(&mut self.exports), options, offers)
+                    .with_panic_texts(self.panic_texts),
+            ),
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,

@@ -27,6 +27,8 @@ pub(crate) struct Exports {
     options: Vec<Vec<ProcedureOptions>>,
     /// For each procedure the mean time of its long calls.
     long: Vec<Vec<LongTimes>>,
+    /// Whether callers of other processes get the messages of panics; unless set, those of this machine do.
+    panic_texts: Option<bool>,
 }
 
 /// The mean time of a procedure whose calls take long.
@@ -119,7 +121,12 @@ impl Exports {
             export.interface().procedures.iter().map(|_| LongTimes::default()).collect()
         };
         let long = all.iter().map(long).collect();
-        Self { times: options.iter().map(times).collect(), options, long, all, offers }
+        Self { times: options.iter().map(times).collect(), options, long, all, offers, panic_texts: None }
+    }
+
+    /// The same, telling the messages of panics to callers of other processes, or to none.
+    pub(crate) fn with_panic_texts(self, panic_texts: Option<bool>) -> Self {
+        Self { panic_texts, ..self }
     }
 
     /// Where the server can be reached, see [`offers`](crate::offers).
@@ -213,9 +220,8 @@ impl Exports {
     ) -> Outcome {
         stamp(Point::ServerStubBegun);
         let export = &*self.all[usize::from(interface)];
-        let outcome = Self::run_with(packet, limits, |result| {
-            export.dispatch(procedure, Reader::new(arguments), result)
-        });
+        let outcome = self
+            .run_with(packet, limits, |result| export.dispatch(procedure, Reader::new(arguments), result));
         stamp(Point::ServerStubEnded);
         outcome
     }
@@ -231,7 +237,7 @@ impl Exports {
         limits: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, limits, |result| {
+        self.run_with(packet, limits, |result| {
             export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
         })
     }
@@ -247,11 +253,12 @@ impl Exports {
         limits: CallLimits,
     ) -> Outcome {
         let export = &*self.all[usize::from(interface)];
-        Self::run_with(packet, limits, |result| export.dispatch_in_place(procedure, leading, len, result))
+        self.run_with(packet, limits, |result| export.dispatch_in_place(procedure, leading, len, result))
     }
 
     #[inline(always)]
     fn run_with(
+        &self,
         packet: &mut Vec<u8>,
         limits: CallLimits,
         dispatch: impl Fn(&mut Writer<'_>) -> Result<(), Unserved>,
@@ -269,8 +276,27 @@ impl Exports {
                 Err(why) => too_large(why),
             },
             Ok(Some(why)) => not_served(*why, result),
-            Err(panic) => panicked(panic),
+            Err(panic) => self.panicked(panic, &limits),
         }
+    }
+
+    #[cold]
+    fn panicked(&self, panic: Box<dyn Any + Send>, limits: &CallLimits) -> Outcome {
+        #[cfg(feature = "onc")]
+        if let Some((code, detail)) = crate::program::refusal(&*panic) {
+            return Outcome::refused(code, detail);
+        }
+        let is_told = match limits.caller {
+            Caller::Local => true,
+            Caller::Process(_) => self.panic_texts.unwrap_or(true),
+            Caller::Network(_) | Caller::Station(_) => self.panic_texts.unwrap_or(false),
+        };
+        let message = if is_told { panic_message(&*panic).into() } else { String::new() };
+        // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+            std::mem::forget(another);
+        }
+        Outcome::failed(FailureCode::Panicked, message)
     }
 }
 
@@ -315,20 +341,6 @@ impl Outcome {
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
-}
-
-#[cold]
-fn panicked(panic: Box<dyn Any + Send>) -> Outcome {
-    #[cfg(feature = "onc")]
-    if let Some((code, detail)) = crate::program::refusal(&*panic) {
-        return Outcome::refused(code, detail);
-    }
-    let message = panic_message(&*panic).into();
-    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(another);
-    }
-    Outcome::failed(FailureCode::Panicked, message)
 }
 
 #[cold]

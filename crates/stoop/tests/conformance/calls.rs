@@ -10,6 +10,7 @@ claims! { all and lossy: [
     results_land_where_they_belong_with_what_comes_beside
     a_procedure_finds_nothing_of_other_callers_in_what_it_fills
     a_panic_is_an_error_to_its_caller_and_nothing_to_others
+    a_panics_message_stays_on_the_machine_unless_the_server_says_otherwise
 ] }
 
 mod many_threads {
@@ -51,7 +52,7 @@ fn every_way_of_waiting_works(transport: &str) {
         for number in 0..100 {
             assert_eq!(client.next(number).unwrap(), number + 1);
         }
-        let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+        let other = LabClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
         assert_eq!((other.next(1).unwrap(), client.next(2).unwrap()), (2, 3));
     }
 }
@@ -94,21 +95,14 @@ fn results_land_where_they_belong_with_what_comes_beside(transport: &str) {
 
 fn a_panic_is_an_error_to_its_caller_and_nothing_to_others(transport: &str) {
     let (_server, _, client) = lab(transport);
-    let error = client.panic("out of luck").unwrap_err();
-    let CallError::Failed(failure) = &error else { panic!("{error}") };
-    assert_eq!((failure.code, &*failure.detail), (FailureCode::Panicked, "out of luck"));
-    assert_eq!(error.ran(), Ran::Yes);
+    panics(&client);
     assert_eq!(client.next(1).unwrap(), 2);
 }
 
 fn a_procedure_finds_nothing_of_other_callers_in_what_it_fills(transport: &str) {
     // One worker has all calls, and one buffer for their results.
-    let (server, _, client) = lab_with(transport, Server::new().workers(1), &patient());
-    let mut options = patient();
-    if transport == "udp_shared" {
-        options = options.with(patience().share_endpoints());
-    }
-    let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    let (server, _, client) = lab_with(transport, Server::new().workers(1), &patient(transport));
+    let other = LabClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
     for len in [8, 40, 1000, 4000, 100_000] {
         let (mut filled, mut found) = (vec![0; len], vec![0; len]);
         client.fill(7, &mut filled).unwrap();
@@ -117,4 +111,34 @@ fn a_procedure_finds_nothing_of_other_callers_in_what_it_fills(transport: &str) 
         client.bytes(len as u32, 9).unwrap();
         assert_eq!(other.found(&mut found).unwrap(), 0, "{len} bytes behind a result");
     }
+}
+
+/// The message with which a call fails whose procedure panics; empty if the server does not tell it. Blocking and begun calls get the
+/// same.
+fn panics(client: &LabClient) -> String {
+    let errors = [client.panic("out of luck"), client.begin().panic("out of luck").wait()];
+    let messages = errors.map(|outcome| {
+        let error = outcome.unwrap_err();
+        let CallError::Failed(failure) = &error else { panic!("{error}") };
+        assert_eq!((failure.code, error.ran()), (FailureCode::Panicked, Ran::Yes));
+        let text = error.to_string();
+        assert!(text.contains("panicked") && text.contains("the server's standard error tells"), "{text}");
+        assert_eq!(text.contains("out of luck"), !failure.detail.is_empty(), "{text}");
+        failure.detail.clone()
+    });
+    assert_eq!(messages[0], messages[1]);
+    let [message, _] = messages;
+    message
+}
+
+fn a_panics_message_stays_on_the_machine_unless_the_server_says_otherwise(transport: &str) {
+    let message = |server| panics(&lab_with(transport, server, &patient(transport)).2);
+    let is_within_machine = ["local", "unix", "shm"].contains(&transport);
+    assert_eq!(message(Server::new()), if is_within_machine { "out of luck" } else { "" });
+    assert_eq!(message(Server::new().panic_texts(true)), "out of luck");
+    // A caller in the server's own process could see it anyway.
+    assert_eq!(
+        message(Server::new().panic_texts(false)),
+        if transport == "local" { "out of luck" } else { "" }
+    );
 }

@@ -193,11 +193,7 @@ fn lab(transport: &str) -> (RunningServer, Gate, LabClient) {
 
 fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningServer, Gate, LabClient) {
     let (server, gate) = serve_at(&address(transport), server);
-    let mut options = options.clone();
-    if transport == "udp_shared" {
-        options = options.with(patience().share_endpoints());
-    }
-    let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
     (server, gate, client)
 }
 
@@ -206,7 +202,11 @@ fn lab_with(transport: &str, server: Server, options: &BindOptions) -> (RunningS
 fn patient(transport: &str) -> BindOptions {
     let exchanges_packets =
         ["udp", "ether", "memory", "lossy"].iter().any(|name| transport.starts_with(name));
-    if exchanges_packets { BindOptions::new().with(patience()) } else { BindOptions::new() }
+    match transport {
+        "udp_shared" => BindOptions::new().with(patience().share_endpoints()),
+        _ if exchanges_packets => BindOptions::new().with(patience()),
+        _ => BindOptions::new(),
+    }
 }
 
 fn patience() -> PacketOptions {

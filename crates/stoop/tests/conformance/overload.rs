@@ -62,10 +62,7 @@ fn busy(transport: &str, retry: Retry, while_busy: impl FnOnce(&RunningServer, &
     let server =
         Server::new().workers(1).queue(0).export(TillServer::new(Shop(gate.clone(), Arc::default())));
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let mut options = patient(transport).retry(retry);
-    if transport == "udp_shared" {
-        options = options.with(patience().share_endpoints());
-    }
+    let options = patient(transport).retry(retry);
     let client = TillClient::bind_with(&server.uris()[0], &options).unwrap();
     thread::scope(|scope| {
         let held = scope.spawn(|| client.wait().unwrap());
@@ -151,7 +148,7 @@ fn begun_calls_beyond_the_budget_do_not_come_again(transport: &str) {
 fn open_till(transport: &str) -> (RunningServer, TillClient) {
     let server = Server::new().export(TillServer::new(Shop::default()));
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let client = TillClient::bind_with(&server.uris()[0], &patient()).unwrap();
+    let client = TillClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
     (server, client)
 }
 
@@ -176,7 +173,7 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     const DROPPED: usize = 1000;
     let server = Server::new().queue(DROPPED).export(TillServer::new(Shop::default()));
     let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let client = TillClient::bind_with(&server.uris()[0], &patient()).unwrap();
+    let client = TillClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
     let begun = client.begin();
     let naps: Vec<_> = (0..DROPPED).map(|_| begun.nap(60_000)).collect();
     drop(begun);
@@ -184,24 +181,20 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     eventually(|| server.counters().queue.waited > 0);
     drop(naps);
     let other =
-        TillClient::bind_with(&server.uris()[0], &patient().timeout(Duration::from_secs(20))).unwrap();
+        TillClient::bind_with(&server.uris()[0], &patient(transport).timeout(Duration::from_secs(20))).unwrap();
     let naps: Vec<_> = (0..DROPPED / 4).map(|_| other.begin().nap(1)).collect();
     stoop::wait_all(naps).into_iter().for_each(|nap| nap.unwrap());
     assert_eq!((server.counters().queue.full, server.counters().queue.overdue), (0, 0));
 }
 
 fn slow_calls_of_one_binding_hold_up_no_other_of_its_user(transport: &str) {
-    let (server, gate, slow) = lab_with(transport, Server::new().workers(8).queue(5000), &patient());
+    let (server, gate, slow) = lab_with(transport, Server::new().workers(8).queue(5000), &patient(transport));
     let _opens = gate.open_on_drop();
     let calls = slow.begin();
     let held_up: Vec<_> = (0..2048).map(|_| calls.wait()).collect();
     drop(calls);
     gate.await_inside(5);
-    let mut options = patient();
-    if transport == "udp_shared" {
-        options = options.with(patience().share_endpoints());
-    }
-    let other = LabClient::bind_with(&server.uris()[0], &options).unwrap();
+    let other = LabClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
     let other = other.with_timeout(Duration::from_secs(10));
     (0..20).for_each(|_| other.null().unwrap());
     drop(held_up);

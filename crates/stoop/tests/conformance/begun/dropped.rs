@@ -72,7 +72,7 @@ fn places_of_dropped_calls_are_used_again(transport: &str) {
 
 fn a_thread_s_first_call_waits_until_dropped_calls_leave_it_a_lane(transport: &str) {
     let server = Server::new().workers(1).queue(5000);
-    let (_server, works, client) = works_with(transport, server, &patient());
+    let (_server, works, client) = works_with(transport, server, &patient(transport));
     let held_up = client.begin().wait(1);
     works.gate.await_inside(1);
     for _ in 0..100 {

@@ -40,7 +40,7 @@ fn a_call_ends_by_its_deadline_while_others_go_on(transport: &str) {
 
 fn a_call_that_is_begun_after_others_of_its_group_has_all_of_its_time(transport: &str) {
     // Each call stays at the gate.
-    let (_server, works, client) = works_with(transport, Server::new().workers(32), &patient());
+    let (_server, works, client) = works_with(transport, Server::new().workers(32), &patient(transport));
     let _opens = works.gate.open_on_drop();
     let timeout = Duration::from_millis(40);
     let client = client.with_timeout(timeout);

@@ -35,7 +35,7 @@ fn five_thousand_calls_are_outstanding_from_one_thread(transport: &str) {
 }
 
 fn every_kind_of_outcome_is_that_of_the_blocking_method(transport: &str) {
-    let (_server, _, client) = works(transport);
+    let (_server, _, client) = works_with(transport, Server::new().panic_texts(true), &patient(transport));
     let calls = client.begin();
     let panicked = calls.panic("on purpose");
     let (divided, not_divided) = (calls.divide(5), calls.divide(0));
