@@ -59,6 +59,12 @@ pub enum CallError {
     Peer(stub::DecodeError),
 }
 
+impl CallError {
+    pub fn undecoded(why: stub::DecodeError) -> Self {
+        Self::Peer(why)
+    }
+}
+
 #[derive(Debug, PartialEq)]
 pub enum Error<E> {
     Application(E),
