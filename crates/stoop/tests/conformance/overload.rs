@@ -181,7 +181,8 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     eventually(|| server.counters().queue.waited > 0);
     drop(naps);
     let other =
-        TillClient::bind_with(&server.uris()[0], &patient(transport).timeout(Duration::from_secs(20))).unwrap();
+        TillClient::bind_with(&server.uris()[0], &patient(transport).timeout(Duration::from_secs(20)))
+            .unwrap();
     let naps: Vec<_> = (0..DROPPED / 4).map(|_| other.begin().nap(1)).collect();
     stoop::wait_all(naps).into_iter().for_each(|nap| nap.unwrap());
     assert_eq!((server.counters().queue.full, server.counters().queue.overdue), (0, 0));

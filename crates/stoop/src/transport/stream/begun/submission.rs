@@ -202,7 +202,12 @@ impl Outstanding {
 
 impl State {
     /// Queues a call with the arguments that are in the batch. Returns its place in the table.
-    pub(super) fn queue_call(&mut self, batch: &CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+    pub(super) fn queue_call(
+        &mut self,
+        batch: &CallBatch,
+        procedure: u16,
+        len: usize,
+    ) -> Result<u32, CallError> {
         let mut packet = self.packets.pop().unwrap_or_default();
         packet.resize(HEADER_LEN, 0);
         keep_arguments(&mut packet, &batch.packet[batch.start..batch.start + len])?;
