@@ -7,7 +7,12 @@ use rustix::process::{Resource, getrlimit};
 /// (`RLIMIT_AS`, `ulimit -v`) and of the limits of its control groups (`memory.max`, in version 1 `memory.limit_in_bytes`).
 pub fn granted_memory() -> Option<u64> {
     let groups = Groups::own().and_then(|groups| of_groups(&groups));
-    groups.into_iter().chain(getrlimit(Resource::As).current).min()
+    groups.into_iter().chain(address_space()).min()
+}
+
+/// The limit of the process's address space, if there is one.
+pub(super) fn address_space() -> Option<u64> {
+    getrlimit(Resource::As).current
 }
 
 /// The least limit of the groups and of those above them.

@@ -3,10 +3,12 @@
 //! Whether spinning can pay depends on whether both ends can run at the same time. They certainly cannot if both run on
 //! the same kernel (its boot id) and are bound to the same processor.
 
+mod arenas;
 mod granted_memory;
 mod groups;
 mod quota;
 
+pub use arenas::reserve_few_arenas;
 pub use granted_memory::granted_memory;
 
 use rustix::rand::{GetRandomFlags, getrandom};

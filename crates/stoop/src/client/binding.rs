@@ -22,6 +22,7 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_net::fork::{self, PerProcess};
+use stoop_net::host::reserve_few_arenas;
 use stoop_shm::{InPlace, Number};
 
 /// A client's binding to a server.
@@ -264,6 +265,7 @@ impl Binding {
 
     /// Binds; if the options say so, again and again until the server is there.
     fn bind(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
+        reserve_few_arenas();
         patience::bind(&self.options, deadline, |deadline| self.attempt(deadline))
     }
 

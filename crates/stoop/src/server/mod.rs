@@ -28,7 +28,7 @@ use crate::uri::Uri;
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use stoop_net::host::granted_memory;
+use stoop_net::host::{granted_memory, reserve_few_arenas};
 use stoop_net::{fork, inherited};
 
 /// A server in the making: what it exports and where it listens.
@@ -345,6 +345,7 @@ impl Server {
 
     /// The parts that all addresses share.
     fn setup(&mut self) -> Result<Setup, ListenError> {
+        reserve_few_arenas();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         Ok(Setup {
