@@ -28,6 +28,6 @@ mod time;
 
 pub use flow::Flow;
 pub use interfaces::{Interface, Interfaces, Procedure, fingerprint};
-pub use memory::{lengthen, reserve, zeroed};
+pub use memory::{has_margin, lengthen, reserve, zeroed};
 pub use retransmit::RoundTrip;
 pub use time::Instant;

@@ -33,10 +33,15 @@ pub fn reserve(memory: &mut Vec<u8>, more: usize) -> bool {
     memory.capacity() - memory.len() >= more || memory.try_reserve_exact(more).is_ok() && leaves_margin(more)
 }
 
-/// Whether a margin remains, after `len` bytes have been taken: an allocation that cannot report a failure would end the process.
+/// Whether a margin remains, after `len` bytes have been taken.
 fn leaves_margin(len: usize) -> bool {
+    len <= SHORT || has_margin()
+}
+
+/// Whether the process has 1 MiB for everything else: an allocation that cannot report a failure would end it.
+pub fn has_margin() -> bool {
     let mut margin = Vec::<u8>::new();
-    let is_there = len <= SHORT || margin.try_reserve_exact(MARGIN).is_ok();
+    let is_there = margin.try_reserve_exact(MARGIN).is_ok();
     // Keeps the compiler from removing an allocation that nothing uses.
     black_box(margin.as_mut_ptr());
     is_there

@@ -167,11 +167,7 @@ impl ServerEndpoint for EtherServer {
             }
             Arrival::Packet { len, from, checksum } => {
                 *worker = EtherPeer { address: from, checksum };
-                if len.count() > 1 {
-                    return Received::Many(len);
-                }
-                buffers.move_single(len.len);
-                Received::Packet(len.len)
+                buffers.arrived(len)
             }
             Arrival::TooLarge(_) => {
                 self.too_large.fetch_add(1, Ordering::Relaxed);

@@ -72,11 +72,7 @@ impl ServerEndpoint for MemoryServer {
             return Received::Nothing;
         };
         *worker = MemoryPeer(from);
-        if segments.count() > 1 {
-            return Received::Many(segments);
-        }
-        buffers.move_single(segments.len);
-        Received::Packet(segments.len)
+        buffers.arrived(segments)
     }
 
     fn peer<'a>(&'a self, worker: &'a MemoryPeer) -> &'a MemoryPeer {

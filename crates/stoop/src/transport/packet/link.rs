@@ -57,7 +57,7 @@ pub(crate) use stoop_net::packets::{
 pub(crate) use crate::transport::packet::caller_endpoint::{CallerEndpoint, HandedOver, Share};
 pub(crate) use crate::transport::packet::room::{ContiguousRoom, Room};
 pub(crate) use crate::transport::packet::server_endpoint::{
-    LinkCounters, PACKETS_ROOM, Peer, ReceiveBuffers, Received, ServerEndpoint, UNKNOWN_AGE,
+    LinkCounters, PACKETS_ROOM, Peer, ReceiveBuffers, Received, ServerEndpoint, UNKNOWN_AGE, is_single,
 };
 
 use crate::transport::packet::shared_endpoint::SharedEndpoints;

@@ -4,11 +4,12 @@
 use crate::context::{Caller, Station};
 use crate::transport::packet::room::Room;
 use std::sync::Arc;
+use stoop_exchange::has_margin;
 use stoop_exchange::server;
 use stoop_net::Patience;
 use stoop_net::packets::Segments;
-use stoop_wire::LaneId;
 use stoop_wire::bind::NO_CREDIT_LIMIT;
+use stoop_wire::{LaneId, MAX_DATAGRAM};
 
 /// The sender of a packet, and how to answer it.
 pub(crate) trait Peer: server::Peer + PartialEq + Send + Sync + 'static {
@@ -50,20 +51,34 @@ impl Default for ReceiveBuffers {
 }
 
 impl ReceiveBuffers {
-    /// Room for packets that come together.
+    /// Room for packets that come together. While the process has no memory for it, there is room for one by itself.
     #[inline]
     pub(crate) fn many(&mut self) -> &mut [u8] {
         self.of_calls = None;
         if self.many.is_empty() || Arc::strong_count(&self.many) > 1 {
             // The first use; or another worker runs a procedure whose arguments are in the previous memory.
-            self.many = vec![0; PACKETS_ROOM].into();
+            self.many = if has_margin() { vec![0; PACKETS_ROOM].into() } else { Arc::default() };
         }
-        Arc::get_mut(&mut self.many).expect("no other worker has it")
+        match Arc::get_mut(&mut self.many) {
+            Some(many) if !many.is_empty() => many,
+            _ => &mut self.one[..],
+        }
     }
 
-    /// Copies a packet that came by itself into [`many`](Self::many) to where single packets are expected.
-    pub(crate) fn move_single(&mut self, len: usize) {
-        self.one[..len].copy_from_slice(&self.many[..len]);
+    /// Tells what was received into [`many`](Self::many). A packet that came by itself goes to where single packets are expected.
+    #[inline]
+    pub(crate) fn arrived(&mut self, segments: Segments) -> Received {
+        let is_in_one = self.many.is_empty();
+        match is_single(segments) {
+            false if is_in_one => Received::Nothing, // Lost as on a network: their senders repeat them.
+            false => Received::Many(segments),
+            true => {
+                if !is_in_one {
+                    self.one[..segments.len].copy_from_slice(&self.many[..segments.len]);
+                }
+                Received::Packet(segments.len)
+            }
+        }
     }
 
     /// The packets that were received into [`many`](Self::many).
@@ -71,6 +86,11 @@ impl ReceiveBuffers {
     pub(crate) fn received(&self) -> &Arc<[u8]> {
         &self.many
     }
+}
+
+/// Whether it is one packet, and no longer than they usually are.
+pub(crate) fn is_single(segments: Segments) -> bool {
+    segments.count() == 1 && segments.len <= MAX_DATAGRAM
 }
 
 /// The age of packets of which a link does not know how long they have waited.

@@ -6,7 +6,7 @@
 
 use crate::transport::packet::link::{
     ContiguousRoom, LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending,
-    ServerEndpoint, UNKNOWN_AGE,
+    ServerEndpoint, UNKNOWN_AGE, is_single,
 };
 use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Reason};
 use crate::transport::udp::peer::UdpPeer;
@@ -418,15 +418,10 @@ impl ServerEndpoint for UdpServer {
     }
 }
 
-/// Tells what was received into the buffer for many packets. One packet by itself goes to the buffer for one.
+/// Tells what was received into the buffer for many packets.
 fn received(worker: &mut UdpWorker, buffers: &mut ReceiveBuffers, segments: Segments) -> Received {
-    let is_single = segments.count() == 1 && segments.len <= MAX_DATAGRAM;
-    worker.pattern.note_received(is_single);
-    if !is_single {
-        return Received::Many(segments);
-    }
-    buffers.move_single(segments.len);
-    Received::Packet(segments.len)
+    worker.pattern.note_received(is_single(segments));
+    buffers.arrived(segments)
 }
 
 #[cfg(test)]
