@@ -4,7 +4,7 @@ use crate::overload::phase::Phases;
 use crate::overload::{WorkBegin, WorkClient};
 use std::fmt;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop::{BindOptions, CallError, Pending, Retry};
 
 /// Slices of each kind, in turn, and the calls of each; and of a short form.
@@ -16,6 +16,9 @@ const SHORT_CALLS: usize = 128;
 const TOGETHER: usize = 64;
 /// The call that occupies the procedure, and those that wait for it, end when their handles are dropped.
 const OCCUPIED: Duration = Duration::from_secs(20);
+
+/// More than the queue and the workers take.
+const OCCUPANTS_MAX: usize = 8192;
 
 /// Within this time a refusal has come as a rule.
 const ANSWERED: Duration = Duration::from_millis(2);
@@ -41,14 +44,22 @@ impl Phases<'_> {
     /// Measures and prints what Null()s and refusals cost the server: one after the other, and many at a time.
     pub(super) fn refusals(&mut self, uri: &str) -> Result<(), String> {
         let options = BindOptions::new().timeout(OCCUPIED * 2).retry(Retry::never());
-        let client = WorkClient::bind_with(uri, &options).map_err(|error| error.to_string())?;
+        let bind = || WorkClient::bind_with(uri, &options).map_err(|error| error.to_string());
+        // One binding alone has as many lanes as the queue has places, and some of its calls run.
+        let (client, other) = (bind()?, bind()?);
         let (slices, count) = self.sizes();
-        let mut occupants = Vec::new();
+        let (begun, mut occupants) = (Instant::now(), Vec::<Pending<_>>::new());
         // Until the queue has no place for one more.
         while !occupants.last().is_some_and(Pending::is_ready) {
-            let begin: WorkBegin<'_> = client.begin();
-            occupants.extend((0..TOGETHER).map(|_| begin.nap(OCCUPIED.as_millis() as u64)));
-            drop(begin);
+            if begun.elapsed() > OCCUPIED / 2 {
+                return Err(format!("{} calls do not fill the server's queue", occupants.len()));
+            }
+            // More would only wait at their caller.
+            let goes_on = occupants.len() < OCCUPANTS_MAX;
+            for client in [&other, &client].into_iter().filter(|_| goes_on) {
+                let begin: WorkBegin<'_> = client.begin();
+                occupants.extend((0..TOGETHER).map(|_| begin.nap(OCCUPIED.as_millis() as u64)));
+            }
             thread::sleep(ANSWERED);
         }
         self.progress.print(&format!("\nprocessor time at the server, median and range of {slices} slices"));
