@@ -54,7 +54,7 @@ fn exporter() -> &'static InMemorySpanExporter {
 }
 
 fn serve(transport: &str) -> (RunningServer, String) {
-    let server = Server::new().export(WorkServer::new(Worker));
+    let server = Server::new().panic_texts(true).export(WorkServer::new(Worker));
     let server = server.listen(&transports::address(transport)).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
     (server, uri)
