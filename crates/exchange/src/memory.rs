@@ -29,8 +29,14 @@ pub fn lengthen(memory: &mut Vec<u8>, len: usize) -> bool {
 
 /// Makes room for `more` bytes behind those of `memory`. `false` if the process has no memory or address space for them and a margin
 /// of 1 MiB.
+#[inline]
 pub fn reserve(memory: &mut Vec<u8>, more: usize) -> bool {
-    memory.capacity() - memory.len() >= more || memory.try_reserve_exact(more).is_ok() && leaves_margin(more)
+    memory.capacity() - memory.len() >= more || grow(memory, more)
+}
+
+#[cold]
+fn grow(memory: &mut Vec<u8>, more: usize) -> bool {
+    memory.try_reserve_exact(more).is_ok() && leaves_margin(more)
 }
 
 /// Whether a margin remains, after `len` bytes have been taken.

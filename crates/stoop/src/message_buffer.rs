@@ -28,6 +28,7 @@ fn grow(message: &mut Vec<u8>, more: usize, announced: usize) -> bool {
 ///
 /// # Errors
 /// The process has no memory left for them. `packet` is unchanged.
+#[inline]
 pub(crate) fn keep_arguments(packet: &mut Vec<u8>, arguments: &[u8]) -> Result<(), CallError> {
     if !stoop_exchange::reserve(packet, arguments.len()) {
         return Err(no_memory_for_arguments(arguments.len()));

@@ -206,10 +206,16 @@ impl<T> CallTable<T> {
         self.all[call as usize].deadline_ns
     }
 
-    /// Gives an open call another deadline.
-    pub(crate) fn set_deadline(&mut self, call: u32, deadline_ns: u64) {
-        self.all[call as usize].deadline_ns = deadline_ns;
-        self.earliest_ns = self.earliest_ns.min(deadline_ns);
+    /// Gives an open call the deadline that `deadline_ns` tells of it, if it does.
+    #[inline]
+    pub(crate) fn set_deadline(&mut self, call: u32, deadline_ns: impl FnOnce(&mut T) -> Option<u64>) {
+        let Some(slot) = self.all.get_mut(call as usize) else { return };
+        if let State::Open(known) = &mut slot.state
+            && let Some(deadline_ns) = deadline_ns(known)
+        {
+            slot.deadline_ns = deadline_ns;
+            self.earliest_ns = self.earliest_ns.min(deadline_ns);
+        }
     }
 
     pub(crate) fn has_ended(&self, call: u32) -> bool {

@@ -267,6 +267,7 @@ impl Exports {
         // A word goes into what catches panics, and a word comes out. More would be copied by loads that are wider than the stores just
         // before, and so wait for them: some ten nanoseconds a call.
         let mut serve = || dispatch(&mut result).err().map(Box::new);
+        let tells_panics = self.tells_panics(&limits.caller);
         let ran = serving_call(limits.call, limits.deadline_ns, limits.caller, || {
             catch_unwind(AssertUnwindSafe(&mut serve))
         });
@@ -276,28 +277,33 @@ impl Exports {
                 Err(why) => too_large(why),
             },
             Ok(Some(why)) => not_served(*why, result),
-            Err(panic) => self.panicked(panic, &limits),
+            Err(panic) => panicked(panic, tells_panics),
         }
     }
 
-    #[cold]
-    fn panicked(&self, panic: Box<dyn Any + Send>, limits: &CallLimits) -> Outcome {
-        #[cfg(feature = "onc")]
-        if let Some((code, detail)) = crate::program::refusal(&*panic) {
-            return Outcome::refused(code, detail);
-        }
-        let is_told = match limits.caller {
+    /// Whether this caller learns the message of a panic.
+    #[inline]
+    fn tells_panics(&self, caller: &Caller) -> bool {
+        match caller {
             Caller::Local => true,
             Caller::Process(_) => self.panic_texts.unwrap_or(true),
             Caller::Network(_) | Caller::Station(_) => self.panic_texts.unwrap_or(false),
-        };
-        let message = if is_told { panic_message(&*panic).into() } else { String::new() };
-        // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
-        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            std::mem::forget(another);
         }
-        Outcome::failed(FailureCode::Panicked, message)
     }
+}
+
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
+    #[cfg(feature = "onc")]
+    if let Some((code, detail)) = crate::program::refusal(&*panic) {
+        return Outcome::refused(code, detail);
+    }
+    let message = if tells_message { panic_message(&*panic).into() } else { String::new() };
+    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
+    Outcome::failed(FailureCode::Panicked, message)
 }
 
 /// The mean with another time in it. A single one, however long, does not make a short mean long.

@@ -233,11 +233,12 @@ impl State {
         let now_ns = clock::now_ns();
         let (mut held, _) = std::mem::take(&mut self.held_back);
         for id in held.drain(..) {
-            if let Some(call) = self.known(id) {
-                call.begun = Instant::from_nanos(now_ns);
-                let deadline_ns = call.bounds.deadline_ns(now_ns);
-                self.calls.set_deadline(id.place, deadline_ns);
-            }
+            self.calls.set_deadline(id.place, |call| {
+                (call.id == id.id).then(|| {
+                    call.begun = Instant::from_nanos(now_ns);
+                    call.bounds.deadline_ns(now_ns)
+                })
+            });
         }
         self.held_back.0 = held;
         true
