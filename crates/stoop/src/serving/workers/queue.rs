@@ -51,9 +51,9 @@ pub(super) struct CallQueue<C> {
 /// Calls that are passed over together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClassKey {
+    priority: Priority,
     /// They may have too little time left.
     is_doubtful: bool,
-    priority: Priority,
     /// The procedure, if it has a limit or computes.
     procedure: Option<u32>,
 }
@@ -285,7 +285,7 @@ impl<C> CallQueue<C> {
             let limit = key.procedure.zip(class.at_once);
             let has_room =
                 !key.procedure.is_some_and(|it| self.computing.computes(it)) || self.computing.has_room();
-            let rank = |key: &ClassKey, turn| (key.is_doubtful, key.priority, turn);
+            let rank = |key: &ClassKey, turn| (key.priority, key.is_doubtful, turn);
             let is_better = best.is_none_or(|(other, turn, _)| rank(key, class.turn) < rank(&other, turn));
             if is_better
                 && has_room
@@ -346,35 +346,50 @@ impl<C> CallQueue<C> {
 
     /// Takes out a call that has less right to its place than one with these terms.
     fn displace(&mut self, terms: &CallTerms) -> Option<C> {
+        let lowest = self.classes.keys().next_back()?.priority;
+        if lowest > terms.priority {
+            let of_lowest = || self.classes.iter().filter(|(key, _)| key.priority == lowest);
+            let by_owner = of_lowest().flat_map(|(_, class)| class.owners.iter());
+            let owner = most(by_owner.map(|(owner, parts)| (*owner, len_of(parts))))?.0;
+            let part = most(of_lowest().flat_map(|(_, class)| class.parts(&owner)))?.0;
+            return self.take_lowest(owner, part);
+        }
         let own = self.waiting.get(&terms.owner).copied().unwrap_or(0);
-        let lowest = *self.classes.keys().max_by_key(|key| (key.priority, key.is_doubtful))?;
-        let is_lower = lowest.priority > terms.priority;
-        let longest = match is_lower {
-            true => self.classes[&lowest].owners.longest(len_of)?,
-            false => {
-                let (longest, most) = self.waiting.iter().max_by_key(|(_, waiting)| **waiting)?;
-                // A place less for one and more for the other, or nothing is gained.
-                let is_other = *most > own + 1;
-                if is_other { *longest } else { terms.owner }
-            }
-        };
-        let is_own = longest == terms.owner && !is_lower;
-        let with_owner = self.classes.iter().rev().find(|(_, class)| class.owners.get(&longest).is_some());
-        let (key, class) = with_owner?;
-        let key = *key;
-        let parts = class.owners.get(&longest)?;
-        let part = parts.longest(VecDeque::len)?;
-        if is_own {
-            let of_own_part = parts.get(&terms.part).map_or(0, VecDeque::len);
-            if key.priority < terms.priority || parts.get(&part).map_or(0, VecDeque::len) <= of_own_part + 1 {
+        let (longest, waiting) = self.waiting.iter().max_by_key(|(_, waiting)| **waiting)?;
+        // A place less for one and more for the other, or nothing is gained.
+        let owner = if *waiting > own + 1 { *longest } else { terms.owner };
+        let parts = || self.classes.values().flat_map(|class| class.parts(&owner));
+        let (part, waiting) = most(parts())?;
+        if owner == terms.owner {
+            let own: usize =
+                parts().filter(|(part, _)| *part == terms.part).map(|(_, waiting)| waiting).sum();
+            if waiting <= own + 1 || self.lowest_of(owner, part)?.priority < terms.priority {
                 return None;
             }
         }
-        let class = self.classes.get_mut(&key)?;
-        let Waiting { call, terms, .. } = class.take_last(longest, part);
+        self.take_lowest(owner, part)
+    }
+
+    /// The class of the calls of a binding that have the least right to their places.
+    fn lowest_of(&self, owner: Owner, part: u64) -> Option<ClassKey> {
+        let holds = |class: &Class<C>| class.parts(&owner).any(|(other, _)| other == part);
+        self.classes.iter().rev().find(|(_, class)| holds(class)).map(|(key, _)| *key)
+    }
+
+    /// Takes out the newest call of the [lowest class](Self::lowest_of) of a binding.
+    fn take_lowest(&mut self, owner: Owner, part: u64) -> Option<C> {
+        let key = self.lowest_of(owner, part)?;
+        let Waiting { call, terms, .. } = self.classes.get_mut(&key)?.take_last(owner, part);
         self.removed(key, &terms);
         Some(call)
     }
+}
+
+/// The key with the largest sum of the numbers beside it.
+fn most<K: Ord>(counts: impl Iterator<Item = (K, usize)>) -> Option<(K, usize)> {
+    let mut sums = BTreeMap::new();
+    counts.for_each(|(key, count)| *sums.entry(key).or_default() += count);
+    sums.into_iter().max_by_key(|(_, sum)| *sum)
 }
 
 /// Calls of an owner.
@@ -383,6 +398,11 @@ fn len_of<C>(of_owner: &OfOwner<C>) -> usize {
 }
 
 impl<C> Class<C> {
+    /// The bindings of an owner, and how many calls of each wait.
+    fn parts(&self, owner: &Owner) -> impl Iterator<Item = (u64, usize)> {
+        self.owners.get(owner).into_iter().flat_map(Rotation::iter).map(|(part, calls)| (*part, calls.len()))
+    }
+
     /// The binding of the owner whose turn it is among those that may have a worker.
     fn next_part(&self, owner: Owner, shares: &WorkerShares) -> Option<u64> {
         self.owners.get(&owner)?.next(|part| shares.allows(owner, *part))

@@ -25,6 +25,10 @@ impl<K: Ord + Copy, V> Rotation<K, V> {
         self.all.get(key)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.all.iter()
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.all.values()
     }
@@ -49,11 +53,6 @@ impl<K: Ord + Copy, V> Rotation<K, V> {
     pub(super) fn take_turn(&mut self, key: &K) -> Option<&mut V> {
         self.last = Some(*key);
         self.all.get_mut(key)
-    }
-
-    /// The key of the greatest by `size`.
-    pub(super) fn longest(&self, size: impl Fn(&V) -> usize) -> Option<K> {
-        self.all.iter().max_by_key(|(_, value)| size(value)).map(|(key, _)| *key)
     }
 }
 

@@ -220,6 +220,48 @@ fn higher_priorities_go_first_and_displace_the_lowest() {
     assert_eq!(run_all(&mut queue), [3, 5, 2]);
 }
 
+/// A call whose time is nearly over when it is looked at.
+fn late(terms: CallTerms) -> CallTerms {
+    CallTerms { deadline_ns: 1_000, work_ns: 900, ..terms }
+}
+
+/// Has the queue find out which calls may be too late for their time: it passes them over, and runs the one that it is given.
+#[track_caller]
+fn pass_over(queue: &mut CallQueue<u32>, other: u32) {
+    let (call, charge) = queue.next(500).expect("a call can run");
+    assert_eq!(call, other);
+    queue.end(charge, None);
+}
+
+#[test]
+fn a_call_that_may_be_late_keeps_its_priority() {
+    let mut queue = CallQueue::new(1, 64, 3);
+    let of = |priority, call| CallTerms { priority, ..terms(1, call) };
+    assert_waits(admit(&mut queue, 1, late(of(Priority::High, 10))));
+    assert_waits(admit(&mut queue, 2, of(Priority::High, 10)));
+    pass_over(&mut queue, 2);
+    assert_waits(admit(&mut queue, 3, of(Priority::Low, 10)));
+    assert_waits(admit(&mut queue, 4, of(Priority::Low, 10)));
+    // A call of the lowest priority goes, not the late one.
+    assert!(matches!(admit(&mut queue, 5, of(Priority::Normal, 10)), Admitted::InPlaceOf(4, _)));
+    assert_eq!(run_all(&mut queue), [1, 5, 3]);
+}
+
+#[test]
+fn a_binding_with_late_calls_keeps_its_places_beside_a_longer_one() {
+    let mut queue = CallQueue::new(1, 64, 6);
+    assert_waits(admit(&mut queue, 1, late(terms(1, 20))));
+    assert_waits(admit(&mut queue, 2, late(terms(1, 20))));
+    assert_waits(admit(&mut queue, 3, terms(1, 20)));
+    pass_over(&mut queue, 3);
+    for call in 4..8 {
+        assert_waits(admit(&mut queue, call, terms(1, 10)));
+    }
+    assert!(matches!(admit(&mut queue, 8, terms(1, 10)), Admitted::Full(8, _)));
+    // The binding with late calls has fewer; the other gives a place.
+    assert!(matches!(admit(&mut queue, 9, terms(1, 20)), Admitted::InPlaceOf(7, _)));
+}
+
 #[test]
 fn a_full_queue_is_divided_among_owners_and_then_bindings() {
     let mut queue = CallQueue::new(1, 64, 4);
