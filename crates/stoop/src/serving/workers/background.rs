@@ -241,7 +241,9 @@ impl<E: Endpoint> WorkerPool<E> {
             && self.role.word() & STATE == HELD
             && !self.is_stopping()
             && !has_to_look
-            && !self.queue.is_saturated();
+            && !self.queue.is_saturated()
+            // Who cancels a call from now on wakes this thread.
+            && (self.queue.is_empty() || self.cancels_seen.load(Ordering::Relaxed) == cancelled::cancels());
         if nothing_to_do && !self.queue.is_empty() {
             // Until it looks for quiet bindings, or for calls that have waited too long.
             let overdue_ns = self.queue.with(|queue| queue.until_overdue_ns(clock::now_ns()));

@@ -235,12 +235,16 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Refuses the call for which there was no place, if there is one.
     fn answer_refused(&self, worker: &mut E::WorkerState, admitted: Admitted<E::Call>) {
         match admitted {
-            // The background thread looks at what waits.
-            Admitted::Waits => self.endpoint.background().wake_if_asleep(),
-            Admitted::InPlaceOf(call, retry_after) | Admitted::Full(call, retry_after) => {
+            Admitted::Waits => {}
+            Admitted::InPlaceOf(call, retry_after) => {
                 self.refuse(worker, call, RefusalCode::Overloaded, retry_after);
             }
+            Admitted::Full(call, retry_after) => {
+                return self.refuse(worker, call, RefusalCode::Overloaded, retry_after);
+            }
         }
+        // The background thread looks at what waits.
+        self.endpoint.background().wake_if_asleep();
     }
 
     pub(super) fn refuse(

@@ -400,6 +400,7 @@ impl ShmEndpoint {
         }
         self.drop_transfers(&binding);
         binding.cancel_all();
+        self.service.background.wake_if_asleep();
         self.service.announce_end();
     }
 }
