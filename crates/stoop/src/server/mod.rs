@@ -239,8 +239,8 @@ impl Server {
     /// Most calls that wait for a worker at each address; beyond it they are refused as
     /// [`Overloaded`](crate::RefusalCode::Overloaded). 1024 unless set.
     ///
-    /// This bounds memory. The time that calls wait is bounded by their deadlines: a call is refused when it comes if, as far as the
-    /// server can estimate, it would not be answered in time. Hosts or users take turns, and so do the bindings of each.
+    /// This bounds memory. The time that calls wait is bounded by their deadlines: a call that still waits
+    /// shortly before its deadline is refused, and so is a call that its caller gave up. Hosts or users take turns, and so do the bindings of each.
     pub fn queue(mut self, calls: usize) -> Self {
         self.bounds.queue = calls;
         self
