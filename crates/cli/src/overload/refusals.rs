@@ -14,8 +14,11 @@ const SHORT_SLICES: usize = 3;
 const SHORT_CALLS: usize = 128;
 /// Calls that are begun together.
 const TOGETHER: usize = 64;
-/// The call that occupies the procedure, and those that wait for it, end when their handles are dropped.
-const OCCUPIED: Duration = Duration::from_secs(20);
+/// The call that occupies the procedure, and those that wait for it, end when their handles are dropped; longer than
+/// the slices take.
+const OCCUPIED: Duration = Duration::from_secs(600);
+/// The queue is full within this time.
+const FILLED: Duration = Duration::from_secs(10);
 
 /// More than the queue and the workers take.
 const OCCUPANTS_MAX: usize = 8192;
@@ -51,7 +54,7 @@ impl Phases<'_> {
         let (begun, mut occupants) = (Instant::now(), Vec::<Pending<_>>::new());
         // Until the queue has no place for one more.
         while !occupants.last().is_some_and(Pending::is_ready) {
-            if begun.elapsed() > OCCUPIED / 2 {
+            if begun.elapsed() > FILLED {
                 return Err(format!("{} calls do not fill the server's queue", occupants.len()));
             }
             // More would only wait at their caller.
