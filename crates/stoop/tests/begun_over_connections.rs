@@ -8,7 +8,7 @@ mod runtime;
 use gate::Gate;
 use proxy::Proxy;
 use runtime::block_on;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use stoop::error::UnknownCause;
 use stoop::{BindOptions, CallError, Ran, RunningServer, Server};
 
@@ -129,6 +129,25 @@ fn a_long_call_that_the_server_does_not_take_keeps_no_other_from_its_deadline() 
     assert!(matches!(error, CallError::Unknown { .. } | CallError::NotSent(_)), "{error}");
     proxy.let_pass(None);
     assert!(long.wait().unwrap() == bytes, "it was still leaving");
+}
+
+#[test]
+fn calls_that_are_held_back_have_no_connection_made_again_and_again() {
+    let (_place, proxy, client) = cuttable();
+    assert_eq!(client.begin().add(1, 1).wait().unwrap(), 2);
+    proxy.close();
+    assert!(client.begin().add(1, 1).wait().is_err());
+    let calls = client.begin();
+    let (before, began) = (proxy.closed(), Instant::now());
+    // The background thread, which is awake after the call before, finds no connection.
+    let held = calls.add(1, 1);
+    let attempts = || proxy.closed() - before;
+    while attempts() < 5 && began.elapsed() < Duration::from_millis(300) {
+        std::thread::yield_now();
+    }
+    assert!(attempts() < 5, "a connection in each turn of the background thread");
+    drop(calls);
+    assert_eq!(held.wait().unwrap_err().ran(), Ran::No);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
@@ -10,6 +11,8 @@ pub(crate) struct Proxy {
     pub(crate) uri: String,
     connected: Arc<Mutex<Vec<TcpStream>>>,
     valve: Arc<Valve>,
+    closes: Arc<AtomicBool>,
+    closed: Arc<AtomicU32>,
 }
 
 /// Lets pass what clients send; or only so many bytes more.
@@ -53,8 +56,14 @@ impl Proxy {
         let all = Arc::clone(&connected);
         let valve = Arc::<Valve>::default();
         let clients = Arc::clone(&valve);
+        let (closes, closed) = (Arc::<AtomicBool>::default(), Arc::<AtomicU32>::default());
+        let (is_closing, count) = (Arc::clone(&closes), Arc::clone(&closed));
         thread::spawn(move || {
             for client in listener.incoming() {
+                if is_closing.load(Ordering::Relaxed) {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
                 let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
                 all.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
                 let (mut to, mut from) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -63,7 +72,7 @@ impl Proxy {
                 thread::spawn(move || valve.copy(client, server));
             }
         });
-        Self { uri, connected, valve }
+        Self { uri, connected, valve, closes, closed }
     }
 
     /// Lets so many bytes more pass that clients send; all if it is not said how many.
@@ -77,5 +86,18 @@ impl Proxy {
         for stream in self.connected.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Cuts all connections, and closes those that are made from now on.
+    #[allow(dead_code, reason = "not every test that cuts wires does so for good")]
+    pub(crate) fn close(&self) {
+        self.closes.store(true, Ordering::Relaxed);
+        self.cut();
+    }
+
+    /// How many connections it has [closed](Self::close) as soon as they were made.
+    #[allow(dead_code, reason = "not every test that cuts wires does so for good")]
+    pub(crate) fn closed(&self) -> u32 {
+        self.closed.load(Ordering::Relaxed)
     }
 }

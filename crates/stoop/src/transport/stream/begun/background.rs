@@ -99,16 +99,16 @@ impl Outstanding {
         if session.is_lost() || session.outgoing.flush(&session.stream).is_err() {
             session.lose();
             self.recover_lost();
-            if self.state().has_queued() {
-                start_binding(self);
-            }
-        } else if session.is_closing() {
-            if self.state().has_queued() {
-                start_binding(self);
-            }
-        } else {
+        } else if !session.is_closing() {
             self.submit();
-            self.send_long(session);
+            return self.send_long(session);
+        }
+        let mut state = self.state();
+        // Calls that are held back were begun before the attempt, too: if it fails, they end with the others.
+        state.leave();
+        if state.has_queued() {
+            drop(state);
+            start_binding(self);
         }
     }
 

@@ -225,7 +225,7 @@ impl State {
     }
 
     /// The calls that are held back leave now, if there are any: their time runs from now on.
-    fn leave(&mut self) -> bool {
+    pub(super) fn leave(&mut self) -> bool {
         if self.held_back.0.is_empty() {
             return false;
         }
