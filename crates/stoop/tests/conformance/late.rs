@@ -28,6 +28,8 @@ trait Timed {
     fn error_at_once(&self) -> Result<u32, String>;
     /// Calls `partial` at another server of its process, and notes what comes of it.
     fn partial_of(&self, uri: &str);
+    /// Begins `at_once` there after its own deadline, and notes what comes of it.
+    fn begin_late(&self, uri: &str);
 }
 
 #[derive(Clone, Default)]
@@ -57,6 +59,15 @@ impl Timed for Clockwork {
     fn partial_of(&self, uri: &str) {
         let partial = TimedClient::bind(uri).unwrap().partial();
         *self.noted.lock().unwrap() = Some(partial);
+    }
+    fn begin_late(&self, uri: &str) {
+        // Its time may be over before it is bound.
+        let Ok(client) = TimedClient::bind(uri) else { return };
+        let calls = client.begin();
+        eventually(|| stoop::current_call().unwrap().time_left().is_zero());
+        let late = calls.at_once();
+        drop(calls);
+        *self.noted.lock().unwrap() = Some(late.wait());
     }
 }
 

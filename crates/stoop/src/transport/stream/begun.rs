@@ -152,11 +152,11 @@ impl Drop for StreamCalls {
 impl OutstandingCalls for StreamCalls {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let limit = self.0.binding.options.max_message.min(u32::MAX as usize);
-        CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
+        CallBatch::unclocked(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
     }
 
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        if batch.deadline <= batch.begun {
+        if !TimeBounds::current(batch.timeout_ns).has_time() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
         let mut state = self.0.state();

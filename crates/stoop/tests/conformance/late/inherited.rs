@@ -4,6 +4,7 @@ use super::*;
 use std::sync::OnceLock;
 
 claims! { all: [
+    a_call_that_a_procedure_begins_after_its_deadline_is_not_sent
     a_procedure_whose_inner_call_ends_at_the_common_deadline_never_gives_its_value
 ] }
 
@@ -39,4 +40,19 @@ fn a_procedure_whose_inner_call_ends_at_the_common_deadline_never_gives_its_valu
         eventually(|| Instant::now() > over);
         assert_too_late(call.wait().map_err(Error::Call));
     }
+}
+
+fn a_call_that_a_procedure_begins_after_its_deadline_is_not_sent(transport: &str) {
+    let (server, _, _client) = clockwork(transport, &patient(transport));
+    let (_outer, clockwork, client) = clockwork("local", &BindOptions::new());
+    let mut timeout = Duration::from_millis(50);
+    let noted = loop {
+        let _ = client.with_timeout(timeout).begin_late(&server.uris()[0]);
+        if let Some(noted) = clockwork.noted.lock().unwrap().take() {
+            break noted;
+        }
+        timeout *= 2;
+    };
+    let error = noted.unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
 }

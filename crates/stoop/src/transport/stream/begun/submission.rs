@@ -256,12 +256,14 @@ impl State {
         if len > STREAM_FRAGMENT { &mut self.long } else { &mut self.queue }
     }
 
-    /// Takes calls from the queue, gives each a lane, and writes them to `bytes`.
+    /// Takes calls from the queue, gives each a lane, and writes them to `bytes`. Those whose time has passed are not sent.
     fn take_lanes(&mut self, session: &Session, bytes: &mut Vec<u8>, now_ns: u64) {
         let mut lanes = session.lanes();
         while let Some(&id) = self.queue.front() {
             let Self { calls, queue, .. } = &mut *self;
-            let Some((call, deadline_ns)) = queued(calls, id) else {
+            let Some((call, deadline_ns)) =
+                queued(calls, id).filter(|(_, deadline_ns)| now_ns < *deadline_ns)
+            else {
                 queue.pop_front();
                 continue;
             };
@@ -281,7 +283,8 @@ impl State {
     /// Takes the first call from the queue of long ones, and gives it a lane.
     fn take_long(&mut self, session: &Session, now_ns: u64) -> Option<LongCall> {
         while let Some(&id) = self.long.front() {
-            let Some((call, deadline_ns)) = queued(&mut self.calls, id) else {
+            let call = queued(&mut self.calls, id).filter(|(_, deadline_ns)| now_ns < *deadline_ns);
+            let Some((call, deadline_ns)) = call else {
                 self.long.pop_front();
                 continue;
             };
