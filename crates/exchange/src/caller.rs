@@ -290,7 +290,8 @@ impl Lane {
                     let trip = now.nanos_since(started).saturating_sub(u64::from(header.time));
                     self.path.sample_nanos(trip);
                 }
-                self.counters.fast += u64::from(state == CallState::Sent);
+                let is_large = self.large.as_ref().is_some_and(|large| large.is_sending());
+                self.counters.fast += u64::from(state == CallState::Sent && !is_large);
             }
         }
         self.outstanding = None;

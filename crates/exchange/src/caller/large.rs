@@ -30,6 +30,12 @@ impl Large {
         *self = Self::default();
     }
 
+    /// Whether the outstanding call has many packets.
+    #[inline]
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending.is_some()
+    }
+
     pub(super) fn is_heard(&self) -> bool {
         self.heard
     }

@@ -6,7 +6,10 @@
 pub struct CallCounters {
     /// Calls made.
     pub calls: u64,
-    /// Of these, calls that took the fast path: one packet there and one back, with nothing sent again.
+    /// Of these, calls that took the fast path: one packet there and one back, with nothing sent again. Over streams, the call left
+    /// in one piece, and a blocking call's own thread received the result: of several threads that call over one connection, each
+    /// may receive the results of others. Over shared memory, arguments and result were in the places that a call has there, and
+    /// the thread that wanted the result took it.
     pub fast: u64,
     /// Packets that belonged to no outstanding call.
     pub ignored: u64,

@@ -21,6 +21,7 @@ mod clients;
 mod connections;
 mod delays;
 mod endings;
+mod fast;
 mod health;
 mod late;
 mod later;

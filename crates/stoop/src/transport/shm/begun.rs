@@ -63,7 +63,7 @@ impl BegunCalls for ShmCalls {
     }
 
     fn counters(&self) -> CallCounters {
-        CallCounters { calls: self.managed.begun(), ..CallCounters::default() }
+        CallCounters { calls: self.managed.begun(), fast: self.managed.fast(), ..CallCounters::default() }
     }
 }
 

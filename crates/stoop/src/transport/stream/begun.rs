@@ -35,7 +35,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
-use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM};
+use stoop_wire::{HEADER_LEN, LaneId, MAX_DATAGRAM, STREAM_FRAGMENT};
 
 /// The begun calls of a binding, as handles see them.
 pub(crate) struct StreamCalls(Arc<Outstanding>);
@@ -75,6 +75,8 @@ struct State {
     last_id: u64,
     /// Answers. A call that was refused and comes again has several.
     answered: u64,
+    /// Of these, results of calls that took the fast path.
+    fast: u64,
 }
 
 /// A call that has not ended.
@@ -282,7 +284,8 @@ impl BegunCalls for Arc<StreamCalls> {
     }
 
     fn counters(&self) -> CallCounters {
-        CallCounters { calls: self.0.state().answered, ..CallCounters::default() }
+        let state = self.0.state();
+        CallCounters { calls: state.answered, fast: state.fast, ..CallCounters::default() }
     }
 }
 
@@ -410,9 +413,11 @@ impl State {
     /// Ends a call, unless it has ended before. Tells what waits for it.
     fn end(&mut self, call: CallId, outcome: Outcome) -> Option<Wakeup> {
         let known = self.known(call)?;
+        let is_fast = outcome.as_ref().is_ok_and(|result| known.took_fast_path(result.bytes().len()));
         let outcome = outcome.map_err(|error| known.explain(error));
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut self.packets, packet);
+        self.fast += u64::from(is_fast);
         self.calls.end(call.place, outcome).if_awaited()
     }
 }
@@ -426,6 +431,15 @@ fn recycle(packets: &mut Vec<Vec<u8>>, packet: Vec<u8>) {
 }
 
 impl BegunCall {
+    /// Whether it was sent once, in one piece, and so came its result of so many bytes.
+    #[inline]
+    fn took_fast_path(&self, result_len: usize) -> bool {
+        let is_sent_once = self.refusals == (0, 0) && self.earlier == EarlierAttempts::default();
+        // No packet is left of a long call.
+        let has_packet = (HEADER_LEN..=HEADER_LEN + STREAM_FRAGMENT).contains(&self.packet.len());
+        is_sent_once && has_packet && result_len <= STREAM_FRAGMENT
+    }
+
     fn is_queued(&self) -> bool {
         self.progress == Progress::Queued
     }

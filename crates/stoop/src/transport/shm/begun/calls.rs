@@ -72,6 +72,12 @@ impl SessionCalls {
         self.slots.iter().map(LaneSlot::begun).sum()
     }
 
+    /// Calls that have slots, and have not ended there.
+    pub(super) fn open(&self) -> u64 {
+        let is_open = |slot: &&LaneSlot| matches!(slot.look().stage(), Stage::Held | Stage::Open);
+        self.slots.iter().filter(is_open).count() as u64
+    }
+
     #[inline]
     pub(super) fn find(&self, call: u32) -> Location<'_> {
         if call & MANAGED != 0 {
@@ -126,7 +132,10 @@ impl SessionCalls {
         let (managed, deadline_ns) = slot.to_managed(&self.session, id);
         let number = state.calls.open(deadline_ns, managed);
         match slot.move_to(seen, number) {
-            true => state.sent.push((number, id)),
+            true => {
+                state.sent.push((number, id));
+                self.managed.count_slow();
+            }
             // Its handle has just taken the answer.
             false => drop(state.calls.abandon(number)),
         }

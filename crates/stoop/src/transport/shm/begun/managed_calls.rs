@@ -31,6 +31,8 @@ pub(crate) struct ManagedCalls {
     last_id: AtomicU64,
     /// Calls that never had slots, and calls of tables that are gone.
     begun: AtomicU64,
+    /// Of all calls, those that did not end in a slot.
+    slow: AtomicU64,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ impl ManagedCalls {
             listened: Mutex::default(),
             last_id: AtomicU64::new(0),
             begun: AtomicU64::new(0),
+            slow: AtomicU64::new(0),
         }
     }
 
@@ -103,6 +106,17 @@ impl ManagedCalls {
         self.begun.load(Ordering::Relaxed) + self.tables().iter().map(|table| table.begun()).sum::<u64>()
     }
 
+    /// Calls that were answered in their slots, in all tables.
+    pub(super) fn fast(&self) -> u64 {
+        let open: u64 = self.tables().iter().map(|table| table.open()).sum();
+        self.begun().saturating_sub(self.slow.load(Ordering::Relaxed) + open)
+    }
+
+    /// A call does not end in a slot.
+    pub(super) fn count_slow(&self) {
+        self.slow.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// So many calls were begun in a table that is gone, or without slots.
     pub(super) fn count(&self, calls: u64) {
         self.begun.fetch_add(calls, Ordering::Relaxed);
@@ -127,6 +141,7 @@ impl ManagedCalls {
         queue.push_back((call, id));
         drop(state);
         self.count(1);
+        self.count_slow();
         self.wake_background();
         Ok(call)
     }

@@ -16,7 +16,7 @@ use stoop_exchange::stream::{Arrival, OutgoingMessage, Reassembler};
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
 use stoop_probe::{Point, stamp};
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, left_of_nanos};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, MAX_DATAGRAM, STREAM_FRAGMENT, left_of_nanos};
 
 /// A lane with all that a call needs.
 pub(crate) struct StreamLane {
@@ -126,10 +126,11 @@ impl StreamLane {
         };
         self.calls += 1;
         let (waited, fast) = self.await_answer::<NOTES_END>(begun_ns, deadline_ns, number);
-        self.fast += u64::from(fast && at_once);
         match waited {
             Waited::Answered(Answer::Message(header)) if header.kind == Kind::Result => {
                 self.result_len = header.message_len as usize;
+                let is_short = len.max(self.result_len) <= STREAM_FRAGMENT;
+                self.fast += u64::from(fast && at_once && is_short);
                 Ok(())
             }
             other => Err(self.no_result(other)),

@@ -1,0 +1,48 @@
+//! Which calls take the fast path.
+
+use super::*;
+
+claims! { remote: [
+    calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not
+    begun_calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not
+] }
+
+/// Bytes of arguments or results, and whether the call takes the fast path.
+const LENGTHS: [(usize, u64); 4] = [(0, 1), (1400, 1), (100_000, 0), (1_000_000, 0)];
+
+/// How many of the calls that this makes took the fast path, of one call. On a busy machine a packet may be sent again; then another
+/// call is made.
+fn fast(client: &LabClient, call: impl Fn()) -> u64 {
+    loop {
+        let before = client.binding().counters();
+        call();
+        let after = client.binding().counters();
+        assert_eq!(after.calls - before.calls, 1);
+        if after.packet == before.packet {
+            return after.fast - before.fast;
+        }
+    }
+}
+
+fn calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    client.null().unwrap();
+    for (len, expected) in LENGTHS {
+        let bytes = vec![1; len];
+        let arguments = fast(&client, || assert_eq!(client.sum(&bytes).unwrap(), len as u64));
+        let result = fast(&client, || assert_eq!(client.bytes(len as u32, 1).unwrap().len(), len));
+        assert_eq!((arguments, result), (expected, expected), "{len} bytes");
+    }
+}
+
+fn begun_calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    client.null().unwrap();
+    for (len, expected) in LENGTHS {
+        let bytes = vec![1; len];
+        let arguments = fast(&client, || assert_eq!(client.begin().sum(&bytes).wait().unwrap(), len as u64));
+        let result =
+            fast(&client, || assert_eq!(client.begin().bytes(len as u32, 1).wait().unwrap().len(), len));
+        assert_eq!((arguments, result), (expected, expected), "{len} bytes");
+    }
+}
