@@ -14,11 +14,12 @@
 //! | [`fence`] | a fence of which one side costs nothing |
 //! | [`hand_over`] | locks that the thread that releases one hands over to the thread that has waited longest |
 //! | [`owner_lock`] | a lock that is cheap for the thread that took it last |
+//! | [`threads`] | threads that are started only when there is address space for them |
 //! | [`fork`] | whether this process made an object, or its parent did |
 //!
 //! `rustix` makes the system calls, on Linux directly, without libc's errno and cancellation points. `unsafe` code is
 //! only in `udp::message` (control messages that `rustix` does not know), `stream::credentials` (one that it misreads),
-//! `stream::rights` (an option that it lacks), `crc` and `prefetch` (instructions), `fork` (a handler for forks), and
+//! `stream::rights` (an option that it lacks), `crc` and `prefetch` (instructions), `fork` (a handler for forks), `threads` (a mapping), and
 //! `owner_lock` and `hand_over` (locks).
 //!
 //! Times are nanoseconds of the monotonic clock and durations are nanoseconds, as `u64`, with names that end in `_ns`.
@@ -41,6 +42,7 @@ mod prefetch;
 mod reserved_port;
 pub mod stream;
 pub mod switches;
+pub mod threads;
 mod time_limit;
 pub mod udp;
 pub mod waiting;

@@ -19,8 +19,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{RecvFlags, SendFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use stoop_net::threads;
 
 /// A server's endpoint, as those ask for it that have a name or an earlier address.
 pub trait Announced: Send + 'static {
@@ -94,8 +95,7 @@ impl Announcement {
         let answering =
             Answering { socket, changes, interface, ether_type, name, reservation, server, former };
         let until = Arc::clone(&ending);
-        let thread =
-            thread::Builder::new().name("stoop-ether-name".into()).spawn(move || answering.answer(&until));
+        let thread = threads::start("stoop-ether-name", move || answering.answer(&until));
         let thread = thread.map_err(|error| OpenError::System { operation: "a thread", error })?;
         Ok(Self { ending, thread: Some(thread) })
     }

@@ -3,6 +3,7 @@
 use crate::Patience;
 use crate::clock::now_ns;
 use crate::host;
+use crate::threads;
 use crate::udp::ServerSocket;
 use rustix::thread::futex;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -49,8 +50,8 @@ fn measure_wake_up() -> Option<u64> {
     let (&here, &there) = (cpus.first()?, cpus.get(1)?);
     let baton = Baton::default();
     let mut rounds = thread::scope(|scope| {
-        thread::Builder::new().spawn_scoped(scope, || baton.answer_all(there)).ok()?;
-        let measurer = thread::Builder::new().spawn_scoped(scope, || baton.measure_all(here));
+        threads::start_in(scope, "stoop-measure", || baton.answer_all(there)).ok()?;
+        let measurer = threads::start_in(scope, "stoop-measure", || baton.measure_all(here));
         if measurer.is_err() {
             baton.hand_to(END);
         }

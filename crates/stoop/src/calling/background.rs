@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
+use stoop_net::threads;
 
 /// Begun calls that a background thread drives.
 pub(crate) trait Driven: Send + Sync + Sized + 'static {
@@ -127,7 +128,7 @@ impl Drop for Background {
 /// The system gives no thread.
 pub(crate) fn start<D: Driven>(calls: &Arc<D>) -> io::Result<()> {
     let driven = Arc::clone(calls);
-    let thread = thread::Builder::new().name("stoop-background".into()).spawn(move || run(driven))?;
+    let thread = threads::start("stoop-background", move || run(driven))?;
     // Set once.
     let _ = calls.background().thread.set(thread.thread().clone());
     Ok(())
@@ -186,7 +187,7 @@ pub(crate) fn start_binding<D: Driven>(calls: &Arc<D>) {
         return;
     }
     let driven = Arc::clone(calls);
-    let spawned = thread::Builder::new().name("stoop-bind".into()).spawn(move || bind_again(&driven));
+    let spawned = threads::start("stoop-bind", move || bind_again(&driven));
     if spawned.is_err() {
         // Late is better than not at all.
         bind_again(calls);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 use stoop_net::fork::PerProcess;
+use stoop_net::threads;
 
 /// A place that keeps memory for the next long call.
 pub(crate) trait KeepsMemory: Send + Sync {
@@ -50,7 +51,7 @@ pub(crate) fn note() {
     let mut state = locked(keepers);
     state.is_noted = true;
     if !state.is_watched {
-        let watching = thread::Builder::new().name("stoop-release".into()).spawn(move || watch(keepers));
+        let watching = threads::start("stoop-release", move || watch(keepers));
         // Without a thread the lane keeps the memory until its next call.
         state.is_watched = watching.is_ok();
     }

@@ -9,8 +9,8 @@ use crate::serving::running::{Listener, RunningEndpoint, Setup};
 use std::io;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use stoop_net::fork;
+use stoop_net::threads;
 
 /// A running server. Dropping it shuts it down, unless a clone of it is left: keep it for as long as the server is to serve.
 ///
@@ -182,8 +182,7 @@ impl RunningServer {
             (true, true) => {
                 let shared = Arc::clone(&self.shared);
                 let of_thread = Arc::clone(&running);
-                let started =
-                    thread::Builder::new().name("stoop-stop".into()).spawn(move || shared.stop(&of_thread));
+                let started = threads::start("stoop-stop", move || shared.stop(&of_thread));
                 if let Err(why) = started {
                     *self.shared.state() = State::Running(running);
                     panic!("the server is not shut down, for the system gives no thread: {why}");
@@ -248,6 +247,6 @@ impl Drop for Shared {
             return running.stop();
         }
         // The last clone was dropped in a procedure, which a stop would wait for. Without a thread it serves on.
-        let _ = thread::Builder::new().name("stoop-stop".into()).spawn(move || running.stop());
+        let _ = threads::start("stoop-stop", move || running.stop());
     }
 }

@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use stoop_exchange::shares::Owner;
+use stoop_net::threads;
 use stoop_net::{clock, fence};
 use stoop_wire::Refused;
 
@@ -226,9 +227,7 @@ impl<E: Endpoint> WorkerPool<E> {
         });
         fence::prepare();
         let background = Arc::clone(&pool);
-        let thread = thread::Builder::new()
-            .name("stoop-background".into())
-            .spawn(move || background.run_background())?;
+        let thread = threads::start("stoop-background", move || background.run_background())?;
         let _ = pool.endpoint.background().thread.set(thread.thread().clone());
         locked(&pool.threads).push(thread);
         match pool.start_worker(true) {
@@ -248,7 +247,7 @@ impl<E: Endpoint> WorkerPool<E> {
             return Err(std::io::ErrorKind::QuotaExceeded.into());
         }
         let pool = Arc::clone(self);
-        let started = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work(holds_role));
+        let started = threads::start("stoop-worker", move || pool.work(holds_role));
         match started {
             Ok(thread) => {
                 let mut threads = locked(&self.threads);

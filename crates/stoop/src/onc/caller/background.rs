@@ -6,6 +6,7 @@ use std::sync::Weak;
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_net::poller::{Events, Interest, Poller, Waker};
+use stoop_net::threads;
 
 /// The background thread, as other threads see it.
 pub(super) struct Background {
@@ -51,7 +52,7 @@ impl Background {
                 }
             }
         };
-        let started = thread::Builder::new().name("stoop-onc".into()).spawn(run)?;
+        let started = threads::start("stoop-onc", run)?;
         Ok(Self { poller, waker, thread: started.thread().clone() })
     }
 

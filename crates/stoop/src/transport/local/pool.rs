@@ -7,8 +7,8 @@ use crate::serving::workers::Bounds;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use stoop_net::threads;
 
 /// A job for a pool.
 pub(crate) trait Job: Send + 'static {
@@ -83,7 +83,7 @@ impl<J: Job> Pool<J> {
 
     fn start_worker(self: &Arc<Self>, state: &mut State<J>) -> Result<(), Declined> {
         let pool = Arc::clone(self);
-        let hired = thread::Builder::new().name("stoop-worker".into()).spawn(move || pool.work());
+        let hired = threads::start("stoop-worker", move || pool.work());
         match hired {
             Ok(_) => state.workers += 1,
             // One of the present threads will run the job.

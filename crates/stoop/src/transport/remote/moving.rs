@@ -12,9 +12,9 @@ use crate::uri::Scheme;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use stoop_exchange::Instant;
 use stoop_net::clock;
+use stoop_net::threads;
 
 /// The name that a client has bound by.
 pub(crate) struct Name<R>(Arc<Owned>, PhantomData<fn() -> R>);
@@ -53,7 +53,7 @@ impl<R: Remote> Name<R> {
                 let _ = found.send(resolved);
             }
         };
-        let asks = thread::Builder::new().name("stoop-resolver".into()).spawn(ask);
+        let asks = threads::start("stoop-resolver", ask);
         let answer = asks.ok().and_then(|_| addresses.recv_timeout(deadline.since(now())).ok());
         answer.unwrap_or_default()
     }

@@ -16,6 +16,7 @@ use crate::transport::packet::session::Session;
 use std::sync::Arc;
 use std::thread;
 use stoop_exchange::Instant;
+use stoop_net::threads;
 use stoop_wire::HEADER_LEN;
 
 /// Most calls that are made apart at a time.
@@ -96,9 +97,8 @@ impl<L: PacketLink> PacketCalls<L> {
         let waiting = self.calls().slots.iter().filter(|slot| waits(slot)).count();
         thread::scope(|scope| {
             for _ in 1..waiting.min(AT_A_TIME) {
-                let maker = thread::Builder::new().name("stoop-apart".into());
                 // Without a thread the others take longer.
-                let _ = maker.spawn_scoped(scope, || self.make_each());
+                let _ = threads::start_in(scope, "stoop-apart", || self.make_each());
             }
             self.make_each();
         });

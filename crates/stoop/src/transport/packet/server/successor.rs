@@ -8,6 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use stoop_net::threads;
 
 /// An address that is served as soon as no other process receives there. What comes in between waits in the socket.
 pub(super) struct Successor {
@@ -57,7 +58,7 @@ impl Successor {
                 }
             };
         };
-        let thread = thread::Builder::new().name("stoop-successor".into()).spawn(wait)?;
+        let thread = threads::start("stoop-successor", wait)?;
         Ok(Self { stage, thread: Mutex::new(Some(thread)) })
     }
 

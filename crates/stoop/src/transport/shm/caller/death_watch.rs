@@ -8,10 +8,10 @@ use crate::transport::shm::caller::session::Session;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
-use std::thread;
 use stoop_net::fork::PerProcess;
 use stoop_net::poller::{Events, Interest, Poller};
 use stoop_net::stream::Stream;
+use stoop_net::threads;
 
 struct DeathWatch {
     poller: Poller,
@@ -67,7 +67,7 @@ pub(crate) fn add(session: &Arc<Session>) -> io::Result<()> {
     let watch = watch()?;
     let mut sessions = locked(&watch.sessions);
     if !sessions.is_watched {
-        thread::Builder::new().name("stoop-watch".into()).spawn(|| watch.keep_watching())?;
+        threads::start("stoop-watch", || watch.keep_watching())?;
         sessions.is_watched = true;
     }
     let token = sessions.next;
