@@ -5,6 +5,7 @@ use super::*;
 claims! { remote: [
     calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not
     begun_calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not
+    calls_that_fill_a_packet_take_the_fast_path
 ] }
 
 /// Bytes of arguments or results, and whether the call takes the fast path.
@@ -45,4 +46,15 @@ fn begun_calls_of_one_packet_take_the_fast_path_and_longer_ones_do_not(transport
             fast(&client, || assert_eq!(client.begin().bytes(len as u32, 1).wait().unwrap().len(), len));
         assert_eq!((arguments, result), (expected, expected), "{len} bytes");
     }
+}
+
+fn calls_that_fill_a_packet_take_the_fast_path(transport: &str) {
+    let (_server, _, client) = lab(transport);
+    client.null().unwrap();
+    let mut bytes = [1; 1440];
+    assert_eq!(fast(&client, || client.full_call(&[1; 1440]).unwrap()), 1);
+    assert_eq!(fast(&client, || client.begin().full_call(&[1; 1440]).wait().unwrap()), 1);
+    let before = client.binding().counters();
+    client.full_result(&mut bytes).unwrap();
+    assert_eq!((bytes[1439], client.binding().counters().fast - before.fast), (1, 1));
 }

@@ -124,6 +124,10 @@ trait Lab {
     fn increment(&self, buffer: &mut [u8]);
     /// Where the call came from.
     fn caller(&self) -> String;
+    /// Arguments that fill a packet.
+    fn full_call(&self, bytes: &[u8; 1440]);
+    /// A result that fills a packet.
+    fn full_result(&self, #[out] bytes: &mut [u8; 1440]);
 }
 
 #[derive(Clone, Default)]
@@ -177,6 +181,12 @@ impl Lab for Bench {
             Caller::Process(process) => format!("process {} of {}", process.pid, process.uid),
             other => format!("{other:?}"),
         }
+    }
+    fn full_call(&self, bytes: &[u8; 1440]) {
+        assert_eq!(bytes[1439], 1);
+    }
+    fn full_result(&self, bytes: &mut [u8; 1440]) {
+        bytes.fill(1);
     }
 }
 
