@@ -225,7 +225,7 @@ pub(crate) fn refused_in_advance() -> Ended {
 }
 
 /// No lane is left for another call.
-pub(crate) fn no_lane() -> CallError {
+fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";
     CallError::NotSent(SendError::Io(io::Error::other(why)))
 }

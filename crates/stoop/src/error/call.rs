@@ -100,8 +100,6 @@ impl CallError {
         match self {
             Self::NotSent(SendError::DeadlinePassed | SendError::OneWayPending) => true,
             Self::NotSent(SendError::Bind(why)) => matches!(**why, BindError::NoAnswer { .. }),
-            // No lane was free, or the server took nothing more, until the deadline.
-            Self::NotSent(SendError::Io(why)) => why.kind() == io::ErrorKind::TimedOut,
             Self::Refused(refusal) => refusal.code == RefusalCode::DeadlinePassed,
             Self::Failed(failure) => failure.code == FailureCode::FinishedTooLate,
             Self::Unknown { cause, .. } => {
@@ -178,11 +176,10 @@ pub enum SendError {
     /// Over Sun RPC: the arguments have no XDR form, or it is too long for the transport.
     #[cfg(feature = "onc")]
     Xdr(stoop_xdr::EncodeError),
-    /// Its time was over before it was sent: the timeout is zero, or the deadline that this call inherited from the call
-    /// being served had passed.
+    /// Its time was over before it was sent: the timeout is zero, the deadline that this call inherited from the call being served
+    /// had passed, or the server took nothing more, or no lane was free, until the call's deadline.
     DeadlinePassed,
-    /// The operating system refused a socket, a thread or the sending of a packet; or, as `TimedOut`, the server took nothing more, or
-    /// there was no lane for the call, until its deadline.
+    /// The operating system refused a socket, a thread or the sending of a packet.
     Io(io::Error),
     /// The client is not bound: it is [lazy](crate::BindOptions::lazy), its process has been forked, or its binding was lost; and
     /// binding failed.
@@ -226,15 +223,15 @@ impl fmt::Display for SendError {
             #[cfg(feature = "onc")]
             Self::Xdr(why) => write!(f, "the arguments: {why}"),
             Self::DeadlinePassed => f.write_str(
-                "its time was over before it was sent: its timeout is zero, or the call that this thread serves has used up its own; \
-                 allow more time (`timeout`, `with_timeout`)",
+                "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, or \
+                 the server owes so many answers that it took no other call until then; allow more time (`timeout`, \
+                 `with_timeout`), or make fewer calls at a time",
             ),
             Self::Io(why) if needs_descriptor(why) => write!(
                 f,
                 "{why}: over UDP each thread that calls needs a socket of its own; raise the limit (ulimit -n), or let fewer threads \
                  make the calls (`begin()`)"
             ),
-            Self::Io(why) if why.kind() == io::ErrorKind::TimedOut && why.raw_os_error().is_none() => write!(f, "{why}"),
             Self::Io(why) => write!(f, "the operating system reports: {why}"),
             Self::Bind(why) => write!(f, "the client could not bind: {why}"),
             Self::TooManyCalls { in_flight } => {

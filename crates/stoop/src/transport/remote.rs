@@ -405,7 +405,9 @@ impl<R: Remote> RemoteBinding<R> {
         guard: Option<LaneGuard<'a, R::Lane>>,
         timeout_ns: u64,
     ) -> Result<HeldLane<'a, R>, CallError> {
-        let mut guard = guard.or_else(|| self.lanes.hold_another(timeout_ns)).ok_or_else(no_lane)?;
+        let mut guard = guard
+            .or_else(|| self.lanes.hold_another(timeout_ns))
+            .ok_or_else(|| CallError::NotSent(SendError::DeadlinePassed))?;
         let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
         if !guard.as_ref().is_some_and(is_ready) {
             let place = self.place();
@@ -422,12 +424,6 @@ impl<R: Remote> RemoteBinding<R> {
         }
         Ok(HeldLane { binding: self, guard })
     }
-}
-
-/// All lanes were held until the deadline of the call.
-#[cold]
-fn no_lane() -> CallError {
-    CallError::NotSent(SendError::Io(io::ErrorKind::TimedOut.into()))
 }
 
 impl<R: Remote> Binding for RemoteBinding<R> {

@@ -195,8 +195,7 @@ impl Connection {
             // Part of a record has left: nothing can follow it, and the server will not run it.
             Ok(_) => {
                 self.lose();
-                let why = io::Error::new(io::ErrorKind::TimedOut, "the server took only a part of the call");
-                Err(CallError::NotSent(SendError::Io(why)))
+                Err(CallError::NotSent(SendError::DeadlinePassed))
             }
             Err(why) => {
                 if self.link.is_stream() {

@@ -388,7 +388,9 @@ impl Outstanding {
                 Progress::Queued if session.is_lost() => {
                     call.explain(no_answer(&self.binding.uri, call.waited()))
                 }
-                Progress::Queued | Progress::Postponed => call.explain(not_sent_in_time()),
+                Progress::Queued | Progress::Postponed => {
+                    call.explain(CallError::NotSent(SendError::DeadlinePassed))
+                }
                 Progress::Sent { generation, lane } => {
                     if let Some(session) = self.session_of(generation) {
                         session.lanes().abandon(lane, CallId { place, id: call.id });
@@ -466,9 +468,4 @@ impl BegunCall {
     fn explain(&self, error: CallError) -> CallError {
         self.earlier.or_not_run(error, self.waited())
     }
-}
-
-fn not_sent_in_time() -> CallError {
-    let why = "no lane of the connection was free, or there was none, until the call's deadline";
-    CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why)))
 }

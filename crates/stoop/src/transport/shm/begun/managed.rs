@@ -8,7 +8,6 @@ use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::session::Session;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::outcome::AfterRefusal;
@@ -190,8 +189,7 @@ impl ManagedCall {
         if binding.present().is_lost() {
             return self.explain(no_answer(&binding.uri, self.waited()));
         }
-        let why = "no lane of the binding was free, or there was no server, until the call's deadline";
-        self.explain(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
+        self.explain(CallError::NotSent(SendError::DeadlinePassed))
     }
 
     /// No thread waits for it any more: its server is told, unless it has answered.

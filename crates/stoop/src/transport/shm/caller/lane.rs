@@ -5,7 +5,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::deadline::{CallTimes, Deadline};
 use crate::calling::kept_memory;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::{Ended, Loss, no_lane, refused_in_advance};
+use crate::calling::recovery::{Ended, Loss, refused_in_advance};
 use crate::error::{CallError, SendError, UnbindReason};
 use crate::transport::remote::{Plan, RemoteLane};
 use crate::transport::shm::ShmTransport;
@@ -71,7 +71,9 @@ impl RemoteLane<ShmTransport> for ShmLane {
 
     #[cold]
     fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>, timeout_ns: u64) -> Result<Self, CallError> {
-        let lane = session.await_lane(Duration::from_nanos(timeout_ns)).ok_or_else(no_lane)?;
+        let lane = session
+            .await_lane(Duration::from_nanos(timeout_ns))
+            .ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
         let recorded_share = plan.options.account.as_ref().map_or(1, |account| account.shm_share);
         Ok(Self {
             published: PublishedCall::none_on(lane),

@@ -12,7 +12,6 @@ use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stoop_exchange::Instant;
@@ -134,9 +133,7 @@ impl Outstanding {
             }
             Err(Unsent::Late) => {
                 drop(state);
-                let why = "the server took nothing more until the call's deadline";
-                let error = io::Error::new(io::ErrorKind::TimedOut, why);
-                self.end(call, Err(CallError::NotSent(SendError::Io(error))));
+                self.end(call, Err(CallError::NotSent(SendError::DeadlinePassed)));
             }
             Err(Unsent::Lost) => {
                 if let Some(known) = known {

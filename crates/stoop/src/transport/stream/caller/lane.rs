@@ -1,14 +1,13 @@
 //! A thread's lane: sends one call after another, and waits for the answer to each.
 
 use crate::calling::receive_role::Pause;
-use crate::calling::recovery::{Ended, no_lane, refused_in_advance};
+use crate::calling::recovery::{Ended, refused_in_advance};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::answer::Answer;
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::outgoing::Unsent;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
-use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -155,7 +154,7 @@ impl StreamLane {
             match () {
                 () if self.session.is_lost() => return Err(Ended::Lost { may_have_run: false }),
                 () if self.mailbox.is_some() => return Ok(()),
-                () if left_ns == 0 => return Err(Ended::With(no_lane())),
+                () if left_ns == 0 => return Err(Ended::With(CallError::NotSent(SendError::DeadlinePassed))),
                 () => thread::sleep(LANE_LOOKS.min(Duration::from_nanos(left_ns))),
             }
             self.session.receive_all();
@@ -171,8 +170,7 @@ impl StreamLane {
             }
             Unsent::Late => {
                 self.mailbox().clear();
-                let why = "the server took nothing more until the call's deadline";
-                Ended::With(CallError::NotSent(SendError::Io(io::Error::new(io::ErrorKind::TimedOut, why))))
+                Ended::With(CallError::NotSent(SendError::DeadlinePassed))
             }
             Unsent::LateButOnItsWay => {
                 self.calls += 1;
