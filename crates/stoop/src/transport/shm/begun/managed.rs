@@ -101,6 +101,7 @@ impl ManagedCall {
             None => call.publish_short(session, &request, &self.arguments),
         }
         self.sent = Some(Sent { session: Arc::clone(session), call, result: Vec::new() });
+        self.refused = None;
     }
 
     /// Whether [`advance`](Self::advance) would do something.

@@ -273,7 +273,7 @@ impl State {
             let left_ns = deadline_ns.saturating_sub(now_ns);
             bytes.extend_from_slice(&header(session, call, (lane, number), left_ns).to_bytes());
             bytes.extend_from_slice(&call.packet[HEADER_LEN..]);
-            call.progress = Progress::Sent { generation: session.generation, lane };
+            (call.progress, call.refused) = (Progress::Sent { generation: session.generation, lane }, None);
         }
     }
 
@@ -293,7 +293,7 @@ impl State {
             let left_ns = deadline_ns.saturating_sub(now_ns);
             let header = header(session, call, (lane, number), left_ns);
             let packet = std::mem::take(&mut call.packet);
-            call.progress = Progress::Leaving;
+            (call.progress, call.refused) = (Progress::Leaving, None);
             self.long.pop_front();
             return Some(LongCall { call: id, lane, header, packet, deadline_ns });
         }
