@@ -186,8 +186,7 @@ pub(crate) fn recover(
             return Err(earlier.lost(waited()));
         }
         if sessions == ATTEMPTS_MAX {
-            let reset = io::ErrorKind::ConnectionReset.into();
-            return not_run(earlier, CallError::NotSent(SendError::Io(reset)));
+            return not_run(earlier, no_session_left());
         }
         sessions += 1;
         match call.rebind(deadline) {
@@ -222,6 +221,11 @@ pub(crate) fn no_answer(uri: &str, waited: Duration) -> CallError {
 #[cold]
 pub(crate) fn refused_in_advance() -> Ended {
     Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")))
+}
+
+/// A call that has not run has been lost with as many sessions as one call may use.
+pub(crate) fn no_session_left() -> CallError {
+    CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()))
 }
 
 /// No lane is left for another call.

@@ -88,8 +88,10 @@ struct BegunCall {
     bounds: TimeBounds,
     /// Its outcomes on earlier connections.
     earlier: EarlierAttempts,
-    /// How often it was refused because a server is overloaded, and because one shuts down.
-    refusals: (u32, u32),
+    /// How often it was refused because a server is overloaded.
+    refusals: u32,
+    /// The sessions that it has left: it was lost with them, or their servers shut down.
+    left: u32,
     /// While it waits to be sent again after a refusal: its error if that fails.
     refused: Option<Box<CallError>>,
     /// The arguments behind room for the header.
@@ -436,7 +438,7 @@ impl BegunCall {
     /// Whether it was sent once, in one piece, and so came its result of so many bytes.
     #[inline]
     fn took_fast_path(&self, result_len: usize) -> bool {
-        let is_sent_once = self.refusals == (0, 0) && self.earlier == EarlierAttempts::default();
+        let is_sent_once = (self.refusals, self.left) == (0, 0) && self.earlier == EarlierAttempts::default();
         // No packet is left of a long call.
         let has_packet = (HEADER_LEN..=HEADER_LEN + STREAM_FRAGMENT).contains(&self.packet.len());
         is_sent_once && has_packet && result_len <= STREAM_FRAGMENT

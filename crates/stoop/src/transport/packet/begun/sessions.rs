@@ -1,12 +1,12 @@
 //! Lanes of slots, and calls whose session the server does not know any more.
 
+use crate::calling::recovery::no_session_left;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
 use crate::transport::packet::{checksum, now};
-use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{ATTEMPTS_MAX, Unbound, Verdict};
@@ -152,8 +152,7 @@ impl<L: PacketLink> Calls<L> {
             match session.filter(|_| may_go_on) {
                 Some(session) => self.send_again(call, session, clock),
                 None => {
-                    let reset = || CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()));
-                    let not_sent = refused.map_or_else(reset, |refused| *refused);
+                    let not_sent = refused.map_or_else(no_session_left, |refused| *refused);
                     let waited = clock.since(slot.begun);
                     let error = match slot.earlier.allows_another(idempotent) {
                         true => slot.earlier.or_not_run(not_sent, waited),

@@ -2,15 +2,15 @@
 //! server.
 
 use crate::calling::call_table::{Outcome, Payload};
-use crate::calling::recovery::{EarlierAttempts, no_answer};
-use crate::error::{CallError, RefusalCode, SendError, UnbindReason, UnknownCause};
+use crate::calling::recovery::{EarlierAttempts, no_answer, no_session_left};
+use crate::error::{CallError, RefusalCode, SendError, UnbindReason};
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_exchange::outcome::AfterRefusal;
+use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
 use stoop_marshal::GatherList;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
@@ -23,8 +23,10 @@ pub(super) struct ManagedCall {
     begun_ns: u64,
     /// Its outcomes on earlier sessions.
     earlier: EarlierAttempts,
-    /// How often it was refused because a server is overloaded, and because one shuts down.
-    pub(super) refusals: (u32, u32),
+    /// How often it was refused because a server is overloaded.
+    pub(super) refusals: u32,
+    /// The sessions that it has left: it was lost with them, or their servers shut down.
+    pub(super) left: u32,
     /// While it waits to be sent again after a refusal: its error if that fails.
     pub(super) refused: Option<Box<CallError>>,
     arguments: Vec<u8>,
@@ -52,8 +54,8 @@ pub(super) enum Step {
 impl ManagedCall {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        let (earlier, refusals, refused) = (EarlierAttempts::default(), (0, 0), None);
-        Self { id, procedure, begun_ns, earlier, refusals, refused, arguments, sent: None }
+        let (earlier, refusals, left, refused) = (EarlierAttempts::default(), 0, 0, None);
+        Self { id, procedure, begun_ns, earlier, refusals, left, refused, arguments, sent: None }
     }
 
     /// This call, which has been published on a lane with that ticket.
@@ -163,16 +165,15 @@ impl ManagedCall {
     /// Its server is lost.
     #[cold]
     fn lose(&mut self, may_run_again: bool) -> Step {
-        let mut cause = UnknownCause::ConnectionLost;
-        if let Some(Sent { session, call, .. }) = self.sent.take() {
-            if !call.is_answered(&session) && session.was_left(call.ticket) {
-                return Step::Again;
-            }
-            cause = session.cause_of_loss();
+        self.left += 1;
+        if let Some(Sent { session, call, .. }) = self.sent.take()
+            && (call.is_answered(&session) || !session.was_left(call.ticket))
+        {
+            self.earlier.lose(session.cause_of_loss());
         }
-        self.earlier.lose(cause);
         match self.earlier.allows_another(may_run_again) {
-            true => Step::Again,
+            true if self.left < ATTEMPTS_MAX => Step::Again,
+            true => Step::Ended(Err(self.explain(no_session_left()))),
             false => Step::Ended(Err(self.earlier.lost(self.waited()))),
         }
     }

@@ -20,16 +20,16 @@ impl ManagedCalls {
         let after = managed.after(&error, self.binding.is_idempotent(managed.procedure));
         let comes_again = match (after, &error) {
             (AfterRefusal::SendLater, CallError::Refused(refusal)) => {
-                managed.refusals.0 += 1;
-                let (refused, attempts) = (refusal.refused(), managed.refusals.0);
+                managed.refusals += 1;
+                let (refused, attempts) = (refusal.refused(), managed.refusals);
                 let wait = self.binding.wait_after_begun(begun, refused, attempts, deadline);
                 let until = wait.map(|wait| Instant::from_nanos(clock::now_ns()) + wait);
                 state.postponed.extend(until.map(|until| (until.as_nanos(), key)));
                 until.is_some()
             }
             (AfterRefusal::SendElsewhere, _) => {
-                managed.refusals.1 += 1;
-                let goes = managed.refusals.1 < ATTEMPTS_MAX;
+                managed.left += 1;
+                let goes = managed.left < ATTEMPTS_MAX;
                 if goes {
                     state.requeue(key);
                 }

@@ -32,9 +32,9 @@ impl Outstanding {
             }
             AfterRefusal::SendLater => {
                 let CallError::Refused(refusal) = &error else { return None };
-                call.refusals.0 += 1;
+                call.refusals += 1;
                 let deadline = Instant::from_nanos(deadline_ns);
-                let (refused, attempts) = (refusal.refused(), call.refusals.0);
+                let (refused, attempts) = (refusal.refused(), call.refusals);
                 if let Some(wait) = self.binding.wait_after_begun(begun, refused, attempts, deadline) {
                     (call.progress, call.refused) = (Progress::Postponed, Some(Box::new(error)));
                     let until = Instant::from_nanos(clock::now_ns()) + wait;
@@ -42,8 +42,8 @@ impl Outstanding {
                     return None;
                 }
             }
-            AfterRefusal::SendElsewhere if call.refusals.1 + 1 < ATTEMPTS_MAX => {
-                call.refusals.1 += 1;
+            AfterRefusal::SendElsewhere if call.left + 1 < ATTEMPTS_MAX => {
+                call.left += 1;
                 let Progress::Sent { generation, .. } = call.progress else { return None };
                 (call.progress, call.refused) = (Progress::Queued, Some(Box::new(error)));
                 state.requeue(id);
@@ -121,7 +121,7 @@ impl Outstanding {
 
 impl State {
     /// Queues a call that has left before.
-    fn requeue(&mut self, id: CallId) {
+    pub(super) fn requeue(&mut self, id: CallId) {
         let Some(call) = self.known(id) else { return };
         let len = call.packet.len().saturating_sub(HEADER_LEN);
         self.queue_for(len).push_back(id);

@@ -2,8 +2,8 @@
 
 use crate::calling::background::Driven;
 use crate::calling::begun::CallBatch;
-use crate::calling::call_table::CallTable;
-use crate::calling::recovery::EarlierAttempts;
+use crate::calling::call_table::{CallTable, Wakeup};
+use crate::calling::recovery::{EarlierAttempts, no_session_left};
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::message_buffer::keep_arguments;
@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stoop_exchange::Instant;
+use stoop_exchange::outcome::ATTEMPTS_MAX;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, STREAM_FRAGMENT, left_of_nanos};
@@ -136,13 +137,15 @@ impl Outstanding {
                 self.end(call, Err(CallError::NotSent(SendError::DeadlinePassed)));
             }
             Err(Unsent::Lost) => {
+                let mut wakeup = None;
                 if let Some(known) = known {
                     // Part of it is missing: it did not run.
                     (known.packet, known.progress) = (packet, Progress::Queued);
-                    state.long.push_front(call);
+                    wakeup = self.leave_session(&mut state, call);
                 }
                 drop(state);
                 session.lose();
+                self.give(wakeup);
             }
         }
     }
@@ -183,17 +186,27 @@ impl Outstanding {
             if may_have_run {
                 call.earlier.lose(UnknownCause::ConnectionLost);
             }
-            let (id, len) = (call.id, call.packet.len().saturating_sub(HEADER_LEN));
-            if call.earlier.allows_another(self.is_idempotent(call.procedure)) {
-                state.queue_for(len).push_back(CallId { place, id });
-            } else {
-                let error = call.earlier.lost(call.waited());
-                self.note_failure(call.procedure);
-                wakeups.push(state.calls.end(place, Err(error)));
-            }
+            let id = call.id;
+            wakeups.extend(self.leave_session(&mut state, CallId { place, id }));
         }
         drop((state, sending));
         self.give(wakeups);
+    }
+
+    /// A call was lost with its session: it is queued for another if it may be made again, and ends otherwise.
+    fn leave_session(&self, state: &mut State, id: CallId) -> Option<Wakeup> {
+        let call = state.known(id)?;
+        call.left += 1;
+        let error = match call.earlier.allows_another(self.is_idempotent(call.procedure)) {
+            true if call.left < ATTEMPTS_MAX => {
+                state.requeue(id);
+                return None;
+            }
+            true => call.explain(no_session_left()),
+            false => call.earlier.lost(call.waited()),
+        };
+        self.note_failure(call.procedure);
+        state.calls.end(id.place, Err(error)).if_awaited()
     }
 }
 
@@ -212,8 +225,9 @@ impl State {
         // Its time does not run yet.
         let (id, begun, bounds) = (self.last_id, Instant::NEVER, TimeBounds::current(batch.timeout_ns));
         let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
-        let (refusals, refused) = ((0, 0), None);
-        let call = BegunCall { id, procedure, begun, bounds, earlier, refusals, refused, packet, progress };
+        let (refusals, left, refused) = (0, 0, None);
+        let call =
+            BegunCall { id, procedure, begun, bounds, earlier, refusals, left, refused, packet, progress };
         let place = self.calls.open(u64::MAX, call);
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back.0.push(CallId { place, id });
