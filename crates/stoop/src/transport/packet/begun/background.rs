@@ -63,9 +63,10 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
             return self.leave_server(&session, deadline);
         }
         let Some((lost, refusal, deadline)) = self.calls().lost() else { return self.look_elsewhere() };
+        let attempted = now();
         let session = self.link.binding.rebind(&lost, refusal, deadline).ok();
         let mut calls = self.calls();
-        calls.rebound(&lost, deadline, session.as_ref());
+        calls.rebound(&lost, (attempted, deadline), session.as_ref());
         self.unlock(calls, &mut Wakeups::default());
     }
 }
@@ -87,7 +88,7 @@ impl<L: PacketLink> PacketCalls<L> {
         let present = self.link.binding.present();
         let mut calls = self.calls();
         match has_left {
-            true => calls.rebound(session, deadline, Some(&present)),
+            true => calls.rebound(session, (now(), deadline), Some(&present)),
             false => calls.stay(now()),
         }
         self.unlock(calls, &mut Wakeups::default());

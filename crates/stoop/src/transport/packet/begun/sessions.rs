@@ -117,9 +117,15 @@ impl<L: PacketLink> Calls<L> {
         Some((Arc::clone(&slot.session), slot.refusal, deadline))
     }
 
-    /// Sends the calls of the session `lost` again on `session`, or ends them. `None`: binding again has failed until `deadline`; calls
-    /// with a later deadline go on waiting.
-    pub(crate) fn rebound(&mut self, lost: &Arc<Session>, deadline: Instant, session: Option<&Arc<Session>>) {
+    /// Sends the calls of the session `lost` again on `session`, or ends them. `None`: binding again has failed, between the two times
+    /// of the attempt, its begin and the last deadline of the calls that waited for it. Calls that were begun later, or have a later
+    /// deadline, have an attempt of their own.
+    pub(crate) fn rebound(
+        &mut self,
+        lost: &Arc<Session>,
+        (attempted, deadline): (Instant, Instant),
+        session: Option<&Arc<Session>>,
+    ) {
         let clock = now();
         if let Some(session) = session {
             self.note_session();
@@ -133,7 +139,8 @@ impl<L: PacketLink> Calls<L> {
             if slot.stage != Stage::Unbound || slot.session.generation != lost.generation {
                 continue;
             }
-            if session.is_none() && clock >= deadline && clock < slot.deadline {
+            let is_in_time = clock >= deadline && clock < slot.deadline;
+            if session.is_none() && (is_in_time || slot.begun > attempted) {
                 continue;
             }
             let idempotent = self.link.binding.is_idempotent(slot.procedure);

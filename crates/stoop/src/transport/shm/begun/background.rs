@@ -68,13 +68,14 @@ impl Driven for ManagedCalls {
 
     fn bind_again(self: &Arc<Self>) {
         let lost = self.binding.present();
+        let attempted_ns = clock::now_ns();
         let bound = match () {
             () if lost.is_lost() => self.binding.rebind(&lost, None, Instant::NEVER).map(drop),
             () if lost.is_closing() => self.binding.leave(&lost, Instant::NEVER),
             () => return,
         };
         if let Err(why) = bound {
-            self.end_queued(&why);
+            self.end_queued(attempted_ns, &why);
         }
     }
 }

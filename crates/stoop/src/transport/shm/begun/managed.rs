@@ -20,7 +20,7 @@ pub(super) struct ManagedCall {
     /// Tells it apart from all other calls of the binding, whose numbers are used again.
     pub(super) id: u64,
     pub(super) procedure: u16,
-    begun_ns: u64,
+    pub(super) begun_ns: u64,
     /// Its outcomes on earlier sessions.
     earlier: EarlierAttempts,
     /// How often it was refused because a server is overloaded.

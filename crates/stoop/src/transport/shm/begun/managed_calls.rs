@@ -250,12 +250,21 @@ impl ManagedCalls {
         wakeups.into_iter().for_each(Wakeup::give);
     }
 
-    /// Ends the calls that wait to be published: there is no server.
-    pub(super) fn end_queued(&self, why: &BindError) {
+    /// Ends the calls that wait to be published and were begun before an attempt to bind, which has failed. A call that was begun later
+    /// has an attempt of its own.
+    pub(super) fn end_queued(&self, attempted_ns: u64, why: &BindError) {
         let mut wakeups = Vec::new();
         let mut state = self.state();
         let State { calls, queue, long, .. } = &mut *state;
-        for key in queue.drain(..).chain(long.drain(..)) {
+        let mut before = Vec::new();
+        for queue in [queue, long] {
+            queue.retain(|&key| {
+                let is_later = find(calls, key).is_some_and(|managed| managed.begun_ns > attempted_ns);
+                before.extend((!is_later).then_some(key));
+                is_later
+            });
+        }
+        for key in before {
             let Some(managed) = find(calls, key) else { continue };
             let unbound = || CallError::NotSent(SendError::Bind(Box::new(why.clone())));
             let error = managed.refused.take().map_or_else(unbound, |refused| *refused);
