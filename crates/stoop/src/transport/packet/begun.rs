@@ -39,6 +39,7 @@ use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
 use crate::transport::packet::begun::receiver::Receiver;
+use crate::transport::packet::begun::slot::Stage;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::endpoint::Endpoint;
@@ -371,7 +372,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     }
 
     fn has_left(&self, call: u32) -> bool {
-        self.calls().held_back(&[call]).is_none()
+        matches!(self.calls().slots[call as usize].stage, Stage::Sent | Stage::Ended)
     }
 
     fn reclaim(&self, which: Selection) -> Reclaimed {
