@@ -14,7 +14,7 @@ use crate::account::calls::Recorder;
 use crate::account::slow::Facts;
 use crate::calling::background::{Background, Driven, hand_over, start};
 use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
-use crate::calling::call_table::{CallTable, Outcome, Wakeup};
+use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
@@ -27,7 +27,7 @@ use crate::transport::stream::caller::lane_table::{Answered, CallId};
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -54,6 +54,8 @@ pub(crate) struct Outstanding {
     background: Background,
     /// A long call leaves. The background thread, which sends it, may end it afterwards though its answer has arrived before.
     long_leaves: AtomicBool,
+    /// A call has failed, perhaps because the server is elsewhere now.
+    doubts: AtomicBool,
     completions: Arc<CompletionTable>,
     /// The sessions on which calls have left that may not have ended: the present one, and those of servers that shut down.
     sessions: Mutex<Vec<Arc<Session>>>,
@@ -137,6 +139,7 @@ impl StreamCalls {
             waiters: Mutex::default(),
             background: Background::default(),
             long_leaves: AtomicBool::new(false),
+            doubts: AtomicBool::new(false),
             completions,
             sessions: Mutex::default(),
         });
@@ -300,13 +303,13 @@ impl TakesAnswers for Outstanding {
         for Answered { call, outcome, server_ns } in answered.drain(..) {
             state.answered += 1;
             wakeups.extend(match outcome {
-                Ok(_) => {
+                Ok(result) => {
                     if let (Some((recorder, now_ns)), Some(known)) = (recording, state.known(call)) {
                         known.record(recorder, now_ns, server_ns);
                     }
-                    state.end(call, outcome)
+                    state.end_with(call, result)
                 }
-                Err(error) => self.end_failed(&mut state, call, error),
+                Err(error) => self.end_or_come_again(&mut state, call, error),
             });
         }
         drop(state);
@@ -331,21 +334,25 @@ impl Outstanding {
         self.binding.is_idempotent(procedure)
     }
 
-    /// A call was answered without a result: it ends and is recorded, or comes again.
+    /// Ends a call with this error of its latest attempt, unless it has ended before.
     #[cold]
-    fn end_failed(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
-        let procedure = state.known(call)?.procedure;
-        let wakeup = self.end_or_come_again(state, call, error);
-        if state.known(call).is_none() {
-            self.note_failure(procedure);
-        }
-        wakeup
+    fn fail(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
+        let error = state.known(call)?.explain(error);
+        self.fail_with(state, call, error)
     }
 
-    /// A call ends, unless it has ended before.
-    fn end(&self, call: CallId, outcome: Outcome) {
-        let wakeup = self.state().end(call, outcome);
-        self.give(wakeup);
+    /// Ends a call with this error, unless it has ended before, and notes the failure.
+    #[cold]
+    fn fail_with(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
+        let known = state.known(call)?;
+        self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(known.procedure));
+        if self.binding.note_failure(&error) {
+            self.doubts.store(true, Ordering::SeqCst);
+            self.wake_background();
+        }
+        let packet = std::mem::take(&mut known.packet);
+        recycle(&mut state.packets, packet);
+        state.calls.end(call.place, Err(error)).if_awaited()
     }
 
     /// Wakes threads at once, and wakers when no lock is held.
@@ -369,11 +376,6 @@ impl Outstanding {
             self.receive_all();
             self.expire(now_ns);
         }
-    }
-
-    /// Records a call that ends without an answer, if the binding keeps an account.
-    fn note_failure(&self, procedure: u16) {
-        self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(procedure));
     }
 
     /// Ends the calls whose deadlines have passed.
@@ -400,8 +402,8 @@ impl Outstanding {
                     call.earlier.late(call.waited())
                 }
             };
-            self.note_failure(call.procedure);
-            wakeups.push(state.calls.end(place, Err(error)));
+            let id = call.id;
+            wakeups.extend(self.fail_with(&mut state, CallId { place, id }, error));
         }
         drop(state);
         self.give(wakeups);
@@ -414,15 +416,14 @@ impl State {
         self.calls.get_mut(call.place).filter(|known| known.id == call.id)
     }
 
-    /// Ends a call, unless it has ended before. Tells what waits for it.
-    fn end(&mut self, call: CallId, outcome: Outcome) -> Option<Wakeup> {
+    /// Ends a call with this result, unless it has ended before. Tells what waits for it.
+    fn end_with(&mut self, call: CallId, result: Payload) -> Option<Wakeup> {
         let known = self.known(call)?;
-        let is_fast = outcome.as_ref().is_ok_and(|result| known.took_fast_path(result.bytes().len()));
-        let outcome = outcome.map_err(|error| known.explain(error));
+        let is_fast = known.took_fast_path(result.bytes().len());
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut self.packets, packet);
         self.fast += u64::from(is_fast);
-        self.calls.end(call.place, outcome).if_awaited()
+        self.calls.end(call.place, Ok(result)).if_awaited()
     }
 }
 

@@ -73,13 +73,9 @@ impl<L: PacketLink> Calls<L> {
 
     /// A call that was made apart has ended.
     fn end_apart(&mut self, call: u32, outcome: Result<Vec<u8>, CallError>) {
-        let slot = &self.slots[call as usize];
         match outcome {
             Ok(result) => self.end_with(call, &result),
-            Err(error) => {
-                let error = slot.earlier.or_not_run(error, now().since(slot.begun));
-                self.end(call, Some(error));
-            }
+            Err(error) => self.fail(call, error, now()),
         }
     }
 }

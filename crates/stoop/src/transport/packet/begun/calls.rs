@@ -207,10 +207,18 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant) {
         let slot = &self.slots[call as usize];
-        if let Some(recorder) = &self.link.binding.recorder {
-            recorder.record_failure(slot.procedure);
-        }
         let error = slot.earlier.or_not_run(error, now.since(slot.begun));
+        self.fail_with(call, error);
+    }
+
+    /// Ends a call with this error, and notes the failure.
+    #[cold]
+    pub(crate) fn fail_with(&mut self, call: u32, error: CallError) {
+        let binding = &self.link.binding;
+        if let Some(recorder) = &binding.recorder {
+            recorder.record_failure(self.slots[call as usize].procedure);
+        }
+        self.doubts |= binding.note_failure(&error);
         self.end(call, Some(error));
     }
 

@@ -165,7 +165,7 @@ impl<L: PacketLink> Calls<L> {
                         true => slot.earlier.or_not_run(not_sent, waited),
                         false => slot.earlier.lost(waited),
                     };
-                    self.end(call, Some(error));
+                    self.fail_with(call, error);
                 }
             }
         }

@@ -121,7 +121,7 @@ impl<L: PacketLink> Calls<L> {
                     Some(refused) => slot.earlier.or_not_run(*refused, waited),
                     None => slot.earlier.lost(waited),
                 };
-                self.end(call, Some(error));
+                self.fail_with(call, error);
             }
             Stage::Postponed => self.come_again(call, clock),
             Stage::Waiting => {
@@ -153,7 +153,6 @@ impl<L: PacketLink> Calls<L> {
         let slot = &mut self.slots[call as usize];
         let mut steps = slot.steps(&link.endpoint, 0);
         let error = steps.give_up(clock, lost);
-        self.doubts |= link.binding.note_failure(&error);
         if steps.is_large {
             steps.settle();
         }

@@ -7,8 +7,10 @@
 use crate::calling::background::{Background, Driven, Rest, start_binding};
 use crate::error::{CallError, SendError};
 use crate::transport::stream::begun::Outstanding;
+use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::session::{Lost, Session};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -51,6 +53,9 @@ impl Driven for Outstanding {
             self.recover_lost();
         }
         self.queue_postponed();
+        if self.doubts.load(Ordering::SeqCst) {
+            start_binding(self);
+        }
         self.send_due(&session);
         self.receive_and_expire(clock::now_ns());
         self.wake_all();
@@ -62,12 +67,15 @@ impl Driven for Outstanding {
     }
 
     fn has_nothing_to_do(&self) -> bool {
-        self.state().calls.open_count() == 0
+        self.state().calls.open_count() == 0 && !self.doubts.load(Ordering::SeqCst)
     }
 
-    /// Makes another connection for the calls in the queue. If that fails, it ends those that were begun before the attempt; a call
+    /// Looks for a server that is perhaps elsewhere, and makes another connection for the calls in the queue. If that fails, it ends those that were begun before the attempt; a call
     /// that was begun later has an attempt of its own.
     fn bind_again(self: &Arc<Self>) {
+        if self.doubts.swap(false, Ordering::SeqCst) {
+            self.binding.look_elsewhere(Instant::NEVER);
+        }
         let lost = self.binding.present();
         let attempted = Instant::from_nanos(clock::now_ns());
         let bound = match () {
@@ -85,8 +93,8 @@ impl Driven for Outstanding {
                 Some(_) => call.refusal(),
                 None => call.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone())))),
             };
-            self.note_failure(call.procedure);
-            wakeups.push(state.calls.end(place, Err(error)));
+            let id = call.id;
+            wakeups.extend(self.fail_with(&mut state, CallId { place, id }, error));
         }
         drop(state);
         self.give(wakeups);

@@ -56,7 +56,7 @@ impl Outstanding {
             }
             AfterRefusal::SendElsewhere | AfterRefusal::Report => {}
         }
-        state.end(id, Err(error))
+        self.fail(state, id, error)
     }
 
     /// Queues the calls again whose time has come.

@@ -133,8 +133,9 @@ impl Outstanding {
                 }
             }
             Err(Unsent::Late) => {
+                let wakeup = self.fail(&mut state, call, CallError::NotSent(SendError::DeadlinePassed));
                 drop(state);
-                self.end(call, Err(CallError::NotSent(SendError::DeadlinePassed)));
+                self.give(wakeup);
             }
             Err(Unsent::Lost) => {
                 let mut wakeup = None;
@@ -205,8 +206,7 @@ impl Outstanding {
             true => call.explain(no_session_left()),
             false => call.earlier.lost(call.waited()),
         };
-        self.note_failure(call.procedure);
-        state.calls.end(id.place, Err(error)).if_awaited()
+        self.fail_with(state, id, error)
     }
 }
 
