@@ -1,4 +1,4 @@
-//! Handles of calls in begun.
+//! Handles of begun calls.
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
@@ -18,7 +18,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::fork;
 
-/// A call in begun: begun by `client.begin()`, and ended when its result is taken here.
+/// The handle of a call that `client.begin()` has begun: it gives the call's result.
 ///
 /// ```
 /// # #[stoop::interface]
@@ -40,8 +40,7 @@ use stoop_net::fork;
 /// ```
 ///
 /// It gives what the blocking method returns. It can be waited for by any thread, or awaited as a future on any
-/// runtime. The call goes on whether a thread waits or not, and ends by its deadline. That counts from the moment when
-/// the first of the calls was begun that leave together.
+/// runtime. The call goes on whether a thread waits or not, and ends by its deadline. Its time runs from when it leaves.
 ///
 /// *Dropping* the handle abandons the call: the server is told, and the result is not kept. The procedure may still
 /// run. [`detach`](Self::detach) lets the call go on instead. Dropping the handle of a one-way call does not abandon the
@@ -65,7 +64,7 @@ enum State<R> {
 
 /// States that few handles have.
 enum Rare<R> {
-    /// In begun, with a result whose length only the caller knows.
+    /// The call has not been waited for, and the length of its result is known to the caller alone.
     Decoding { begun: BegunCall, decode: DecodeWith<R> },
     /// The call could not be begun.
     Ready(R),
@@ -135,7 +134,7 @@ impl<R> fmt::Debug for Pending<R> {
         f.write_str(match &self.state {
             State::Rare(None) => "Pending(taken)",
             State::Rare(Some(rare)) if matches!(**rare, Rare::Ready(_)) => "Pending(ready)",
-            State::Outstanding { .. } | State::Rare(_) => "Pending(in begun)",
+            State::Outstanding { .. } | State::Rare(_) => "Pending(outstanding)",
         })
     }
 }

@@ -22,6 +22,7 @@ mod connections;
 mod delays;
 mod endings;
 mod fast;
+mod fates;
 mod health;
 mod late;
 mod later;
