@@ -8,6 +8,7 @@ pub(crate) mod counters;
 pub(crate) mod deadline;
 pub(crate) mod detached;
 pub(crate) mod detaching;
+pub(crate) mod fate;
 pub(crate) mod handshake;
 pub(crate) mod kept_memory;
 pub(crate) mod lane_counters;

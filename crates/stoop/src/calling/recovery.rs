@@ -1,12 +1,13 @@
-//! Decides whether a call whose session was lost, or that was refused, is made again: the one place for the blocking calls of all
-//! transports.
+//! Makes a blocking call again whose session was lost, or that was refused, over all transports. [`stoop_calls`] decides whether.
 
+use crate::calling::fate::{Fate, not_bound};
 use crate::error::{BindError, CallError, Refusal, RefusalCode, SendError, UnknownCause};
 use std::io;
 use std::thread;
 use std::time::Duration;
+use stoop_calls::life::{Next, Told, Why};
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal, LostAttempts, Unbound, Verdict};
+use stoop_exchange::outcome::{AfterRefusal, LostAttempts, Unbound, Verdict};
 use stoop_net::clock;
 use stoop_wire::Refused;
 
@@ -41,14 +42,12 @@ impl From<UnknownCause> for Loss {
 
 /// A call that can be made again.
 pub(crate) trait Attempts {
-    /// Binds again until `deadline` after the last attempt was refused like this, and decides whether it may have run the call.
-    fn judge(&mut self, refusal: Unbound, deadline: Instant) -> Result<Verdict, BindError>;
+    /// Binds until `deadline` to another session for the reason `why`. Decides whether the last attempt may have run the call, if that is
+    /// [asked](Why::Judge).
+    fn bind(&mut self, why: Why, deadline: Instant) -> Result<Verdict, BindError>;
 
-    /// Goes over to another session, and binds until `deadline` if there is none. `false`: the session has no lane for the call.
-    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError>;
-
-    /// As [`rebind`](Self::rebind), to another server than the present one, which shuts down. `false`: there is none.
-    fn leave(&mut self, deadline: Instant) -> bool;
+    /// Goes over to the present session. `false`: that has no lane for the call.
+    fn adopt(&mut self) -> bool;
 
     /// Makes the call once more.
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended>;
@@ -84,11 +83,6 @@ impl EarlierAttempts {
         let Loss { cause, transmissions } = loss.into();
         self.lost.add(transmissions);
         self.cause = Some(cause);
-    }
-
-    /// Whether one of them may have run the call.
-    pub(crate) fn may_have_run(&self) -> bool {
-        self.lost.may_have_run()
     }
 
     /// Whether the call may be made once more.
@@ -135,81 +129,56 @@ impl EarlierAttempts {
 
 /// Goes on with a call whose attempt ended without a result: binds again and makes the call once more if that is right, and otherwise
 /// returns its error.
-///
-/// A call that may have run is made again only if it is idempotent; and from then on no error may say that it has not run.
 #[cold]
 pub(crate) fn recover(
     call: &mut dyn Attempts,
     mut ended: Ended,
     &CallTerms { begun_ns, deadline_ns, idempotent }: &CallTerms,
 ) -> Result<(), CallError> {
-    let mut earlier = EarlierAttempts::default();
+    let mut fate = Fate::default();
     let waited = || Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    // A call that was refused at its first attempt needs no look at the clock.
-    let not_run = |earlier: EarlierAttempts, error| match earlier.may_have_run() {
-        true => Err(earlier.or_not_run(error, waited())),
-        false => Err(error),
-    };
-    let deadline = Instant::from_nanos(deadline_ns);
-    let (mut sessions, mut refusals) = (1, 0);
     loop {
-        match ended {
-            Ended::With(error) => match earlier.after(&error, idempotent) {
-                AfterRefusal::SendLater => {
-                    refusals += 1;
-                    if !wait_to_come_again(call, &error, refusals, deadline_ns) {
-                        return not_run(earlier, error);
-                    }
-                    match call.attempt(clock::now_ns(), deadline_ns) {
-                        Ok(()) => return Ok(()),
-                        Err(again) => ended = again,
-                    }
-                    continue;
-                }
-                // The call has not run.
-                AfterRefusal::SendElsewhere if sessions < ATTEMPTS_MAX && call.leave(deadline) => {}
-                AfterRefusal::SendElsewhere | AfterRefusal::Report => return not_run(earlier, error),
-            },
-            Ended::Late => return Err(earlier.late(waited())),
-            Ended::Lost { may_have_run: false } => {}
-            Ended::Lost { may_have_run: true } => earlier.lose(call.loss()),
-            Ended::Unbound(refusal) => match call.judge(refusal, deadline) {
-                Ok(Verdict::NotRun) => {}
-                Ok(Verdict::RunAgain | Verdict::Unknown) => earlier.lose(call.loss()),
-                Err(_) => {
-                    earlier.lose(call.loss());
-                    return Err(earlier.lost(waited()));
+        if call.is_overwritten() {
+            fate.seal();
+        }
+        let wait = |refused, refusals| {
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
+            call.wait_after(refused, refusals, left)
+        };
+        let mut failed = None;
+        let next = match fate.after(&ended, || call.loss(), idempotent, wait) {
+            Next::Bind(why) => match (call.bind(why, Instant::from_nanos(deadline_ns)), why) {
+                (Ok(verdict), Why::Judge(_)) => fate.judged(verdict, || call.loss(), idempotent),
+                (Ok(_), Why::Leave | Why::Lost) => Next::Send,
+                (Err(error), _) => {
+                    failed = Some(not_bound(error));
+                    Next::End(fate.not_bound(why, || call.loss()))
                 }
             },
+            next => next,
+        };
+        let latest = match (next, ended) {
+            (Next::End(Told::NotBound), _) => failed,
+            (_, Ended::With(error)) => Some(error),
+            _ => None,
+        };
+        match next {
+            Next::End(told) => return Err(fate.error(told, latest, waited)),
+            Next::Later(wait) => thread::sleep(wait),
+            Next::Send | Next::Bind(_) if !call.adopt() => {
+                return Err(fate.error(Told::Latest, Some(no_lane()), waited));
+            }
+            Next::Send | Next::Bind(_) if clock::has_come(deadline_ns) => {
+                let late = CallError::NotSent(SendError::DeadlinePassed);
+                return Err(fate.error(Told::Latest, Some(late), waited));
+            }
+            Next::Send | Next::Bind(_) => {}
         }
-        if !earlier.allows_another(idempotent) || earlier.may_have_run() && call.is_overwritten() {
-            return Err(earlier.lost(waited()));
-        }
-        if sessions == ATTEMPTS_MAX {
-            return not_run(earlier, no_session_left());
-        }
-        sessions += 1;
-        match call.rebind(deadline) {
-            Ok(true) => {}
-            Ok(false) => return not_run(earlier, no_lane()),
-            Err(why) => return not_run(earlier, CallError::NotSent(SendError::Bind(Box::new(why)))),
-        }
-        let now_ns = clock::now_ns();
-        if now_ns >= deadline_ns {
-            return not_run(earlier, CallError::NotSent(SendError::DeadlinePassed));
-        }
-        match call.attempt(now_ns, deadline_ns) {
+        match call.attempt(clock::now_ns(), deadline_ns) {
             Ok(()) => return Ok(()),
             Err(again) => ended = again,
         }
     }
-}
-
-/// A call was refused because the server is overloaded, after so many attempts. If the budget allows it to come again, waits until then.
-fn wait_to_come_again(call: &dyn Attempts, error: &CallError, attempts: u32, deadline_ns: u64) -> bool {
-    let CallError::Refused(refusal) = error else { return false };
-    let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
-    call.wait_after(refusal.refused(), attempts, left).map(thread::sleep).is_some()
 }
 
 /// The deadline of a call has passed before its client was bound again.
@@ -238,6 +207,7 @@ fn no_lane() -> CallError {
 mod tests {
     use crate::calling::recovery::*;
     use crate::error::Ran;
+    use stoop_exchange::outcome::ATTEMPTS_MAX;
 
     /// A call whose attempts end like this, the last first.
     struct Scripted {
@@ -259,18 +229,14 @@ mod tests {
     }
 
     impl Attempts for Scripted {
-        fn judge(&mut self, _: Unbound, deadline: Instant) -> Result<Verdict, BindError> {
-            self.rebind(deadline).map(|_| self.verdict)
-        }
-
-        fn rebind(&mut self, _: Instant) -> Result<bool, BindError> {
+        fn bind(&mut self, _: Why, _: Instant) -> Result<Verdict, BindError> {
             let cause = io::ErrorKind::ConnectionRefused.into();
             let nobody = BindError::Unreachable { server: "shm:@nobody".into(), cause };
-            if self.finds_nobody { Err(nobody) } else { Ok(true) }
+            if self.finds_nobody { Err(nobody) } else { Ok(self.verdict) }
         }
 
-        fn leave(&mut self, _: Instant) -> bool {
-            !self.finds_nobody
+        fn adopt(&mut self) -> bool {
+            true
         }
 
         fn attempt(&mut self, _: u64, _: u64) -> Result<(), Ended> {

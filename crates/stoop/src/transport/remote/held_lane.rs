@@ -12,8 +12,9 @@ use crate::transport::contract::Lane;
 use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_calls::life::Why;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_exchange::outcome::Verdict;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
@@ -285,19 +286,22 @@ struct Repeated<'h, 'b, 'r, 'p, 'a, R: Remote> {
 }
 
 impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
-    fn judge(&mut self, refusal: Unbound, deadline: Instant) -> Result<Verdict, BindError> {
-        let lane = self.held.made();
-        let session = self.held.binding.rebind(lane.session(), Some(refusal), deadline)?;
-        Ok(lane.judge(self.sent_ns, refusal, &session, self.held.binding.is_idempotent(self.procedure)))
+    fn bind(&mut self, why: Why, deadline: Instant) -> Result<Verdict, BindError> {
+        let (lane, binding) = (self.held.made(), self.held.binding);
+        match why {
+            Why::Leave => binding.leave(lane.session(), deadline)?,
+            Why::Lost => drop(binding.rebind(lane.session(), None, deadline)?),
+            Why::Judge(refusal) => {
+                let session = binding.rebind(lane.session(), Some(refusal), deadline)?;
+                let idempotent = binding.is_idempotent(self.procedure);
+                return Ok(lane.judge(self.sent_ns, refusal, &session, idempotent));
+            }
+        }
+        Ok(Verdict::NotRun)
     }
 
-    fn rebind(&mut self, deadline: Instant) -> Result<bool, BindError> {
-        self.held.binding.rebind(self.held.made().session(), None, deadline)?;
-        Ok(self.held.adopt_present())
-    }
-
-    fn leave(&mut self, deadline: Instant) -> bool {
-        self.held.binding.leave(self.held.made().session(), deadline).is_ok()
+    fn adopt(&mut self) -> bool {
+        self.held.adopt_present()
     }
 
     fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {

@@ -1,0 +1,89 @@
+//! The attempts of one call so far, and the error that its caller gets of them.
+
+use crate::calling::recovery::{Ended, Loss, no_session_left};
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use std::time::Duration;
+use stoop_calls::life::{self, Life, Next, Said, Told, Why};
+use stoop_exchange::outcome::Verdict;
+use stoop_wire::Refused;
+
+/// The attempts of one call so far. That of a call that goes well is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    life: Life,
+    /// Why the last of the attempts was lost that may have run it.
+    cause: Option<UnknownCause>,
+}
+
+impl Fate {
+    /// As [`Life::seal`].
+    pub(crate) fn seal(&mut self) {
+        self.life.seal();
+    }
+
+    /// As [`Life::after`]. `loss`: how the attempt was lost, if it was.
+    pub(crate) fn after(
+        &mut self,
+        ended: &Ended,
+        loss: impl FnOnce() -> Loss,
+        idempotent: bool,
+        wait: impl FnOnce(Refused, u32) -> Option<Duration>,
+    ) -> Next {
+        let ended = match ended {
+            Ended::With(CallError::Refused(refusal)) => life::Ended::Refused(refusal.refused()),
+            Ended::With(_) => life::Ended::Final,
+            Ended::Late => life::Ended::Late,
+            &Ended::Lost { may_have_run } => life::Ended::Lost { may_have_run },
+            &Ended::Unbound(refusal) => life::Ended::Unbound(refusal),
+        };
+        let transmissions = match ended {
+            life::Ended::Lost { may_have_run: true } => self.note(loss()),
+            _ => 0,
+        };
+        self.life.after(ended, transmissions, idempotent, wait)
+    }
+
+    /// As [`Life::judged`].
+    pub(crate) fn judged(&mut self, verdict: Verdict, loss: impl FnOnce() -> Loss, idempotent: bool) -> Next {
+        let transmissions = if verdict == Verdict::NotRun { 0 } else { self.note(loss()) };
+        self.life.judged(verdict, transmissions, idempotent)
+    }
+
+    /// As [`Life::not_bound`].
+    pub(crate) fn not_bound(&mut self, why: Why, loss: impl FnOnce() -> Loss) -> Told {
+        let transmissions = if matches!(why, Why::Judge(_)) { self.note(loss()) } else { 0 };
+        self.life.not_bound(why, transmissions)
+    }
+
+    fn note(&mut self, Loss { cause, transmissions }: Loss) -> u32 {
+        self.cause = Some(cause);
+        transmissions
+    }
+
+    /// The error that the caller gets. `latest`: of the call's latest attempt. `waited`: since the call was first sent.
+    pub(crate) fn error(
+        &self,
+        told: Told,
+        latest: Option<CallError>,
+        waited: impl FnOnce() -> Duration,
+    ) -> CallError {
+        let latest = latest.filter(|_| told != Told::NoSessionLeft).unwrap_or_else(no_session_left);
+        let said = match &latest {
+            CallError::NotSent(_) => Said::NotSent,
+            CallError::Refused(_) => Said::Refused,
+            &CallError::Unknown { transmissions, .. } => Said::Unknown(transmissions),
+            _ => Said::Other,
+        };
+        let Some(transmissions) = self.life.transmissions_of_unknown(told, said) else { return latest };
+        let cause = self.cause.unwrap_or(match told {
+            Told::Late => UnknownCause::DeadlinePassed,
+            _ => UnknownCause::ConnectionLost,
+        });
+        CallError::Unknown { transmissions, waited: waited(), cause }
+    }
+}
+
+/// Another session could not be had.
+pub(crate) fn not_bound(why: BindError) -> CallError {
+    CallError::NotSent(SendError::Bind(Box::new(why)))
+}
