@@ -2,9 +2,10 @@
 //!
 //! This program has one test alone, because it counts the allocations of all threads.
 
-mod loopback;
-mod transports;
+#[path = "harness/mod.rs"]
+mod harness;
 
+use crate::harness::transports;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoop::{BindOptions, CallError, Pending, Server, Waiting};

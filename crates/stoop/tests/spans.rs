@@ -1,8 +1,9 @@
 //! Calls of a program as spans of OpenTelemetry.
 
-mod loopback;
-mod transports;
+#[path = "harness/mod.rs"]
+mod harness;
 
+use crate::harness::transports;
 use opentelemetry::global;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};

@@ -1,8 +1,9 @@
 //! Calls of a program that are taken apart into their steps, at the caller and at the server.
 
-mod loopback;
-mod transports;
+#[path = "harness/mod.rs"]
+mod harness;
 
+use crate::harness::transports;
 use std::time::{Duration, Instant};
 use stoop::account::{AccountOptions, ProcedureSteps, StoopAccountClient};
 use stoop::{BindOptions, RunningServer, Server};

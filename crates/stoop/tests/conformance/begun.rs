@@ -5,8 +5,8 @@ mod limits;
 mod results;
 mod waiting;
 
-use super::runtime::block_on;
 use super::*;
+use crate::harness::runtime::block_on;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};

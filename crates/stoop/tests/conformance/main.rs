@@ -1,16 +1,10 @@
 //! The promises of every transport: one suite, run over each of them.
 //!
 //! A claim is a function of the transport; `claims!` makes a test of it for each. What is true of one transport alone is tested
-//! in a file of its own (`calls`, `streams`, `shm`).
+//! in the families beside this one (`api`, `packets`, `streams`, `shm`, `ether`).
 
-#[path = "../gate/mod.rs"]
-mod gate;
-#[path = "../loopback/mod.rs"]
-mod loopback;
-#[path = "../runtime/mod.rs"]
-mod runtime;
-#[path = "../transports/mod.rs"]
-mod transports;
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod again;
 mod begun;
@@ -32,7 +26,9 @@ mod outcomes;
 mod overload;
 mod processes;
 
-use gate::Gate;
+use crate::harness::gate::Gate;
+use crate::harness::transports;
+use crate::harness::transports::{ListenThere, address};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -41,7 +37,6 @@ use stoop::{
     BindError, BindOptions, CallError, Caller, FailureCode, PacketOptions, Ran, RefusalCode, RunningServer,
     Server, Waiting,
 };
-use transports::{ListenThere, address};
 
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
 /// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each.
@@ -68,7 +63,7 @@ macro_rules! claims {
             $(
                 #[test]
                 fn $claim() {
-                    if crate::transports::is_there(stringify!($transport)) {
+                    if crate::harness::transports::is_there(stringify!($transport)) {
                         super::$claim(stringify!($transport));
                     }
                 }

@@ -1,7 +1,7 @@
 //! Calls that a server refuses because it is overloaded, and those of them that come again.
 
-use super::runtime::block_on;
 use super::*;
+use crate::harness::runtime::block_on;
 use std::sync::Arc;
 use std::time::Instant;
 use stoop::Retry;

@@ -1,7 +1,7 @@
 //! Measures by the caller's clock how late unanswered calls end.
 
 use super::LabClient;
-use super::runtime::block_on;
+use crate::harness::runtime::block_on;
 use std::fmt;
 use std::sync::Barrier;
 use std::thread;

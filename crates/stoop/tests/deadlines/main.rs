@@ -7,19 +7,16 @@
 //! STOOP_DEADLINES=60000 cargo test --release -p stoop --test deadlines waits:: -- --test-threads=1 --nocapture
 //! ```
 
-#[path = "../gate/mod.rs"]
-mod gate;
-#[path = "../loopback/mod.rs"]
-mod loopback;
-#[path = "../runtime/mod.rs"]
-mod runtime;
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod binding;
 mod lateness;
 mod long_waits;
 mod waits;
 
-use gate::Gate;
+use crate::harness::gate::Gate;
+use crate::harness::loopback;
 use lateness::{Lateness, Way};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;

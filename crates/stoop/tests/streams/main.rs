@@ -1,22 +1,22 @@
 //! Calls over byte streams: real TCP connections on the loopback, and Unix sockets.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod begun_over_connections;
 mod binding;
 mod calls;
 mod cancels;
 mod delays;
 mod endings;
-#[path = "../gate/mod.rs"]
-mod gate;
-#[path = "../loopback/mod.rs"]
-mod loopback;
+mod one_way_connections;
 mod outcomes;
 mod peers;
-#[path = "../proxy/mod.rs"]
-mod proxy;
 mod raw;
 
-use gate::Gate;
-use proxy::Proxy;
+use crate::harness::gate::Gate;
+use crate::harness::loopback;
+use crate::harness::proxy::Proxy;
 use raw::{Raw, false_server, raw_server};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,16 @@
+//! The memory that servers and clients take and give back. Each test measures a process that has no other task.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod kept;
+mod little;
+mod many_bindings;
+mod onc;
+mod soak;
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    harness::processes::play(&[little::play, many_bindings::play, soak::play]);
+}
