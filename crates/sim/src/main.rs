@@ -42,7 +42,7 @@ impl Drop for Names {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
-                "panic in seed {}; to repeat: {}={0} cargo test -p stoop-sim --test seeds",
+                "panic in seed {}; to repeat: {}={0} cargo test -p stoop-sim --test sim seeds::",
                 self.1,
                 self.0.variable()
             );

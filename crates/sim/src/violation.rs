@@ -20,7 +20,7 @@ impl fmt::Display for Violation {
         let Self { seed, family, steps, what } = self;
         write!(
             f,
-            "seed {seed}, event {steps}: {what}\nto repeat: {}={seed} cargo test -p stoop-sim --test seeds",
+            "seed {seed}, event {steps}: {what}\nto repeat: {}={seed} cargo test -p stoop-sim --test sim seeds::",
             family.variable()
         )
     }

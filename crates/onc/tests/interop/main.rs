@@ -7,6 +7,7 @@
 mod c_peers;
 mod capture;
 mod client;
+mod libtirpc;
 mod peer;
 mod rpcbind;
 mod sandbox;

@@ -50,7 +50,7 @@ pub fn run_seed(seed: u64, sabotage: SunSabotage) -> Result<SunReport, String> {
     let mut steps = 0;
     let broken = |steps: u64, what: String| {
         format!(
-            "seed {seed}, event {steps}: {what}\nto repeat: STOOP_SUN_SEED={seed} cargo test -p stoop-sim --test sun"
+            "seed {seed}, event {steps}: {what}\nto repeat: STOOP_SUN_SEED={seed} cargo test -p stoop-sim --test sim sun::"
         )
     };
     while let Some(((at, _), event)) = world.events.pop_first() {

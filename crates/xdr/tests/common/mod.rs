@@ -11,15 +11,15 @@ pub use types::*;
 #[macro_export]
 macro_rules! with_every_type {
     ($function:ident($($argument:expr),*)) => {
-        $function::<common::Numbers>($($argument),*);
-        $function::<common::Narrow>($($argument),*);
-        $function::<common::Blobs>($($argument),*);
-        $function::<common::Arrays>($($argument),*);
-        $function::<common::Entry>($($argument),*);
-        $function::<common::Status>($($argument),*);
-        $function::<common::Perhaps>($($argument),*);
-        $function::<common::Nodes>($($argument),*);
-        $function::<common::Tree>($($argument),*);
-        $function::<common::All>($($argument),*);
+        $function::<$crate::common::Numbers>($($argument),*);
+        $function::<$crate::common::Narrow>($($argument),*);
+        $function::<$crate::common::Blobs>($($argument),*);
+        $function::<$crate::common::Arrays>($($argument),*);
+        $function::<$crate::common::Entry>($($argument),*);
+        $function::<$crate::common::Status>($($argument),*);
+        $function::<$crate::common::Perhaps>($($argument),*);
+        $function::<$crate::common::Nodes>($($argument),*);
+        $function::<$crate::common::Tree>($($argument),*);
+        $function::<$crate::common::All>($($argument),*);
     };
 }

@@ -1,4 +1,4 @@
-/* Prints the XDR form of values that tests/golden.rs also has, as libtirpc writes it: name, space, bytes in hex. */
+/* Prints the XDR form of values that tests/xdr/golden.rs also has, as libtirpc writes it: name, space, bytes in hex. */
 #include "types.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 //! The interface files of the system's packages as interfaces with stubs: the code compiles without warnings.
 
-#[path = "../../x/tests/oracle/corpus.rs"]
+#[path = "../../../x/tests/oracle/corpus.rs"]
 #[allow(dead_code, reason = "the comparison with rpcgen needs more of it")]
 mod corpus;
 

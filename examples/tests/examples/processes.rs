@@ -1,8 +1,6 @@
 //! Runs the examples as a user would: a server process and a client process.
 
-mod programs;
-
-use programs::{Server, run, said};
+use crate::programs::{Server, run, said};
 
 /// One address for each transport between processes, at which nothing listens yet. `name` is the test's.
 fn addresses(name: &str) -> [String; 5] {

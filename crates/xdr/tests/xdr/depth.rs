@@ -1,8 +1,6 @@
 //! Long lists need no stack, and deep values only as much as there is.
 
-mod common;
-
-use common::{Name, Node, Nodes, Tree};
+use crate::common::{Name, Node, Nodes, Tree};
 use std::thread;
 use stoop_xdr::{EncodeError, Fault, Writer, encoded_len, from_slice, to_vec};
 

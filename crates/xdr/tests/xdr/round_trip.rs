@@ -1,8 +1,7 @@
 //! Values that are written are read again, and take the bytes that their types announce.
 
-mod common;
-
-use common::Sample;
+use crate::common;
+use crate::common::Sample;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use stoop_xdr::{EncodeError, Writer, append, encoded_len, from_slice, to_vec};

@@ -1,8 +1,6 @@
 //! The weather station: one server, called by Stoop's protocol and by Sun RPC, from Rust and from C.
 
-mod programs;
-
-use programs::{Server, said};
+use crate::programs::{Server, said};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +26,7 @@ fn the_same_client_calls_the_weather_server_by_either_protocol() {
 /// The commands in the comment of `client.c`, but for the interface file, which the library of `stoop gen` prints.
 fn make_c_client(folder: &Path) {
     fs::create_dir_all(folder).expect("a folder can be made");
-    let printed = stoop_stubgen::interface_file::of_text(include_str!("../src/weather.rs"));
+    let printed = stoop_stubgen::interface_file::of_text(include_str!("../../src/weather.rs"));
     fs::write(folder.join("weather.x"), printed.expect("the trait can be printed"))
         .expect("it can be written");
     for file in ["weather.h", "weather_clnt.c", "weather_svc.c", "weather_xdr.c"] {

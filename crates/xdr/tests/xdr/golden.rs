@@ -1,8 +1,6 @@
 //! The bytes are those of libtirpc, and of RFC 4506's own example.
 
-mod common;
-
-use common::{
+use crate::common::{
     All, Arrays, Blobs, Colour, Entry, Name, Narrow, Node, Nodes, Numbers, Perhaps, Stamp, Status, Tree,
 };
 use std::collections::HashMap;
@@ -15,7 +13,7 @@ fn lines() -> HashMap<&'static str, Vec<u8>> {
         let (name, hex) = line.split_once(' ').expect("a name and bytes");
         (name, unhex(hex))
     };
-    include_str!("oracle/golden.txt").lines().map(line).collect()
+    include_str!("../oracle/golden.txt").lines().map(line).collect()
 }
 
 fn unhex(hex: &str) -> Vec<u8> {

@@ -1,8 +1,6 @@
 //! No bytes make a reader panic or take more memory than its budget.
 
-mod common;
-
-use common::Sample;
+use crate::common::Sample;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};

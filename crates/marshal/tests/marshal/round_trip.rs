@@ -1,7 +1,5 @@
 //! Every type arrives as it was sent.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -10,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::{Colour, Fixed, List, Mixed, Node, Shape, Tree, Unit, assert_travels, decoded, encoded};
+use crate::common::{Colour, Fixed, List, Mixed, Node, Shape, Tree, Unit, assert_travels, decoded, encoded};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use stoop_marshal::{Data, Layout};

@@ -1,8 +1,7 @@
 //! Large arguments stay in the caller's memory, and arrive as others do.
 
-mod mock;
-
-use mock::{BindOptions, CallError, stub};
+use crate::mock;
+use crate::mock::{BindOptions, CallError, stub};
 use stoop_macros::interface;
 
 #[interface(crate = crate::mock)]

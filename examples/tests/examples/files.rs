@@ -1,9 +1,7 @@
 //! Runs the file service as its users do: a server process and client processes.
 
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod programs;
-
-use programs::example;
+use crate::programs::example;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -226,7 +224,7 @@ fn pieces_there(directory: &Path, whole: &[u8]) -> Vec<usize> {
         .collect()
 }
 
-/// How often clients are killed; by hand, fifty times: `STOOP_KILLS=50 cargo test -p stoop-examples --test files killed`.
+/// How often clients are killed; by hand, fifty times: `STOOP_KILLS=50 cargo test -p stoop-examples --test examples killed`.
 fn kills() -> usize {
     std::env::var("STOOP_KILLS").map_or(4, |text| text.parse().expect("a number"))
 }

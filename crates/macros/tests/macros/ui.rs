@@ -1,6 +1,6 @@
 //! What a mistake in an interface is answered with: where it points, and what it says to write instead.
 //!
-//! The answers are the `.stderr` files beside the mistakes; `TRYBUILD=overwrite cargo test -p stoop-macros --test ui`
+//! The answers are the `.stderr` files beside the mistakes; `TRYBUILD=overwrite cargo test -p stoop-macros --test macros ui::`
 //! writes them anew, to be read before they are committed.
 
 #[test]

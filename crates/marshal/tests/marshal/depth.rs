@@ -2,12 +2,10 @@
 
 #![allow(clippy::type_complexity, reason = "the deepest types are what is tested")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::thread;
 
-use common::{List, Node, Shape, Tree, decoded, encoded};
+use crate::common::{List, Node, Shape, Tree, decoded, encoded};
 use stoop_macros::Data;
 use stoop_marshal::{Data, DecodeError, EncodeError, Reader};
 

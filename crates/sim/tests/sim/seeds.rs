@@ -25,7 +25,7 @@ impl Drop for Names {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let (variable, seed) = (self.0.variable(), self.1);
-            eprintln!("seed {seed}\nto repeat: {variable}={seed} cargo test -p stoop-sim --test seeds");
+            eprintln!("seed {seed}\nto repeat: {variable}={seed} cargo test -p stoop-sim --test sim seeds::");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Names and shapes of types that stubs could stumble over.
 
-mod mock;
-
+use crate::mock;
 use std::marker::PhantomData;
 
 use stoop_macros::{Data, interface};

@@ -1,7 +1,5 @@
 //! No bytes make a receiver panic or take more memory than its budget.
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
@@ -10,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::{Colour, Fixed, List, Mixed, Node, Shape, Tree, encoded};
+use crate::common::{Colour, Fixed, List, Mixed, Node, Shape, Tree, encoded};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use stoop_marshal::limits::allocation_budget;

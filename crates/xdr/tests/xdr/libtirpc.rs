@@ -2,11 +2,8 @@
 //!
 //! Needs rpcgen, a C compiler and libtirpc (Debian: rpcsvc-proto, gcc, libtirpc-dev).
 
-mod common;
-mod oracle;
-
-use common::Sample;
-use oracle::{Oracle, hex, mutate, mutations};
+use crate::common::Sample;
+use crate::oracle::{Oracle, hex, mutate, mutations};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::RefCell;

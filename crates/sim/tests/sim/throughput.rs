@@ -1,5 +1,5 @@
 //! Speed of long messages, over loss × round trip × size: a table under version control, exact because the time
-//! is virtual. A change of behaviour is a line in the review; `UPDATE=1 cargo test -p stoop-sim --test throughput`
+//! is virtual. A change of behaviour is a line in the review; `UPDATE=1 cargo test -p stoop-sim --test sim throughput::`
 //! writes the new table.
 
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use stoop_x::{Options, compile};
 
-const FILES: [&str; 2] = [include_str!("golden/everything.x"), include_str!("oracle/own.x")];
+const FILES: [&str; 2] = [include_str!("../golden/everything.x"), include_str!("../oracle/own.x")];
 const PIECES: [&str; 16] = [
     "{",
     "}",

@@ -7,7 +7,7 @@ use stoop_wire::{
     Versions, left_of_nanos,
 };
 
-const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
+const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
 const BINDING: BindingId = BindingId(0x1122_3344_5566_7788);
 const NONCE: u64 = 0x0102_0304_0506_0708;
 const SECOND_NS: u64 = 1_000_000_000;

@@ -3,7 +3,7 @@
 //!
 //! Needs a C compiler and libtirpc (Debian: gcc, libtirpc-dev).
 
-#[path = "../../xdr/tests/oracle/mod.rs"]
+#[path = "../../../xdr/tests/oracle/mod.rs"]
 mod oracle;
 
 use oracle::{Oracle, hex, mutate, mutations};

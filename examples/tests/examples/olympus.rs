@@ -1,9 +1,7 @@
 //! Olympus: graphs whose nodes are interpreted on several servers, some of which die or join while the graph runs.
 
 #[allow(dead_code, reason = "other tests use the rest of it")]
-mod programs;
-
-use programs::{Server, example};
+use crate::programs::{Server, example};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -209,7 +207,7 @@ impl Drop for InC {
 
 /// The commands in the comment of `worker.c`, but for the interface file, which the library of `stoop gen` prints.
 fn make_worker_in_c(folder: &Path) {
-    let printed = stoop_stubgen::interface_file::of_text(include_str!("../src/olympus.rs"));
+    let printed = stoop_stubgen::interface_file::of_text(include_str!("../../src/olympus.rs"));
     fs::write(folder.join("olympus.x"), printed.expect("the trait can be printed"))
         .expect("it can be written");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/olympus/worker.c");

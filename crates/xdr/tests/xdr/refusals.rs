@@ -1,8 +1,6 @@
 //! A refusal says where, what was expected and what was found.
 
-mod common;
-
-use common::{Arrays, Blobs, Colour, Entry, Name, Narrow, Stamp, Status};
+use crate::common::{Arrays, Blobs, Colour, Entry, Name, Narrow, Stamp, Status};
 use stoop_xdr::{
     Decode, DecodeError, Encode, EncodeError, Fault, Opaque, Reader, UNBOUNDED, Writer, from_slice, to_vec,
 };

@@ -2,13 +2,12 @@
 
 #![allow(clippy::too_many_arguments, reason = "every kind of argument at once")]
 
-mod mock;
-
+use crate::mock;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mock::{BindOptions, CallError, Error, stub};
+use crate::mock::{BindOptions, CallError, Error, stub};
 use stoop_macros::{Data, interface};
 
 #[derive(Data, Clone, Copy, Debug, Default, PartialEq)]

@@ -1,0 +1,4 @@
+//! The layers of all crates, and the scripts of this repository.
+
+mod test_output;
+mod workspace;

@@ -1,0 +1,8 @@
+//! The native form of values.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod depth;
+mod hostile;
+mod round_trip;

@@ -1,0 +1,10 @@
+//! The examples, run as their documents say.
+
+#[path = "../programs/mod.rs"]
+mod programs;
+
+mod documents;
+mod files;
+mod olympus;
+mod processes;
+mod weather;
