@@ -1,5 +1,7 @@
 # Shows the output of `cargo test -- --show-output` without that of tests that pass, and notes the tests that fail.
 #
+# A test program that is killed is named, with the tests that libtest has said to take over a minute.
+#
 # Input: what cargo and the tests print, in one stream. Output: the list of tests as it comes; of a target with failed tests their
 # output, else the line "test result:". Variables, of which the first two name files that grow:
 #   outputs   the output of failed tests
@@ -54,21 +56,36 @@ function end_target(    result, list, at) {
     holds = 0
 }
 
+# The name in a line about a test, up to those words.
+function name_of(line, end) {
+    return substr(line, 6, index(line, end) - 6)
+}
+
 function note(what) {
     print what (run == "" ? "" : "   (of cargo test " run ")") >> failed
 }
 
 # Cargo says that a target has failed, and how to run it again.
-function note_failed(target,    at) {
+function note_failed(target,    at, name) {
     sub(/^.*rerun pass `/, "", target)
     sub(/`.*$/, "", target)
     for (at = 1; at <= count; at++) note("cargo test " target " -- --exact '" names[at] "'")
-    if (count == 0) note("cargo test " target "   (ended before all its tests had)")
+    if (count == 0) {
+        for (name in slow) {
+            note("cargo test " target " -- --exact '" name "'   (had run for over a minute when its program ended)")
+            count++
+        }
+        if (count == 0) note("cargo test " target "   (ended before all its tests had)")
+    }
     count = 0
 }
 
 {
     line = plain($0)
+    # A test that takes over a minute, and its end.
+    if (line ~ /^test .* has been running for over 60 seconds$/) slow[name_of(line, " has been ")] = 1
+    else if (line ~ /^test .* \.\.\. /) delete slow[name_of(line, " ... ")]
+    else if (line ~ /^ +Running /) delete slow
     if (line ~ /^ +(Running|Doc-tests) / || line ~ /^error(\[E[0-9]+\])?: /) {
         end_target()
         if (line ~ /^error: .*rerun pass `/) note_failed(line)

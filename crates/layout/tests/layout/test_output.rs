@@ -115,6 +115,21 @@ fn failed_tests_are_named_with_their_target_and_their_output_is_kept() {
 }
 
 #[test]
+fn a_test_that_hangs_until_its_target_is_aborted_is_named() {
+    let hung = "     Running tests/death.rs (target/debug/deps/death-1)\n\nrunning 3 tests\n\
+                test slow has been running for over 60 seconds\ntest stuck has been running for over 60 seconds\n\
+                test quick ... ok\ntest slow ... ok\n\
+                error: test failed, to rerun pass `-p stoop --test death`\n\n\
+                Caused by:\n  process didn't exit successfully: `timeout 300 death-1` (exit status: 124)\n";
+    let [_, _, failed] = shown(&[hung, FAILING].concat(), "");
+    let expected = "cargo test -p stoop --test death -- --exact 'stuck'   \
+                    (had run for over a minute when its program ended)\n\
+                    cargo test -p stoop --test calls -- --exact 'nested'\n\
+                    cargo test -p stoop --test calls -- --exact 'silent'\n";
+    assert_eq!(failed, expected);
+}
+
+#[test]
 fn a_target_that_is_killed_or_not_compiled_is_named() {
     let killed = "     Running tests/death.rs (target/debug/deps/death-1)\n\nrunning 1 test\n\
                   error: test failed, to rerun pass `-p stoop --test death`\n\n\
