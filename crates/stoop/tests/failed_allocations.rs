@@ -6,6 +6,7 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
+use crate::harness::LIMIT;
 use crate::harness::processes::Process;
 use crate::harness::{processes, transports};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -275,7 +276,7 @@ fn server(uri: &str) -> RunningServer {
 
 fn fail_each_of(server: &RunningServer, name: &str, call: Call) {
     // Over UDP, calls wait for memory until their deadline.
-    let options = BindOptions::new().timeout(Duration::from_secs(3600));
+    let options = BindOptions::new().timeout(LIMIT);
     for failed in 1.. {
         eprintln!("{name}: allocation {failed} fails");
         let client = StoreClient::bind_with(&server.uris()[0], &options).unwrap();

@@ -3,6 +3,7 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
+use crate::harness::eventually;
 use crate::harness::transports;
 use opentelemetry::global;
 use opentelemetry::trace::{SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer};
@@ -224,13 +225,8 @@ fn served(procedure: &str) -> Vec<SpanData> {
 
 /// Waits until a server has made so many spans of calls of this procedure: a result may be there before the span has ended.
 fn await_served(procedure: &str, number: usize) -> Vec<SpanData> {
-    loop {
-        let spans = served(procedure);
-        if spans.len() >= number {
-            return spans;
-        }
-        thread::yield_now();
-    }
+    eventually(|| served(procedure).len() >= number);
+    served(procedure)
 }
 
 /// Procedures whose servers make spans. Apart from [`Work`], because all tests of the process have one exporter.
@@ -310,7 +306,5 @@ fn a_server_makes_spans_of_slow_procedures_and_of_a_share_of_the_others() {
     client.is_slow(6_001).unwrap();
     let is_long =
         |span: &SpanData| span.end_time.duration_since(span.start_time).unwrap() >= Duration::from_millis(6);
-    while !served("Traced/is_slow").iter().any(is_long) {
-        thread::yield_now();
-    }
+    eventually(|| served("Traced/is_slow").iter().any(is_long));
 }

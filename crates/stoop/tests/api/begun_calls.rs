@@ -1,5 +1,8 @@
 //! Promises of begun calls over UDP beyond those of all transports (see `conformance`).
 
+use crate::harness::LIMIT;
+use crate::harness::eventually;
+use crate::harness::lab::{Bench, LabClient};
 use crate::harness::loopback;
 use crate::harness::runtime::block_on;
 use std::net::UdpSocket;
@@ -10,25 +13,11 @@ use stoop::error::{RefusalCode, SendError, UnknownCause};
 use stoop::{BindOptions, CallError, Pending, Ran, RunningServer, Server};
 use stoop_wire::{Header, Kind};
 
-#[stoop::interface]
-trait Lab {
-    /// Adds one.
-    fn next(&self, number: u32) -> u32;
-}
-
-struct Bench;
-
-impl Lab for Bench {
-    fn next(&self, number: u32) -> u32 {
-        number + 1
-    }
-}
-
 /// A server and a client bound to it.
 fn lab_with(options: &BindOptions) -> (RunningServer, LabClient) {
     // On a busy machine more calls wait for a worker than a server admits by itself.
-    let server = Server::new().queue(16_384).export(LabServer::new(Bench));
-    let server = server.listen(&format!("udp://{}:0", loopback::address())).unwrap().start().unwrap();
+    let server =
+        Bench::default().serve(Server::new().queue(16_384), &format!("udp://{}:0", loopback::address()));
     let client = LabClient::bind_with(&server.uris()[0], options).unwrap();
     (server, client)
 }
@@ -62,8 +51,7 @@ fn calls_beyond_what_a_server_takes_fail_and_the_others_succeed() {
 
 #[test]
 fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
-    let hour = Duration::from_secs(3600);
-    let (server, client) = lab_with(&BindOptions::new().bind_timeout(hour).timeout(hour));
+    let (server, client) = lab_with(&BindOptions::new().bind_timeout(LIMIT).timeout(LIMIT));
     check(stoop::wait_all(begin_many(&client, 10)));
     let address = server.uris()[0].strip_prefix("udp://").unwrap().to_owned();
     drop(server);
@@ -156,9 +144,7 @@ fn the_last_handle_ends_the_binding_of_a_client_that_is_gone() {
             detached.detach();
         }
         drop(rest);
-        while server.counters().bindings > 2 {
-            thread::yield_now();
-        }
+        eventually(|| server.counters().bindings <= 2);
     }
     // Other tests of this process have outstanding calls, too.
     check(stoop::wait_all(begin_many(&client, 100)));

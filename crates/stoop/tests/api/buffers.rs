@@ -1,6 +1,7 @@
 //! Buffers in place: one interface, over memory that both processes have, and over everything else.
 
 use crate::harness::cameras::{CameraClient, CameraServer, Lens, started};
+use crate::harness::eventually;
 use crate::harness::transports;
 use std::thread;
 use std::time::Duration;
@@ -288,7 +289,5 @@ fn memory_that_a_procedure_may_still_use_is_not_given_to_another_buffer() {
     assert!(matches!(client.in_place::<u8>(1), Err(InPlaceError::Full(_))));
     gate.open();
     // The call ends with its deadline; after that the procedure no longer uses the memory.
-    while client.in_place::<u8>(1 << 16).is_err() {
-        thread::yield_now();
-    }
+    eventually(|| client.in_place::<u8>(1 << 16).is_ok());
 }

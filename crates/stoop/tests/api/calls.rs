@@ -1,5 +1,6 @@
 //! Promises of calls over UDP, and of calls within a process, beyond those of all transports (see `conformance`).
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::loopback;
 use std::net::UdpSocket;
@@ -72,13 +73,6 @@ fn lab() -> (RunningServer, Gate, LabClient) {
     let (server, gate) = serve_at(&format!("udp://{}:0", loopback::address()), Server::new());
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     (server, gate, client)
-}
-
-/// Looks again and again until it is so: the condition is one that comes about by itself.
-fn eventually(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
-    }
 }
 
 #[test]

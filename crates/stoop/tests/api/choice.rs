@@ -1,22 +1,9 @@
 //! Which transport a binding gets, and what it says of that.
 
+use crate::harness::lab::{Bench, LabClient, LabServer};
 use crate::harness::processes::{NOBODY, Process};
 use std::sync::atomic::{AtomicU32, Ordering};
 use stoop::{BindOptions, ListenError, PacketOptions, RunningServer, Server, ShmOptions, UnixOptions};
-
-#[stoop::interface]
-trait Adder {
-    /// Adds one.
-    fn next(&self, number: u32) -> u32;
-}
-
-struct One;
-
-impl Adder for One {
-    fn next(&self, number: u32) -> u32 {
-        number + 1
-    }
-}
 
 /// A name that no other test uses.
 fn name() -> String {
@@ -25,12 +12,12 @@ fn name() -> String {
 }
 
 fn serve(uris: &[&str]) -> RunningServer {
-    let server = Server::new().export(AdderServer::new(One));
+    let server = Server::new().export(LabServer::new(Bench::default()));
     uris.iter().try_fold(server, |server, uri| server.listen(uri)).unwrap().start().unwrap()
 }
 
 /// Calls, and tells what the binding says of itself.
-fn described(client: &AdderClient) -> String {
+fn described(client: &LabClient) -> String {
     assert_eq!(client.next(41).unwrap(), 42);
     client.binding().describe()
 }
@@ -40,7 +27,7 @@ fn a_name_is_bound_to_the_server_of_this_process_if_there_is_one() {
     let name = name();
     let server = serve(&[&name]);
     assert_eq!(server.uris(), [format!("shm:{name}"), format!("local:{name}")]);
-    let described = described(&AdderClient::bind(&name).unwrap());
+    let described = described(&LabClient::bind(&name).unwrap());
     assert!(described.contains("through the trait"), "{described}");
 }
 
@@ -48,7 +35,7 @@ fn a_name_is_bound_to_the_server_of_this_process_if_there_is_one() {
 fn a_name_is_bound_over_shared_memory_to_another_process() {
     let name = name();
     let _server = serve(&["udp://127.0.0.1:0", &format!("shm:{name}")]);
-    let described = described(&AdderClient::bind(&name).unwrap());
+    let described = described(&LabClient::bind(&name).unwrap());
     assert!(described.contains("shared memory with process"), "{described}");
     assert!(described.contains("because it is the best"), "{described}");
 }
@@ -58,7 +45,7 @@ fn an_address_forces_its_transport() {
     let name = name();
     let server = serve(&["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &name]);
     for (uri, says) in server.uris().iter().zip(["UDP", "TCP", "shared memory", "through the trait"]) {
-        let described = described(&AdderClient::bind(uri).unwrap());
+        let described = described(&LabClient::bind(uri).unwrap());
         assert!(described.contains(says), "{described}");
     }
 }
@@ -67,7 +54,7 @@ fn an_address_forces_its_transport() {
 fn a_network_binding_is_upgraded_if_caller_and_server_allow_it() {
     let server = serve(&["udp://127.0.0.1:0", "tcp://127.0.0.1:0", &format!("shm:{}", name())]);
     for uri in &server.uris()[..2] {
-        let client = AdderClient::bind_with(uri, &BindOptions::new().upgrade()).unwrap();
+        let client = LabClient::bind_with(uri, &BindOptions::new().upgrade()).unwrap();
         let described = described(&client);
         assert!(described.contains("shared memory with process"), "{described}");
         assert!(
@@ -76,14 +63,14 @@ fn a_network_binding_is_upgraded_if_caller_and_server_allow_it() {
         );
     }
     let server = serve(&["udp://127.0.0.1:0"]);
-    let client = AdderClient::bind_with(&server.uris()[0], &BindOptions::new().upgrade()).unwrap();
+    let client = LabClient::bind_with(&server.uris()[0], &BindOptions::new().upgrade()).unwrap();
     let described = described(&client);
     assert!(described.contains("UDP"), "{described}");
 }
 
 #[test]
 fn the_error_for_an_unknown_name_explains_it() {
-    let error = AdderClient::bind(&name()).unwrap_err().to_string();
+    let error = LabClient::bind(&name()).unwrap_err().to_string();
     assert!(error.contains("no server of that name") && error.contains("udp://HOST:PORT"), "{error}");
 }
 
@@ -92,7 +79,7 @@ pub(crate) fn play(role: &str, name: &str) -> bool {
     if role != "describe" {
         return false;
     }
-    println!("DESCRIBED {}", described(&AdderClient::bind(name).unwrap()));
+    println!("DESCRIBED {}", described(&LabClient::bind(name).unwrap()));
     true
 }
 
@@ -116,7 +103,7 @@ fn a_caller_that_may_not_share_memory_gets_the_next_best_transport_and_the_reaso
 
 #[test]
 fn a_server_does_not_start_with_options_that_apply_to_none_of_its_addresses() {
-    let server = || Server::new().export(AdderServer::new(One));
+    let server = || Server::new().export(LabServer::new(Bench::default()));
     let unused = |server: Result<Server, ListenError>| match server.unwrap().start() {
         Err(ListenError::UnusedOptions { option, .. }) => Some(option),
         Err(other) => panic!("{other}"),
@@ -136,7 +123,7 @@ fn a_binding_claims_no_checksums_that_its_transport_does_not_have() {
     let name = name();
     let server = serve(&[&format!("shm:{name}"), "udp://127.0.0.1:0"]);
     let options = BindOptions::new().with(PacketOptions::new().checksum());
-    let claims = |uri: &str| described(&AdderClient::bind_with(uri, &options).unwrap());
+    let claims = |uri: &str| described(&LabClient::bind_with(uri, &options).unwrap());
     // A name may lead to UDP; this one leads to shared memory.
     let (shm, udp) = (claims(&name), claims(&server.uris()[1]));
     assert!(shm.contains("no checksums"), "{shm}");

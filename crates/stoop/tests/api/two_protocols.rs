@@ -2,6 +2,7 @@
 
 #![cfg(feature = "onc")]
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -141,10 +142,7 @@ fn one_way_calls_run_by_either_protocol() {
         let teller = StoreClient::bind(uri).unwrap();
         teller.note(1).unwrap();
         teller.begin().note(1).wait().unwrap();
-        // They run, when nobody can say: the test's time-out is the runner's.
-        while client.noted().unwrap() < 2 * (position as u32 + 1) {
-            std::thread::yield_now();
-        }
+        eventually(|| client.noted().unwrap() >= 2 * (position as u32 + 1));
     }
 }
 

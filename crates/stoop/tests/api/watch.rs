@@ -1,5 +1,8 @@
 //! How many threads watch over the deadlines of calls in one process.
 
+use crate::harness::eventually;
+use crate::harness::gate::Gate;
+use crate::harness::lab::{Bench, LabClient};
 use crate::harness::processes::alone;
 use std::future::Future;
 use std::pin::Pin;
@@ -7,22 +10,6 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 use std::thread;
 use stoop::{Pending, Server};
-
-use crate::harness::gate::Gate;
-
-#[stoop::interface]
-trait Waits {
-    /// Returns when the gate is opened.
-    fn wait(&self);
-}
-
-struct Waiter(Gate);
-
-impl Waits for Waiter {
-    fn wait(&self) {
-        self.0.pass();
-    }
-}
 
 /// The name of background threads, as far as the kernel keeps it.
 const BACKGROUND: &str = "stoop-backgroun";
@@ -33,10 +20,8 @@ const THREADS: usize = 4;
 fn concurrent_first_polls_start_one_background_thread() {
     alone(|| {
         let gate = Gate::default();
-        let server =
-            Server::new().export(WaitsServer::new(Waiter(gate.clone()))).listen("local:watched").unwrap();
-        let _server = server.start().unwrap();
-        let clients: Vec<_> = (0..CLIENTS).map(|_| WaitsClient::bind("local:watched").unwrap()).collect();
+        let _server = Bench::with(&gate).serve(Server::new(), "local:watched");
+        let clients: Vec<_> = (0..CLIENTS).map(|_| LabClient::bind("local:watched").unwrap()).collect();
         let others = threads_called(BACKGROUND);
         for client in &clients {
             let together = Barrier::new(THREADS);
@@ -53,9 +38,7 @@ fn concurrent_first_polls_start_one_background_thread() {
         }
         // A thread gives itself its name: until then it has that of the one that has started it.
         let own = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
-        while threads_called(own.trim_end()) > 1 {
-            thread::yield_now();
-        }
+        eventually(|| threads_called(own.trim_end()) <= 1);
         assert_eq!(threads_called(BACKGROUND) - others, CLIENTS);
         gate.open();
     });

@@ -26,6 +26,7 @@ mod outcomes;
 mod overload;
 mod processes;
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::transports;
 use crate::harness::transports::{ListenThere, address};
@@ -234,12 +235,5 @@ fn too_late<T: std::fmt::Debug>(
             error => return (error, refused),
         }
         timeout *= 2;
-    }
-}
-
-/// Waits for what another thread is about to bring about.
-fn eventually(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
     }
 }

@@ -1,6 +1,7 @@
 //! One-way calls: their order with the next call, how they end, and what their callers learn.
 
 use super::*;
+use crate::harness::LIMIT;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -157,7 +158,7 @@ fn a_call_waits_for_a_one_way_call_for_which_another_thread_waits(transport: &st
     client.write_slowly(1).unwrap();
     cell.gate.await_inside(1);
     thread::scope(|scope| {
-        let flushes = scope.spawn(|| client.binding().flush(Duration::from_secs(3600)));
+        let flushes = scope.spawn(|| client.binding().flush(LIMIT));
         for _ in 0..20 {
             let error = client.with_timeout(Duration::from_millis(3)).read().unwrap_err();
             assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
@@ -183,7 +184,7 @@ fn two_threads_that_flush_wait_both(transport: &str) {
         flush_often();
     });
     cell.gate.open();
-    client.binding().flush(Duration::from_secs(3600)).unwrap();
+    client.binding().flush(LIMIT).unwrap();
 }
 
 fn a_call_does_not_wait_for_an_unordered_one_way_call(transport: &str) {

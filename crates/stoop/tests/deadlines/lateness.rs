@@ -1,6 +1,6 @@
 //! Measures by the caller's clock how late unanswered calls end.
 
-use super::LabClient;
+use crate::harness::lab::LabClient;
 use crate::harness::runtime::block_on;
 use std::fmt;
 use std::sync::Barrier;

@@ -16,26 +16,13 @@ mod long_waits;
 mod waits;
 
 use crate::harness::gate::Gate;
+use crate::harness::lab::{Bench, LabClient};
 use crate::harness::loopback;
 use lateness::{Lateness, Way};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, PacketOptions, RunningServer, Server, Waiting};
-
-#[stoop::interface]
-trait Lab {
-    /// Returns when the gate is opened.
-    fn wait(&self);
-}
-
-struct Bench(Gate);
-
-impl Lab for Bench {
-    fn wait(&self) {
-        self.0.pass();
-    }
-}
 
 /// A server that answers nothing as long as this lives.
 struct Silent {
@@ -61,7 +48,7 @@ fn silent(transport: &str, waiting: Waiting) -> (Silent, LabClient) {
     let gate = Gate::default();
     // All calls wait at the gate: those that wait for a worker would be refused shortly before their deadlines.
     let server = Server::new().workers(2 * waits::MANY as usize).waiting(waiting);
-    let server = server.export(LabServer::new(Bench(gate.clone()))).listen(&uri).unwrap().start().unwrap();
+    let server = Bench::with(&gate).serve(server, &uri);
     let options = BindOptions::new().waiting(waiting);
     // A busy machine may keep the server from answering probes for long.
     let patience = PacketOptions::new().silence_limit(Duration::from_secs(100));

@@ -4,31 +4,12 @@
 //! gets the calls in its buffer again, and of these copies some may find no room. So no more packets may be lost than are copies.
 
 use crate::harness::ethernet;
+use crate::harness::lab::{Bench, LabClient, LabServer};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use stoop::{BindOptions, RunningServer, Server};
-
-#[stoop::interface]
-trait Counter {
-    /// How often it was called before.
-    fn next(&self) -> u64;
-    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
-}
-
-#[derive(Default)]
-struct Counted(AtomicU64);
-
-impl Counter for Counted {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
-        bytes.to_vec()
-    }
-}
 
 /// Nearly as many as a binding can have at a time.
 const CALLS: u64 = 15_300;
@@ -56,7 +37,7 @@ fn lost() -> u64 {
 }
 
 /// Packets of calls that this client has sent again.
-fn copies(client: &CounterClient) -> u64 {
+fn copies(client: &LabClient) -> u64 {
     client.binding().counters().packet.retransmissions
 }
 
@@ -66,16 +47,16 @@ fn assert_that_only_copies_are_lost(copies: u64) {
 }
 
 /// A server with a small buffer, and a client; in a network of their own, so that others do not count.
-fn small() -> Option<(RunningServer, CounterClient)> {
+fn small() -> Option<(RunningServer, LabClient)> {
     if !ethernet::enter() {
         return None;
     }
     without_privilege(|| {
         // The calls that wait for a worker are not to be refused either.
-        let server = Server::new().queue(CALLS as usize).export(CounterServer::new(Counted::default()));
+        let server = Server::new().queue(CALLS as usize).export(LabServer::new(Bench::default()));
         let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
         let options = BindOptions::new().timeout(DEADLINE);
-        let client = CounterClient::bind_with(&server.uris()[0], &options).unwrap();
+        let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
         Some((server, client))
     })
 }
@@ -84,7 +65,7 @@ fn small() -> Option<(RunningServer, CounterClient)> {
 fn of_15_300_begun_calls_no_packet_is_lost() {
     let Some((server, client)) = small() else { return };
     let begin = client.begin();
-    let calls: Vec<_> = (0..CALLS).map(|_| begin.next()).collect();
+    let calls: Vec<_> = (0..CALLS).map(|_| begin.count()).collect();
     drop(begin);
     let mut results: Vec<u64> = calls.into_iter().map(|call| call.wait().unwrap()).collect();
     results.sort_unstable();
@@ -114,9 +95,9 @@ fn of_the_calls_of_eight_clients_that_begin_at_once_none_is_lost() {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let options = BindOptions::new().timeout(DEADLINE);
-                    let client = CounterClient::bind_with(&server.uris()[0], &options).unwrap();
+                    let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();
                     let begin = client.begin();
-                    let calls: Vec<_> = (0..2_000).map(|_| begin.next()).collect();
+                    let calls: Vec<_> = (0..2_000).map(|_| begin.count()).collect();
                     drop(begin);
                     calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
                     sent_again.fetch_add(copies(&client), Ordering::SeqCst);

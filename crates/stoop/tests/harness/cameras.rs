@@ -1,5 +1,6 @@
 //! An interface whose procedures use the buffers of their callers where they lie.
 
+use super::eventually;
 pub(crate) use super::gate::Gate;
 use std::thread;
 use stoop::{InPlace, RunningServer, Server};
@@ -108,9 +109,7 @@ impl Camera for Lens {
     }
     fn linger(&self, buffer: &mut InPlace<u8>) {
         println!("lingering");
-        while !stoop::current_call().unwrap().is_cancelled() {
-            thread::yield_now();
-        }
+        eventually(|| stoop::current_call().unwrap().is_cancelled());
         buffer.set(0, 77);
     }
     fn hold(&self, buffer: &InPlace<u8>) {

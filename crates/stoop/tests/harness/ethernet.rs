@@ -4,6 +4,7 @@
 
 pub(crate) mod raw;
 
+use super::LIMIT;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::cell::OnceCell;
 use std::fs::File;
@@ -91,8 +92,6 @@ pub(crate) fn move_away_and_back() {
 
 /// Waits for what comes soon and no event tells. `seen` gives what is awaited, or else what there is, for the error.
 pub(crate) fn wait_for<T>(mut seen: impl FnMut() -> Result<T, String>) -> T {
-    /// Longer than a loaded machine needs.
-    const LIMIT: Duration = Duration::from_secs(120);
     let end = Instant::now() + LIMIT;
     loop {
         match seen() {

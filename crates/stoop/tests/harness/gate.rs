@@ -1,10 +1,7 @@
 //! A gate for procedures of tests: conditions instead of times.
 
+use super::LIMIT;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
-
-/// No test waits longer for a procedure.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// Lets procedures wait until a test has seen what it wants to see.
 #[derive(Clone, Default)]

@@ -8,6 +8,7 @@ pub(crate) mod echo;
 pub(crate) mod ethernet;
 pub(crate) mod gate;
 pub(crate) mod hosts_file;
+pub(crate) mod lab;
 pub(crate) mod loopback;
 pub(crate) mod passed_sockets;
 pub(crate) mod processes;
@@ -16,3 +17,22 @@ pub(crate) mod relay;
 pub(crate) mod runtime;
 pub(crate) mod shm_peer;
 pub(crate) mod transports;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No test waits longer for an event: even a busy machine takes less.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits until another thread or process has made the condition true.
+///
+/// # Panics
+/// It is not true within the [limit](LIMIT). The message names the line that waits.
+#[track_caller]
+pub(crate) fn eventually(condition: impl Fn() -> bool) {
+    let limit = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < limit, "waited {LIMIT:?} in vain");
+        thread::yield_now();
+    }
+}

@@ -2,12 +2,14 @@
 //!
 //! A program of tests starts itself as another process: its test `process` calls [`play`], which does nothing when no role is given.
 
+use super::{LIMIT, eventually};
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -115,13 +117,6 @@ pub(crate) fn name() -> String {
     format!("shm:test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Waits for what another thread or process is about to bring about.
-pub(crate) fn eventually(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
-    }
-}
-
 /// Whether processes use no processor time in one second; `ticks` is their [sum](Process::ticks). A process that polls uses all
 /// hundred ticks. The second is a time and no condition, because the use of time is what is measured.
 pub(crate) fn is_idle_for_a_second(ticks: impl Fn() -> u64) -> bool {
@@ -132,9 +127,8 @@ pub(crate) fn is_idle_for_a_second(ticks: impl Fn() -> u64) -> bool {
 
 /// Options for the address that are patient beyond all that a busy machine can do: nothing is measured by it.
 pub(crate) fn patient(uri: &str) -> BindOptions {
-    let hour = Duration::from_secs(3600);
-    let options = BindOptions::new().timeout(hour).bind_timeout(hour);
-    if uri.starts_with("udp:") { options.with(PacketOptions::new().silence_limit(hour)) } else { options }
+    let options = BindOptions::new().timeout(LIMIT).bind_timeout(LIMIT);
+    if uri.starts_with("udp:") { options.with(PacketOptions::new().silence_limit(LIMIT)) } else { options }
 }
 
 pub(crate) fn client(uri: &str) -> TargetClient {
@@ -251,7 +245,7 @@ fn fetch(uri: &str) {
 /// A process in a role, which is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Process {
@@ -288,23 +282,46 @@ impl Process {
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        // Bounded as a pipe is: a process that prints more than is read waits.
+        let (said, lines) = mpsc::sync_channel(1000);
+        thread::spawn(move || output.map_while(Result::ok).try_for_each(|line| said.send(line)));
         Self { child, lines }
     }
 
+    /// Waits for the next line that it prints; `None`: it has ended.
+    ///
+    /// # Panics
+    /// It prints nothing for longer than a busy machine takes.
+    #[track_caller]
+    fn line(&self) -> Option<String> {
+        match self.lines.recv_timeout(LIMIT) {
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("process {} has printed nothing for {LIMIT:?}", self.pid())
+            }
+            line => line.ok(),
+        }
+    }
+
+    #[track_caller]
     pub(crate) fn await_line(&mut self, wanted: &str) {
-        let found = self.lines.by_ref().map_while(Result::ok).any(|line| line == wanted);
-        assert!(found, "the process has ended without {wanted:?}: {:?}", self.child.wait());
+        self.find_line(|line| line == wanted);
     }
 
     /// Returns the next such line.
+    #[track_caller]
     pub(crate) fn find_line(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
-        let found = self.lines.by_ref().map_while(Result::ok).find(|line| is_wanted(line));
-        found.unwrap_or_else(|| panic!("the process has ended: {:?}", self.child.wait()))
+        loop {
+            let line = self.next_line();
+            if is_wanted(&line) {
+                return line;
+            }
+        }
     }
 
+    #[track_caller]
     pub(crate) fn next_line(&mut self) -> String {
-        self.lines.next().expect("the process has ended").unwrap()
+        self.line().unwrap_or_else(|| panic!("the process has ended: {:?}", self.child.wait()))
     }
 
     /// Ends its standard input.
@@ -348,7 +365,7 @@ impl Process {
 
     /// Waits for its end, which is a good one.
     pub(crate) fn ends_well(&mut self) {
-        self.lines.by_ref().for_each(drop);
+        while self.line().is_some() {}
         assert!(self.child.wait().unwrap().success());
     }
 

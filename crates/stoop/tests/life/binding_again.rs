@@ -1,50 +1,34 @@
 //! Begun calls whose server was lost, while the next one at its address does not answer yet.
 
+use crate::harness::lab::{Bench, LabClient, LabServer};
 use crate::harness::{runtime, transports};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use stoop::{BindOptions, Ran, Server};
-
-#[stoop::interface]
-trait Counter {
-    /// How often it was called before.
-    fn next(&self) -> u64;
-}
-
-#[derive(Default)]
-struct Counted(AtomicU64);
-
-impl Counter for Counted {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-}
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn counter() -> Server {
-    Server::new().export(CounterServer::new(Counted::default()))
+    Server::new().export(LabServer::new(Bench::default()))
 }
 
 /// Transports over which a client learns that its server is gone before it sends another call.
 const CONNECTED: [&str; 3] = ["tcp", "unix", "shm"];
 
 /// A client that knows that its server is gone, and the address.
-fn deserted(transport: &str) -> (CounterClient, String) {
+fn deserted(transport: &str) -> (LabClient, String) {
     let server = counter().listen(&transports::address(transport)).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
-    let client =
-        CounterClient::bind_with(&uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap();
-    assert_eq!(client.begin().next().wait().unwrap(), 0);
+    let client = LabClient::bind_with(&uri, &BindOptions::new().timeout(LONG).bind_timeout(LONG)).unwrap();
+    assert_eq!(client.begin().count().wait().unwrap(), 0);
     server.shut_down();
     // A call that leaves before the client has noticed may have run.
-    while client.next().unwrap_err().ran() != Ran::No {}
+    while client.count().unwrap_err().ran() != Ran::No {}
     (client, uri)
 }
 
@@ -79,8 +63,8 @@ fn a_begun_call_waits_for_the_next_server_even_after_another_calls_deadline() {
         let (client, uri) = deserted(transport);
         // It can be connected to, and does not answer before it is started.
         let server = counter().listen(&uri).unwrap();
-        let short = client.begin().with_timeout(SHORT).next();
-        let long = client.begin().next();
+        let short = client.begin().with_timeout(SHORT).count();
+        let long = client.begin().count();
         let error = short.wait().unwrap_err();
         assert!(error.ran() == Ran::No && error.is_timeout(), "{transport}: {error}");
         let _server = server.start().unwrap();
@@ -93,10 +77,10 @@ fn a_future_ends_at_its_deadline_while_its_client_binds_again_for_another_call()
     for transport in CONNECTED {
         let (client, uri) = deserted(transport);
         let mute = Mute::listen(&uri);
-        let _long = client.begin().next();
+        let _long = client.begin().count();
         let _connected = mute.accept();
         let begun = Instant::now();
-        let error = runtime::block_on(client.begin().with_timeout(SHORT).next()).unwrap_err();
+        let error = runtime::block_on(client.begin().with_timeout(SHORT).count()).unwrap_err();
         let took = begun.elapsed();
         assert!(error.ran() == Ran::No && error.is_timeout(), "{transport}: {error}");
         assert!(took >= SHORT && took < LONG / 4, "{transport}: {took:?}");

@@ -1,37 +1,12 @@
 //! Clients of a server that shuts down are told so before they call again.
 
 use crate::harness::gate::Gate;
+use crate::harness::lab::{Bench, LabClient};
 use crate::harness::transports;
 use std::net::UdpSocket;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, CallError, Ran, RunningServer, Server};
-
-#[stoop::interface]
-trait Counter {
-    /// How often it was called before.
-    fn next(&self) -> u64;
-    /// Returns when the gate is open.
-    fn pass(&self);
-}
-
-#[derive(Clone, Default)]
-struct Counted {
-    calls: Arc<AtomicU64>,
-    gate: Gate,
-}
-
-impl Counter for Counted {
-    fn next(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::SeqCst)
-    }
-
-    fn pass(&self) {
-        self.gate.pass();
-    }
-}
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -40,13 +15,12 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Calls after which a client that is not told is given up.
 const CALLS_MAX: u32 = 100;
 
-fn serve(scheme: &str, counted: &Counted) -> RunningServer {
-    let server = Server::new().export(CounterServer::new(counted.clone()));
-    server.listen(&transports::address(scheme)).unwrap().start().unwrap()
+fn serve(scheme: &str, bench: &Bench) -> RunningServer {
+    bench.serve(Server::new(), &transports::address(scheme))
 }
 
-fn bind(server: &RunningServer) -> CounterClient {
-    CounterClient::bind_with(&server.uris()[0], &BindOptions::new().timeout(LONG)).unwrap()
+fn bind(server: &RunningServer) -> LabClient {
+    LabClient::bind_with(&server.uris()[0], &BindOptions::new().timeout(LONG)).unwrap()
 }
 
 fn assert_not_run(result: Result<u64, CallError>) {
@@ -61,14 +35,14 @@ fn silent_at(server: &RunningServer) -> UdpSocket {
 
 /// While a call keeps the server from its end, other clients hear that it shuts down, and send no more calls there.
 fn calls_stay_at_the_caller(scheme: &str) {
-    let counted = Counted::default();
-    let server = serve(scheme, &counted);
+    let bench = Bench::default();
+    let server = serve(scheme, &bench);
     let (busy, client, beginner) = (bind(&server), bind(&server), bind(&server));
-    assert_eq!((client.next().unwrap(), beginner.begin().next().wait().unwrap()), (0, 1));
+    assert_eq!((client.count().unwrap(), beginner.begin().count().wait().unwrap()), (0, 1));
     thread::scope(|scope| {
-        let _opens = counted.gate.open_on_drop();
-        let running = scope.spawn(|| busy.pass());
-        counted.gate.await_inside(1);
+        let _opens = bench.gate.open_on_drop();
+        let running = scope.spawn(|| busy.wait());
+        bench.gate.await_inside(1);
         let ending = scope.spawn(|| server.shut_down());
         let hears = |kind: &str, call: &dyn Fn() -> Result<u64, CallError>| {
             let is_told = (0..CALLS_MAX).any(|_| {
@@ -81,9 +55,9 @@ fn calls_stay_at_the_caller(scheme: &str) {
             assert_not_run(call());
             assert_eq!(server.counters().refused, before, "the call has not left");
         };
-        hears("blocking", &|| client.next());
-        hears("begun", &|| beginner.begin().next().wait());
-        counted.gate.open();
+        hears("blocking", &|| client.count());
+        hears("begun", &|| beginner.begin().count().wait());
+        bench.gate.open();
         running.join().unwrap().unwrap();
         ending.join().unwrap();
     });
@@ -97,12 +71,12 @@ fn calls_over_connections_do_not_leave_for_a_server_that_shuts_down() {
 /// Over UDP the notice waits in the caller's socket for its next call. Without it, the outcome of that call would be unknown.
 #[test]
 fn a_call_over_udp_is_refused_by_a_server_that_has_ended() {
-    let server = serve("udp", &Counted::default());
+    let server = serve("udp", &Bench::default());
     let (client, beginner) = (bind(&server), bind(&server));
-    assert_eq!((client.next().unwrap(), beginner.begin().next().wait().unwrap()), (0, 1));
+    assert_eq!((client.count().unwrap(), beginner.begin().count().wait().unwrap()), (0, 1));
     server.shut_down();
     let _silent = silent_at(&server);
-    for result in [client.with_timeout(SHORT).next(), beginner.with_timeout(SHORT).begin().next().wait()] {
+    for result in [client.with_timeout(SHORT).count(), beginner.with_timeout(SHORT).begin().count().wait()] {
         assert_not_run(result);
     }
 }
@@ -110,22 +84,22 @@ fn a_call_over_udp_is_refused_by_a_server_that_has_ended() {
 /// A call that runs when the server begins to shut down has its result, and the one after it its refusal.
 #[test]
 fn a_lane_that_was_busy_is_told_when_its_call_has_ended() {
-    let (counted, has_ended) = (Counted::default(), Gate::default());
-    let server = serve("udp", &counted);
+    let (bench, has_ended) = (Bench::default(), Gate::default());
+    let server = serve("udp", &bench);
     let client = bind(&server);
     thread::scope(|scope| {
-        let _opens = (counted.gate.open_on_drop(), has_ended.open_on_drop());
+        let _opens = (bench.gate.open_on_drop(), has_ended.open_on_drop());
         let calls = scope.spawn(|| {
-            client.pass().unwrap();
+            client.wait().unwrap();
             has_ended.pass();
             let _silent = silent_at(&server);
-            client.with_timeout(SHORT).next()
+            client.with_timeout(SHORT).count()
         });
-        counted.gate.await_inside(1);
+        bench.gate.await_inside(1);
         let ending = scope.spawn(|| server.shut_down());
         // A bind that fails shows that the end has begun.
-        while CounterClient::bind(&server.uris()[0]).is_ok() {}
-        counted.gate.open();
+        while LabClient::bind(&server.uris()[0]).is_ok() {}
+        bench.gate.open();
         ending.join().unwrap();
         has_ended.open();
         assert_not_run(calls.join().unwrap());

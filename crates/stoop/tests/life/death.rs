@@ -1,5 +1,6 @@
 //! The outcomes that a caller gets when a server is killed: real processes.
 
+use crate::harness::LIMIT;
 use crate::harness::loopback;
 use crate::harness::processes::Process;
 use std::time::Duration;
@@ -62,7 +63,7 @@ fn address(transport: &str) -> String {
 
 fn killed_in_a_call(uri: &str) -> CallError {
     let (mut server, uri) = start(uri);
-    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
+    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(LIMIT)).unwrap();
     assert_ne!(client.process().unwrap(), std::process::id());
     std::thread::scope(|scope| {
         let call = scope.spawn(|| client.hang().unwrap_err());
@@ -106,7 +107,7 @@ fn a_call_whose_server_is_killed_while_it_runs_may_have_run_over_every_transport
         assert_eq!(error.ran(), Ran::Perhaps, "{uri}: {error}");
 
         let (mut server, uri) = start(&uri);
-        let client = SlowClient::bind(&uri).unwrap().with_timeout(Duration::from_secs(3600));
+        let client = SlowClient::bind(&uri).unwrap().with_timeout(LIMIT);
         let call = client.begin().hang();
         server.find_line(|line| line.ends_with("hanging"));
         server.kill();
@@ -118,8 +119,7 @@ fn a_call_whose_server_is_killed_while_it_runs_may_have_run_over_every_transport
 /// Kills the server of a call by a client that waits for restarts, and then starts the next server.
 fn restarted_in_a_call<T: Send>(uri: &str, call: impl FnOnce(&SlowClient) -> T + Send) -> (T, Process) {
     let (mut server, uri) = start(uri);
-    let an_hour = Duration::from_secs(3600);
-    let options = BindOptions::new().timeout(an_hour).wait_for_restart(an_hour);
+    let options = BindOptions::new().timeout(LIMIT).wait_for_restart(LIMIT);
     let client = SlowClient::bind_with(&uri, &options).unwrap();
     std::thread::scope(|scope| {
         let call = scope.spawn(|| call(&client));
@@ -155,7 +155,7 @@ fn a_call_whose_server_is_killed_while_it_runs_is_not_made_again_over_udp() {
 fn a_call_whose_server_was_killed_before_has_not_run_over_every_transport() {
     for uri in addresses("death-before-call") {
         let (mut server, uri) = start(&uri);
-        let client = SlowClient::bind(&uri).unwrap().with_timeout(Duration::from_secs(3600));
+        let client = SlowClient::bind(&uri).unwrap().with_timeout(LIMIT);
         client.process().unwrap();
         client.begin().process().wait().unwrap();
         server.kill();
@@ -177,7 +177,7 @@ fn outstanding_calls_end_when_their_server_is_killed() {
     let shm = format!("shm:stoop-test-death-in-flight-{}", std::process::id());
     for uri in [&address("tcp"), &unix, &shm] {
         let (mut server, uri) = start(uri);
-        let options = BindOptions::new().timeout(Duration::from_secs(3600));
+        let options = BindOptions::new().timeout(LIMIT);
         let client = SlowClient::bind_with(&uri, &options).unwrap();
         let calls = client.begin();
         let pending: Vec<_> = (0..20).map(|_| calls.hang()).collect();
@@ -198,7 +198,7 @@ fn outstanding_calls_end_when_their_server_is_killed() {
 #[test]
 fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
     let (mut server, uri) = start(&address("udp"));
-    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(Duration::from_secs(3600))).unwrap();
+    let client = SlowClient::bind_with(&uri, &BindOptions::new().timeout(LIMIT)).unwrap();
     let calls = client.begin();
     let (hanging, process) = (calls.hang(), calls.process());
     drop(calls);

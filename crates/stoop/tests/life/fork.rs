@@ -1,8 +1,9 @@
 //! A process forks while it calls: its calls go on, and its child, which has all its clients, harms none and binds anew.
 
 use crate::harness::child::Child;
+use crate::harness::eventually;
 use crate::harness::processes;
-use crate::harness::processes::{Process, TargetClient, client, eventually, name};
+use crate::harness::processes::{Process, TargetClient, client, name};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

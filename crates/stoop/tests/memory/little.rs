@@ -1,8 +1,8 @@
 //! Processes whose address space is bounded (`RLIMIT_AS`), or the length of their files (`RLIMIT_FSIZE`): what they have no room for is
 //! refused, and they go on.
 
-use crate::harness::processes;
-use crate::harness::processes::{Process, eventually, name, patient};
+use crate::harness::eventually;
+use crate::harness::processes::{Process, name, patient};
 use crate::harness::shm_peer::Peer;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::sync::OnceLock;

@@ -1,5 +1,6 @@
 //! Ten thousand bindings to one server, each with a call, and what they cost it.
 
+use crate::harness::lab::{Bench, LabServer};
 use crate::harness::processes::Process;
 use std::collections::HashMap;
 use std::net::UdpSocket;
@@ -12,19 +13,6 @@ use stoop_exchange::{Interface, Procedure};
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, HEADER_LEN, Header, LaneId, MAX_DATAGRAM};
 
-#[stoop::interface]
-trait Counter {
-    fn next(&self, number: u32) -> u32;
-}
-
-struct Successor;
-
-impl Counter for Successor {
-    fn next(&self, number: u32) -> u32 {
-        number + 1
-    }
-}
-
 const BINDINGS: u32 = 10_000;
 /// As many at a time as an ordinary socket buffer holds.
 const TOGETHER: u32 = 50;
@@ -34,8 +22,7 @@ pub(crate) fn play(role: &str, uri: &str) -> bool {
         return false;
     }
     // Each worker has buffers, a stack and an arena. They would count as memory of the bindings if more workers start meanwhile.
-    let server = Server::new().workers(1).export(CounterServer::new(Successor));
-    let server = server.listen(uri).unwrap().start().unwrap();
+    let server = Bench::default().serve(Server::new().workers(1), uri);
     println!("{}", server.uris()[0]);
     for _ in std::io::stdin().lines() {
         // Holes that a table has left when it grew are no memory of the bindings.
@@ -176,7 +163,7 @@ fn ten_thousand_bindings_are_all_answered_and_take_little_memory() {
     socket.connect(uri.strip_prefix("udp://").unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(4))).unwrap();
     let caller = Caller { socket, begun: Instant::now() };
-    let counter = CounterServer::new(Successor);
+    let counter = LabServer::new(Bench::default());
     let interface = counter.interface();
     let warm = caller.bind(BINDINGS..BINDINGS + TOGETHER, interface);
     caller.call(&warm);

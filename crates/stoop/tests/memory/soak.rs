@@ -5,8 +5,8 @@
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
+use crate::harness::ethernet;
 use crate::harness::processes::{Process, name, patient};
-use crate::harness::{ethernet, processes};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! A caller whose calls, or all of whose packets, leave from two addresses in turn, as with two ways to the network: it proves the second
 //! address once, and is not challenged again.
 
+use crate::harness::lab::{Bench, LabClient};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,19 +9,6 @@ use std::thread;
 use std::time::Duration;
 use stoop::{BindOptions, RunningServer, Server};
 use stoop_wire::{BindingId, CallNumber, Header, Kind};
-
-#[stoop::interface]
-trait Counter {
-    fn next(&self, number: u64) -> u64;
-}
-
-struct Adds;
-
-impl Counter for Adds {
-    fn next(&self, number: u64) -> u64 {
-        number + 1
-    }
-}
 
 /// Stands between one client and a server, to which it sends from two addresses.
 struct TwoAddresses {
@@ -120,15 +108,15 @@ impl Back {
 }
 
 fn serve() -> RunningServer {
-    Server::new().export(CounterServer::new(Adds)).listen("udp://127.0.0.1:0").unwrap().start().unwrap()
+    Bench::default().serve(Server::new(), "udp://127.0.0.1:0")
 }
 
 /// A client behind the relay, which has bound and called from the first address.
-fn bound(server: &RunningServer) -> (TwoAddresses, CounterClient) {
+fn bound(server: &RunningServer) -> (TwoAddresses, LabClient) {
     let relay = TwoAddresses::before(server.uris()[0].strip_prefix("udp://").unwrap());
     let long = Duration::from_secs(60);
     let options = BindOptions::new().timeout(long).bind_timeout(long);
-    let client = CounterClient::bind_with(&relay.uri, &options).unwrap();
+    let client = LabClient::bind_with(&relay.uri, &options).unwrap();
     assert_eq!(client.next(0).unwrap(), 1);
     assert_eq!(relay.challenges.load(Ordering::SeqCst), 0, "it has bound from the first address");
     (relay, client)

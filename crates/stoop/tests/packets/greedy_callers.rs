@@ -2,6 +2,7 @@
 //!
 //! The greedy callers write their packets by hand, from another address of the loopback network than the clients.
 
+use crate::harness::eventually;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -187,13 +188,6 @@ fn call_over_tcp(binding: BindingId, lane: u16, procedure: u16, arguments: &[u8]
         stream.extend(fragment);
     }
     stream
-}
-
-/// Waits for what the server is about to do.
-fn eventually(condition: impl Fn() -> bool) {
-    while !condition() {
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Calls over long round trips, through a proxy that delays every packet: how many packets a call takes once the path is known.
 
+use crate::harness::lab::{Bench, LabClient};
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +8,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::{BindOptions, Server};
-
-#[stoop::interface]
-trait Nothing {
-    fn null(&self);
-}
-
-struct Done;
-
-impl Nothing for Done {
-    fn null(&self) {}
-}
 
 /// Datagrams on their way, and when they arrive.
 #[derive(Default)]
@@ -99,13 +89,12 @@ const ROUND: usize = 10;
 const ROUNDS: usize = 20;
 
 /// Makes rounds of calls until one takes at most 1.1 packets a call.
-fn one_packet_a_call(trip_ms: u64, round: impl Fn(&NothingClient)) {
-    let server =
-        Server::new().export(NothingServer::new(Done)).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+fn one_packet_a_call(trip_ms: u64, round: impl Fn(&LabClient)) {
+    let server = Bench::default().serve(Server::new(), "udp://127.0.0.1:0");
     let address = server.uris()[0].strip_prefix("udp://").unwrap().parse().unwrap();
     let proxy = Proxy::before(address, Duration::from_millis(trip_ms));
     let options = BindOptions::new().timeout(Duration::from_secs(60)).bind_timeout(Duration::from_secs(60));
-    let client = NothingClient::bind_with(&format!("udp://{}", proxy.address), &options).unwrap();
+    let client = LabClient::bind_with(&format!("udp://{}", proxy.address), &options).unwrap();
     round(&client);
     let packets = |_| {
         let before = proxy.calls.load(Ordering::SeqCst);
@@ -117,12 +106,12 @@ fn one_packet_a_call(trip_ms: u64, round: impl Fn(&NothingClient)) {
     assert!(rounds.len() < ROUNDS, "packets of {ROUND} calls at {trip_ms} ms: {rounds:?}");
 }
 
-fn blocking(client: &NothingClient) {
+fn blocking(client: &LabClient) {
     (0..ROUND).for_each(|_| client.null().unwrap());
 }
 
 /// Together, so that a round takes one round trip.
-fn begun(client: &NothingClient) {
+fn begun(client: &LabClient) {
     let begin = client.begin();
     let calls: Vec<_> = (0..ROUND).map(|_| begin.null()).collect();
     drop(begin);

@@ -2,6 +2,7 @@
 
 use crate::harness::cameras::{Camera, CameraClient, CameraServer, Lens};
 use crate::harness::child::Child;
+use crate::harness::eventually;
 use crate::harness::processes::{Process, name, patient};
 use crate::harness::shm_peer::{Dice, Peer};
 use crate::harness::{cameras, processes};
@@ -115,7 +116,7 @@ fn a_new_buffer_is_of_the_next_server_also_before_any_call_has_noticed() {
     first.kill();
     let _next = server(&uri);
     // The loss is noticed by a thread of this process, at its time.
-    processes::eventually(|| client.in_place::<u8>(FILM).is_ok());
+    eventually(|| client.in_place::<u8>(FILM).is_ok());
     assert!(!client.is_shared(&old).unwrap());
 }
 
@@ -196,7 +197,7 @@ fn lies_at(at: u64, len: u32) -> Vec<u8> {
 fn forge(peer: &Peer, number: u32, procedure: usize, message: &[u8]) -> (AnswerKind, u32) {
     let request = peer.request(0, number, procedure, message.len() as u32);
     peer.publish(&stoop_shm::Request { kind: RequestKind::CallInPlace, ..request }, message);
-    processes::eventually(|| peer.is_answered(0, number));
+    eventually(|| peer.is_answered(0, number));
     let answer = Answers::read(&peer.segment, 0).unwrap();
     (answer.kind, answer.word)
 }

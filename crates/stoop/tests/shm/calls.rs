@@ -1,31 +1,13 @@
 //! Promises of calls over shared memory beyond those of all transports (see `conformance`).
 
+use crate::harness::lab::{Bench, LabClient};
+use crate::harness::processes::name;
 use std::thread;
 use stoop::{CallError, FailureCode, Server};
 
-#[stoop::interface]
-trait Lab {
-    /// Adds one.
-    fn next(&self, number: u32) -> u32;
-    /// As many bytes, each with that value.
-    fn bytes(&self, count: u32, value: u8) -> Vec<u8>;
-}
-
-struct Bench;
-
-impl Lab for Bench {
-    fn next(&self, number: u32) -> u32 {
-        number + 1
-    }
-    fn bytes(&self, count: u32, value: u8) -> Vec<u8> {
-        vec![value; count as usize]
-    }
-}
-
 #[test]
 fn more_results_than_a_binding_may_leave_lying_cost_it_none_but_those() {
-    let server = Server::new().max_message(1_000_000).export(LabServer::new(Bench));
-    let server = server.listen(&format!("shm:test-{}", std::process::id())).unwrap().start().unwrap();
+    let server = Bench::default().serve(Server::new().max_message(1_000_000), &name());
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     thread::scope(|scope| {
         for _ in 0..16 {

@@ -1,9 +1,8 @@
 //! What is seen over shared memory when a server or a client is killed or stopped at any moment: real processes.
 
+use crate::harness::eventually;
 use crate::harness::processes;
-use crate::harness::processes::{
-    MARKS, Process, TargetClient, alone, client, eventually, holds, is_no_more, name,
-};
+use crate::harness::processes::{MARKS, Process, TargetClient, alone, client, holds, is_no_more, name};
 use crate::harness::shm_peer::Dice;
 use rustix::process::Signal;
 use std::collections::{HashMap, HashSet};

@@ -1,40 +1,12 @@
 //! A user that takes all that it can of a server, and what another user still gets: real processes, started by root.
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
-use crate::harness::processes;
-use crate::harness::processes::{NOBODY, Process, eventually, name, patient};
+use crate::harness::lab::{Bench, LabBegin, LabClient, LabServer};
+use crate::harness::processes::{NOBODY, Process, name, patient};
 use std::thread;
 use std::time::Duration;
 use stoop::{CallError, Limits, PacketOptions, Pending, RunningServer, Server, ShmOptions, UnixOptions};
-
-#[stoop::interface]
-trait Lab {
-    fn null(&self);
-    fn sum(&self, bytes: &[u8]) -> u64;
-    fn echo(&self, bytes: &[u8]) -> Vec<u8>;
-    /// Returns when the test says so.
-    fn wait(&self);
-    /// As `wait`, with an argument.
-    fn wait_with(&self, bytes: &[u8]);
-}
-
-struct Bench(Gate);
-
-impl Lab for Bench {
-    fn null(&self) {}
-    fn sum(&self, bytes: &[u8]) -> u64 {
-        bytes.iter().map(|byte| u64::from(*byte)).sum()
-    }
-    fn echo(&self, bytes: &[u8]) -> Vec<u8> {
-        bytes.to_vec()
-    }
-    fn wait(&self) {
-        self.0.pass();
-    }
-    fn wait_with(&self, _: &[u8]) {
-        self.0.pass();
-    }
-}
 
 const MIB: usize = 1 << 20;
 /// Bindings of the greedy user, and its begun calls over each.
@@ -89,7 +61,7 @@ fn flood(uri: &str) {
 fn server(uri: &str, gate: &Gate) -> RunningServer {
     let limits = Limits::new().argument_bytes(16 * MIB).result_bytes(16 * MIB);
     let server = Server::new()
-        .export(LabServer::new(Bench(gate.clone())))
+        .export(LabServer::new(Bench::with(gate)))
         .max_message(4 * MIB)
         .workers(8)
         .limits(limits);
@@ -157,7 +129,7 @@ fn calls_of_one_user_leave_workers_for_those_of_another() {
 #[test]
 fn a_flood_at_workers_that_are_all_stuck_keeps_no_timer_from_its_work() {
     let gate = Gate::default();
-    let server = Server::new().export(LabServer::new(Bench(gate.clone()))).workers(2).queue(16);
+    let server = Server::new().export(LabServer::new(Bench::with(&gate))).workers(2).queue(16);
     let server = server.with(PacketOptions::new().silence_limit(Duration::from_secs(1)));
     let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
@@ -179,7 +151,7 @@ fn a_flood_at_workers_that_are_all_stuck_keeps_no_timer_from_its_work() {
 #[test]
 fn a_user_has_three_quarters_of_the_bindings_that_a_limit_allows_over_shared_memory() {
     let gate = Gate::default();
-    let server = Server::new().export(LabServer::new(Bench(gate))).limits(Limits::new().bindings(8));
+    let server = Server::new().export(LabServer::new(Bench::with(&gate))).limits(Limits::new().bindings(8));
     let server = server.with(ShmOptions::new().allow_everybody()).listen(&name()).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
     let bind = || LabClient::bind_with(&uri, &patient(&uri));

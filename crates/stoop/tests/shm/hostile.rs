@@ -1,7 +1,8 @@
 //! Peers that write anything into the shared memory at any time: hostile clients of an honest server, and a hostile server of
 //! an honest client.
 
-use crate::harness::processes::{Process, TargetClient, client, eventually, interface, is_no_more, name};
+use crate::harness::eventually;
+use crate::harness::processes::{Process, TargetClient, client, interface, is_no_more, name};
 use crate::harness::shm_peer::{ANSWERS, Between, COUNTS, Dice, END, Peer, REQUESTS, SLOTS, connect};
 use crate::harness::{processes, shm_peer};
 use rustix::fs::OFlags;

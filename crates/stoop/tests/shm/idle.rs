@@ -1,10 +1,9 @@
 //! A thousand clients that are bound to one server and do not call cost neither side anything; and what whoever finds no
 //! descriptor left is told.
 
+use crate::harness::eventually;
 use crate::harness::processes;
-use crate::harness::processes::{
-    Process, TargetClient, client, eventually, is_idle_for_a_second, name, patient,
-};
+use crate::harness::processes::{Process, TargetClient, client, is_idle_for_a_second, name, patient};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::BufRead;
 use stoop::Server;

@@ -1,7 +1,8 @@
 //! Callers of other users, and in other namespaces: real processes, started by root.
 
+use crate::harness::eventually;
 use crate::harness::processes;
-use crate::harness::processes::{NOBODY, Process, TargetClient, client, eventually, patient};
+use crate::harness::processes::{NOBODY, Process, TargetClient, client, patient};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,8 +1,7 @@
 //! The end of bindings over shared memory: the reason that each end reports, and calls whose caller has gone.
 
-use crate::harness::processes::{
-    MARKS, Process, TargetClient, client, eventually, interface, is_no_more, name, patient,
-};
+use crate::harness::eventually;
+use crate::harness::processes::{MARKS, Process, TargetClient, client, interface, is_no_more, name, patient};
 use crate::harness::shm_peer::{ANSWERS, Between, Peer, REQUESTS, address, connect};
 use crate::harness::{processes, shm_peer};
 use std::io::Write;

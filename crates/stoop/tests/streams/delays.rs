@@ -1,9 +1,7 @@
 //! Slow procedures, readers and servers, and the calls that must not wait for them.
 
 use super::*;
-
-/// A deadline that no machine is too busy for.
-const FOREVER: Duration = Duration::from_secs(3600);
+use crate::harness::LIMIT;
 
 #[test]
 fn calls_that_arrive_in_one_read_do_not_wait_for_each_other() {
@@ -71,7 +69,7 @@ fn a_reader_that_never_reads_is_dropped() {
     }
     eventually(|| server.counters().bindings == 1);
     // On a busy machine the server expects that its other work takes long.
-    assert_eq!(client.with_timeout(FOREVER).next(1).unwrap(), 2);
+    assert_eq!(client.with_timeout(LIMIT).next(1).unwrap(), 2);
 }
 
 #[test]
@@ -169,7 +167,7 @@ fn assert_ends_in_time(call: impl Fn() -> CallError) {
 fn no_thread_is_kept_by_the_long_call_of_another() {
     let client = LabClient::bind(&server_that_reads_nothing()).unwrap();
     let short = client.with_timeout(Duration::from_millis(50));
-    let long = client.with_timeout(FOREVER).begin().sum(&[0; 32 << 20]);
+    let long = client.with_timeout(LIMIT).begin().sum(&[0; 32 << 20]);
     let long = long.wait_timeout(Duration::from_millis(20)).unwrap_err();
     assert_ends_in_time(|| short.next(1).unwrap_err());
     assert_ends_in_time(|| short.begin().next(1).wait().unwrap_err());

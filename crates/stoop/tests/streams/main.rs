@@ -14,6 +14,7 @@ mod outcomes;
 mod peers;
 mod raw;
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::loopback;
 use crate::harness::proxy::Proxy;
@@ -138,12 +139,5 @@ fn too_late<T: std::fmt::Debug>(
             error => return error,
         }
         timeout *= 2;
-    }
-}
-
-/// Waits for what another thread is about to bring about.
-fn eventually(condition: impl Fn() -> bool) {
-    while !condition() {
-        thread::yield_now();
     }
 }

@@ -1,6 +1,7 @@
 //! Over shared memory: a caller takes a chunk of its result now and then, or none any more.
 
 use super::*;
+use crate::harness::eventually;
 use crate::harness::shm_peer::Peer;
 use std::thread;
 use stoop_shm::layout::CHUNK;
@@ -22,9 +23,7 @@ fn last_words(name: &str) -> (RunningServer, Peer, Emptying) {
     let peer = Peer::bind(&server.uris()[0], interface()).unwrap();
     let bytes = (CHUNKS * CHUNK) as u32 - 64;
     peer.publish(&peer.request(0, 1, 0, 4), &bytes.to_le_bytes());
-    while !peer.is_answered(0, 1) {
-        thread::yield_now();
-    }
+    eventually(|| peer.is_answered(0, 1));
     let answer = Answers::read(&peer.segment, 0).unwrap();
     let emptying = Emptying::new(Way::Result, answer.channel, answer.base, answer.len as usize).unwrap();
     (server, peer, emptying)
