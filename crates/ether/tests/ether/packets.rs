@@ -1,8 +1,6 @@
 //! Packets between two endpoints on a private Ethernet, over each backend.
 
-mod network;
-
-use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
+use crate::network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::sync::mpsc;

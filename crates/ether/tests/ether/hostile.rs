@@ -1,9 +1,7 @@
 //! Frames that no endpoint sends, and interfaces that change, over each backend.
 
-mod network;
-
-use network::raw::Raw;
-use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
+use crate::network::raw::Raw;
+use crate::network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
 use std::io::ErrorKind;
 use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType, OVERHEAD, Template, frame_len};

@@ -1,9 +1,8 @@
 //! Endpoints leave all other traffic, and the interface, as they are; also when their process is killed.
 
-mod network;
-
-use network::traffic::Traffic;
-use network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next};
+use crate::network;
+use crate::network::traffic::Traffic;
+use crate::network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use stoop_ether::frame::Checksum;
@@ -45,7 +44,8 @@ impl Holder {
     fn start(ethernet: &Ethernet, backend: Backend, command: &[&str]) -> Self {
         let program = std::env::current_exe().unwrap();
         let program = program.to_str().unwrap();
-        let words = command.iter().copied().chain([program, "--exact", "holding_process", "--nocapture"]);
+        let words =
+            command.iter().copied().chain([program, "--exact", "neighbours::holding_process", "--nocapture"]);
         let words: Vec<&str> = words.collect();
         let number = BACKENDS.iter().position(|other| *other == backend).unwrap();
         let mut command = Command::new(words[0]);

@@ -1,9 +1,8 @@
 //! Names of servers on a private Ethernet.
 
-mod network;
-
-use network::raw::Raw;
-use network::{Ethernet, Side, if_possible};
+use crate::network;
+use crate::network::raw::Raw;
+use crate::network::{Ethernet, Side, if_possible};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,8 +1,7 @@
 //! Users of the machine who may open no packet socket, beside servers and callers.
 
-mod network;
-
-use network::{Ethernet, Side};
+use crate::network;
+use crate::network::{Ethernet, Side};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, socket};
 use rustix::thread::{Gid, Uid, set_thread_gid, set_thread_uid};

@@ -1,0 +1,8 @@
+//! The command `stoop`.
+
+mod account;
+mod bench;
+mod generate;
+mod ping;
+mod tables;
+mod top;
