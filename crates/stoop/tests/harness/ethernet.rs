@@ -1,4 +1,4 @@
-//! A private Ethernet for each test: two network namespaces joined by a veth pair. Callers are at one end, servers at the other.
+//! A private Ethernet for each test, which no other test uses at that time: two network namespaces joined by a veth pair. Callers are at one end, servers at the other.
 //!
 //! The namespaces have no names, so that nothing is left behind however the test ends.
 
@@ -10,6 +10,7 @@ use std::cell::OnceCell;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use stoop_ether::Interface;
@@ -27,26 +28,55 @@ struct Ethernet {
     servers: File,
 }
 
+/// Ethernets that tests have left as they were made: the kernel takes half a second to make one and to remove it.
+static LEFT: Mutex<Vec<Ethernet>> = Mutex::new(Vec::new());
+
+/// The Ethernet of a test.
+struct Lease {
+    /// `None` when it is left to another test.
+    ethernet: Option<Ethernet>,
+    is_left: bool,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.is_left {
+            LEFT.lock().unwrap().extend(self.ethernet.take());
+        }
+    }
+}
+
 thread_local! {
-    static ETHERNET: OnceCell<Option<Ethernet>> = const { OnceCell::new() };
+    static LEASE: OnceCell<Lease> = const { OnceCell::new() };
 }
 
 /// Makes an Ethernet for the calling thread, the first time, and moves the thread to the callers' end. `false`: that is not permitted,
 /// and the test is skipped.
 pub(crate) fn enter() -> bool {
-    ETHERNET.with(|ethernet| {
-        ethernet
-            .get_or_init(|| {
-                Ethernet::make().map_err(|why| println!("SKIPPED: no private Ethernet: {why}")).ok()
-            })
-            .is_some()
+    enter_with(Ethernet::make, false)
+}
+
+/// The same for a test that leaves the interfaces as they are. It may get an Ethernet that another test has left, without any endpoint.
+pub(crate) fn enter_unchanged() -> bool {
+    enter_with(|| Ethernet::left().map_or_else(Ethernet::make, Ok), true)
+}
+
+fn enter_with(make: impl FnOnce() -> Result<Ethernet, String>, is_left: bool) -> bool {
+    LEASE.with(|lease| {
+        let make = || make().map_err(|why| println!("SKIPPED: no private Ethernet: {why}")).ok();
+        lease.get_or_init(|| Lease { ethernet: make(), is_left }).ethernet.is_some()
     })
+}
+
+/// The calling thread's Ethernet, if it has entered one.
+fn with_ethernet<R>(with: impl FnOnce(Option<&Ethernet>) -> R) -> R {
+    LEASE.with(|lease| with(lease.get().and_then(|lease| lease.ethernet.as_ref())))
 }
 
 /// Runs `there` at the servers' end. Sockets that it makes stay there; threads that it starts would, too.
 pub(crate) fn at_servers<R>(there: impl FnOnce() -> R) -> R {
-    ETHERNET.with(|ethernet| {
-        let Some(Some(Ethernet { callers, servers })) = ethernet.get() else { return there() };
+    with_ethernet(|ethernet| {
+        let Some(Ethernet { callers, servers }) = ethernet else { return there() };
         enter_namespace(servers).unwrap();
         let result = there();
         enter_namespace(callers).unwrap();
@@ -68,8 +98,8 @@ pub(crate) fn address(parameters: &str) -> String {
 
 /// Removes the interfaces of both ends, runs `meanwhile`, and makes them again.
 pub(crate) fn make_again(meanwhile: impl FnOnce()) {
-    ETHERNET.with(|ethernet| {
-        let Some(Some(ethernet)) = ethernet.get() else { return };
+    with_ethernet(|ethernet| {
+        let Some(ethernet) = ethernet else { return };
         ip("link delete {}");
         meanwhile();
         ethernet.link().unwrap();
@@ -113,8 +143,8 @@ pub(crate) fn packet_sockets() -> Vec<String> {
 /// Replaces the wire between the ends by a bridge, with another host at it. Returns the bridge's namespace, where that host's
 /// interface is, too.
 pub(crate) fn put_bridge_between() -> File {
-    ETHERNET.with(|ethernet| {
-        let Some(Some(ethernet)) = ethernet.get() else { panic!("there is no Ethernet") };
+    with_ethernet(|ethernet| {
+        let Some(ethernet) = ethernet else { panic!("there is no Ethernet") };
         ip("link delete {}");
         ethernet.link_by_bridge().unwrap()
     })
@@ -144,6 +174,23 @@ impl Ethernet {
         enter_namespace(&ethernet.callers)?;
         ethernet.link()?;
         Ok(ethernet)
+    }
+
+    /// One that a test has left, if all endpoints there are closed by now.
+    fn left() -> Option<Self> {
+        let mut left = LEFT.lock().unwrap();
+        let at = left.iter().position(Self::is_quiet)?;
+        let ethernet = left.swap_remove(at);
+        enter_namespace(&ethernet.callers).unwrap();
+        Some(ethernet)
+    }
+
+    /// Whether no endpoint is open at either end: each has a packet socket, if only to reserve its port.
+    fn is_quiet(&self) -> bool {
+        [&self.callers, &self.servers].into_iter().all(|end| {
+            enter_namespace(end).unwrap();
+            std::fs::read_to_string("/proc/thread-self/net/packet").unwrap().lines().count() == 1
+        })
     }
 
     /// Makes the interfaces. The thread is at the callers' end.
