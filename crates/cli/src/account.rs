@@ -17,6 +17,8 @@ mod progress;
 mod report;
 pub(crate) mod stamps;
 mod steps;
+mod tick;
+mod typical;
 mod waterfall;
 
 use crate::args::{AccountArgs, Transport, Waiting};
@@ -155,6 +157,7 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         traced: tracepoints().map(|tracepoint| (tracepoint, Vec::new())).collect(),
         apart: Vec::new(),
         stamp_cycles: measure::stamp_cost(),
+        tick_cycles: tick::measure(),
         way: way(args.transport),
         others_cpu: 0.0,
     };

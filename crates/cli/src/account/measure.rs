@@ -2,6 +2,7 @@
 
 use super::clock::{Axis, Moment};
 use super::kernel::{TRACEPOINTS, Tracepoint, Tracing};
+use super::path::Call;
 use super::stamps::{from_text, order_for};
 use crate::child::Child;
 use crate::others::Snapshot;
@@ -9,6 +10,7 @@ use crate::plan::Cell;
 use crate::session::Session;
 use std::hint::black_box;
 use std::io;
+use std::ops::Range;
 use stoop_probe::{Point, Stamp, cycles};
 
 /// The calls of one slice.
@@ -23,6 +25,18 @@ pub(super) struct Slice {
 }
 
 impl Slice {
+    /// Each call by its begin and its end.
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.times.windows(2).map(<[u64]>::to_vec).collect()
+    }
+
+    /// The times within `when` at which processors passed the tracepoint.
+    pub(super) fn passed(&self, when: Range<u64>) -> &[u64] {
+        let first = self.passings.partition_point(|&at| at < when.start);
+        let behind = self.passings.partition_point(|&at| at < when.end);
+        &self.passings[first..behind]
+    }
+
     /// How long each call took.
     pub(super) fn durations_ns(&self) -> Vec<f64> {
         let rate = self.axis.cycles_per_ns();

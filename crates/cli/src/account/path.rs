@@ -3,6 +3,9 @@
 use super::measure::Slice;
 use stoop_probe::{Point, Stamp};
 
+/// The cycle counter at the begin of a call, at each point, and at its end.
+pub(super) type Call = Vec<u64>;
+
 /// The points that every call of an account passes one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallPath(pub(super) Vec<Point>);
@@ -27,8 +30,8 @@ impl CallPath {
         longer.find(|path| path.calls(slice).len() >= half).unwrap_or(shortest)
     }
 
-    /// The complete calls of a slice: for each the cycle counter at its begin, at each point, and at its end.
-    pub(super) fn calls(&self, slice: &Slice) -> Vec<Vec<u64>> {
+    /// The complete calls of a slice.
+    pub(super) fn calls(&self, slice: &Slice) -> Vec<Call> {
         let mut rest = &slice.stamps[..];
         let calls = slice.times.windows(2).filter_map(|ends| {
             let first = rest.partition_point(|stamp| stamp.cycles < ends[0]);
@@ -41,7 +44,7 @@ impl CallPath {
     }
 
     /// The times of a call, if it has passed each point, in order, and each but the receipt of packets once.
-    fn times_of(&self, stamps: &[Stamp], begun: u64, ended: u64) -> Option<Vec<u64>> {
+    fn times_of(&self, stamps: &[Stamp], begun: u64, ended: u64) -> Option<Call> {
         let mut times = Vec::with_capacity(self.0.len() + 2);
         times.push(begun);
         for &point in &self.0 {

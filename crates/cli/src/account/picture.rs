@@ -139,7 +139,7 @@ fn parts<'a>(about: &About, steps: &'a [Step]) -> Vec<Part<'a>> {
 
 /// The title and the facts below it, and where they end.
 fn head(about: &About, account: &Account, layout: &Layout) -> (String, f64) {
-    let ns = account.plain.median_ns;
+    let ns = account.plain.ns;
     let spread = format!("{}–{}", grouped(account.plain.low_ns), grouped(account.plain.high_ns));
     let facts = format!(
         "{} ns without instruments (quartiles {spread}, {} calls); the steps below are {:.1} % of it",

@@ -70,7 +70,7 @@ pub(super) fn json(about: &About, account: &Account, models: &[Model]) -> String
 /// The table.
 pub(super) fn table(about: &About, account: &Account) -> String {
     let mut text = format!("{}\n{}\n\n", about.title(), about.machine);
-    let total_ns = account.plain.median_ns;
+    let total_ns = account.plain.ns;
     let _ = writeln!(text, "{:<76} {:>9} {:>7}   quartiles", "step", "ns", "share");
     let mut place = None;
     for step in &account.steps {
@@ -79,14 +79,10 @@ pub(super) fn table(about: &About, account: &Account) -> String {
         }
         let _ = writeln!(text, "{}", line(step, total_ns));
     }
-    let unaccounted_ns = total_ns - account.accounted.median_ns;
+    let unaccounted_ns = total_ns - account.accounted.ns;
     let share = |ns: f64| 100.0 * ns / total_ns;
     let figure = |name: &str, ns: f64| format!("{name:<76} {ns:>9.0} {:>6.1}%", share(ns));
-    let _ = writeln!(
-        text,
-        "\n{}",
-        figure("accounted (steps of each call added up, then the median)", account.accounted.median_ns)
-    );
+    let _ = writeln!(text, "\n{}", figure("accounted (the steps added up)", account.accounted.ns));
     let _ = writeln!(text, "{}", figure("unaccounted", unaccounted_ns));
     let _ = writeln!(text, "{}", figure("the call without instruments", total_ns));
     text + &notes(about, account)
@@ -107,10 +103,18 @@ fn notes(about: &About, account: &Account) -> String {
         stamped.calls,
         account.left_out,
         stamp_ns,
-        stamped.median_ns,
+        stamped.ns,
         accounted.low_ns,
         accounted.high_ns,
     );
+    if account.tick_ns >= COARSE_NS {
+        let _ = writeln!(
+            text,
+            "The cycle counter ticks every {:.0} ns: quartiles of short steps are multiples of that, the steps themselves means over \
+             {} calls.",
+            account.tick_ns, account.accounted.typical,
+        );
+    }
     if let Some(why) = &about.kernel {
         let _ = writeln!(text, "{why}.");
     }
@@ -122,6 +126,9 @@ fn notes(about: &About, account: &Account) -> String {
     }
     text
 }
+
+/// Quartiles are shown to the nanosecond, and known to the tick of the counter. Most counters tick within half a nanosecond.
+const COARSE_NS: f64 = 2.0;
 
 fn heading(place: Place) -> &'static str {
     match place {

@@ -4,7 +4,8 @@ use super::doubt;
 use super::kernel::{Side, Tracepoint};
 use super::measure::Slice;
 use super::noise;
-use super::path::CallPath;
+use super::path::{Call, CallPath};
+use super::typical::{Typical, mean};
 use crate::samples::Quartiles;
 use serde::Serialize;
 use stoop_probe::Point;
@@ -14,9 +15,9 @@ use stoop_probe::Point;
 pub(crate) struct Step {
     pub(crate) name: String,
     pub(crate) place: Place,
-    /// From the begin of the call to the begin of the step, by medians.
+    /// From the begin of the call to the begin of the step, by means.
     pub(crate) begins_ns: f64,
-    /// Median and quartiles over the calls. Of a step in the kernel, the quartiles are those of the time since its process entered, or
+    /// Mean over the typical calls, and quartiles over all. Of a step in the kernel, the quartiles are those of the time since its process entered, or
     /// until its process leaves, the kernel.
     pub(crate) ns: f64,
     pub(crate) low_ns: f64,
@@ -42,6 +43,8 @@ pub(super) struct Measured {
     /// Of each point of the path, calls in which only that point is stamped, round by round; empty where all points are stamped together.
     pub(super) apart: Vec<Vec<Slice>>,
     pub(super) stamp_cycles: f64,
+    /// Cycles by which the counter advances at a time.
+    pub(super) tick_cycles: u64,
     /// The medium that carries packets between the processes, for the name of the step.
     pub(super) way: &'static str,
     /// The time that other programs and the host used of the processors meanwhile, in processor seconds per second.
@@ -49,27 +52,24 @@ pub(super) struct Measured {
 }
 
 /// A step of every call: its begin and its end among the times of a call.
+#[derive(Clone, Copy)]
 struct Gap {
     from: usize,
     place: Place,
     name: &'static str,
 }
 
-/// The time that one call, or many, took.
+/// A time that many calls took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figure {
-    pub(crate) median_ns: f64,
+    /// Mean over the [typical calls](Typical).
+    pub(crate) ns: f64,
+    /// Quartiles over all calls.
     pub(crate) low_ns: f64,
     pub(crate) high_ns: f64,
     pub(crate) calls: usize,
-}
-
-impl Figure {
-    fn of(values: Vec<f64>) -> Self {
-        let calls = values.len();
-        let Quartiles { low, median, high } = Quartiles::of(values);
-        Self { median_ns: median, low_ns: low, high_ns: high, calls }
-    }
+    /// Of these the typical ones.
+    pub(crate) typical: usize,
 }
 
 /// A finished account.
@@ -87,6 +87,8 @@ pub(crate) struct Account {
     pub(crate) ratio_high: f64,
     /// Nanoseconds that a stamp takes.
     pub(crate) stamp_ns: f64,
+    /// Nanoseconds by which the cycle counter advances at a time.
+    pub(crate) tick_ns: f64,
     /// Stamped calls that did not pass each point once and in order.
     pub(crate) left_out: usize,
     /// The reason why the machine was noisy, if it was.
@@ -108,37 +110,53 @@ impl Measured {
     /// No call has passed all points.
     pub(super) fn account(&self) -> Result<Account, String> {
         let rate = self.cycles_per_ns();
-        let plain: Vec<Vec<f64>> = self.plain.iter().map(Slice::durations_ns).collect();
-        let calls: Vec<Vec<u64>> = self.stamped.iter().flat_map(|slice| self.path.calls(slice)).collect();
+        let plain: Vec<Vec<Call>> = self.plain.iter().map(Slice::calls).collect();
+        let calls: Vec<Call> = self.stamped.iter().flat_map(|slice| self.path.calls(slice)).collect();
         if calls.is_empty() {
             return Err("no call has passed all points once and in order".into());
         }
-        let sums = self.sums(rate);
-        let median = |times: &Vec<f64>| Quartiles::of(times.clone()).median;
-        let rounds = sums.iter().zip(&plain).filter(|(sums, _)| !sums.is_empty());
-        let ratios = Quartiles::of(rounds.map(|(sums, plain)| median(sums) / median(plain)).collect());
-        let steps = self.steps(&calls, rate);
+        let (summed, stamps) = self.summed();
+        let whole_ns =
+            |calls: &[Call], cost: f64| self.figure(calls, |call| (whole(call) as f64 - cost) / rate);
+        let sum_ns = |calls: &[Call]| whole_ns(calls, stamps as f64 * self.stamp_cycles);
+        let plain_ns: Vec<f64> = plain.iter().map(|calls| whole_ns(calls, 0.0).ns).collect();
+        let rounds = summed.iter().zip(&plain_ns).filter(|(calls, _)| !calls.is_empty());
+        let ratios = Quartiles::of(rounds.map(|(calls, plain_ns)| sum_ns(calls).ns / plain_ns).collect());
+        let gaps: Vec<(Gap, Figure)> =
+            self.gaps().map(|gap| (gap, self.gap(&calls, gap.from, rate))).collect();
+        let steps = self.steps(&gaps, rate);
+        let plain = whole_ns(&plain.concat(), 0.0);
+        let stamp_ns = self.stamp_cycles / rate;
         let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
         Ok(Account {
-            plain: Figure::of(plain.concat()),
-            stamped: Figure::of(calls.iter().map(|call| whole(call) as f64 / rate).collect()),
-            accounted: Figure::of(sums.concat()),
+            plain,
+            stamped: whole_ns(&calls, 0.0),
+            accounted: sum_ns(&summed.concat()),
             ratio: ratios.median,
             ratio_low: ratios.low,
             ratio_high: ratios.high,
-            stamp_ns: self.stamp_cycles / rate,
+            stamp_ns,
+            tick_ns: self.tick_cycles as f64 / rate,
             left_out: made - calls.len(),
-            noise: noise::of(plain.iter().map(median).collect(), self.others_cpu),
+            noise: noise::of(plain_ns, self.others_cpu),
             doubt: doubt::of(&steps, ratios.median),
             steps,
         })
     }
 
-    fn steps(&self, calls: &[Vec<u64>], rate: f64) -> Vec<Step> {
+    /// A time of calls.
+    fn figure(&self, calls: &[Call], ns: impl Fn(&[u64]) -> f64) -> Figure {
+        let typical = Typical::of(calls.iter().map(|call| whole(call)), self.tick_cycles as f64);
+        let typical = calls.iter().filter(|call| typical.contains(whole(call)));
+        let typical: Vec<f64> = typical.map(|call| ns(call)).collect();
+        let Quartiles { low, high, .. } = Quartiles::of(calls.iter().map(|call| ns(call)).collect());
+        Figure { ns: mean(&typical), low_ns: low, high_ns: high, calls: calls.len(), typical: typical.len() }
+    }
+
+    fn steps(&self, gaps: &[(Gap, Figure)], rate: f64) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut gap_begins_ns = 0.0;
-        for gap in self.gaps() {
-            let figure = self.gap(calls, gap.from, rate);
+        for &(gap, figure) in gaps {
             let mut parts = match gap.place {
                 Place::Between => self.parts(&gap, figure, rate),
                 _ => Vec::new(),
@@ -147,108 +165,106 @@ impl Measured {
                 parts.push((gap.name.into(), figure));
             }
             let mut begins_ns = gap_begins_ns;
-            for (name, Figure { median_ns: ns, low_ns, high_ns, .. }) in parts {
+            for (name, Figure { ns, low_ns, high_ns, .. }) in parts {
                 steps.push(Step { name, place: gap.place, begins_ns, ns, low_ns, high_ns });
                 begins_ns += ns;
             }
             // Not where its parts end: `doubt` finds out whether they make up the gap.
-            gap_begins_ns += figure.median_ns;
+            gap_begins_ns += figure.ns;
         }
         steps
     }
 
     /// How long the calls took from one of their times to the next. The stamp at its end has taken some of it; the reading of the clock
     /// at the end of a call is part of the call without instruments, too.
-    fn gap(&self, calls: &[Vec<u64>], from: usize, rate: f64) -> Figure {
+    fn gap(&self, calls: &[Call], from: usize, rate: f64) -> Figure {
         if !self.apart.is_empty() {
             return self.gap_apart(from, rate);
         }
         let is_last = from == self.path.0.len();
         let cost = if is_last { 0.0 } else { self.stamp_cycles };
-        let ns = |call: &Vec<u64>| ((call[from + 1] - call[from]) as f64 - cost) / rate;
-        Figure::of(calls.iter().map(ns).collect())
+        self.figure(calls, |call| ((call[from + 1] - call[from]) as f64 - cost) / rate)
     }
 
-    /// As [`gap`](Self::gap), where each point is stamped in calls of its own: the difference of the medians of two times since the begin of a
+    /// As [`gap`](Self::gap), where each point is stamped in calls of its own: the difference of two times since the begin of a
     /// call. The step behind the last point lies in the calls with that point.
     fn gap_apart(&self, from: usize, rate: f64) -> Figure {
         let points = self.path.0.len();
         if from == points {
-            return Figure::of(self.times_apart(points - 1, rate, |call| call[2] - call[1]));
+            return self.time_apart(points - 1, rate, |call| call[2] - call[1]);
         }
-        let since_begin = |point| Figure::of(self.times_apart(point, rate, |call| call[1] - call[0]));
+        let since_begin = |point| self.time_apart(point, rate, |call| call[1] - call[0]);
         let (begin_ns, end) = match from {
             0 => (0.0, since_begin(0)),
-            _ => (since_begin(from - 1).median_ns, since_begin(from)),
+            _ => (since_begin(from - 1).ns, since_begin(from)),
         };
         Figure {
-            median_ns: end.median_ns - begin_ns,
+            ns: end.ns - begin_ns,
             low_ns: end.low_ns - begin_ns,
             high_ns: end.high_ns - begin_ns,
             ..end
         }
     }
 
-    /// A time of each call in which only that point is stamped. Half of the stamp lies before its moment, half behind.
-    fn times_apart(&self, point: usize, rate: f64, time: impl Fn(&[u64]) -> u64) -> Vec<f64> {
+    /// A time of the calls in which only that point is stamped. Half of the stamp lies before its moment, half behind.
+    fn time_apart(&self, point: usize, rate: f64, time: impl Fn(&[u64]) -> u64) -> Figure {
         let path = CallPath(vec![self.path.0[point]]);
-        let ns = |call: Vec<u64>| (time(&call) as f64 - self.stamp_cycles / 2.0) / rate;
-        self.apart[point].iter().flat_map(|slice| path.calls(slice)).map(ns).collect()
+        let calls: Vec<Call> = self.apart[point].iter().flat_map(|slice| path.calls(slice)).collect();
+        self.figure(&calls, |call| (time(call) as f64 - self.stamp_cycles / 2.0) / rate)
     }
 
-    /// Of each round, the sums of the steps of its calls.
-    fn sums(&self, rate: f64) -> Vec<Vec<f64>> {
-        let sums = |path: &CallPath, slice: &Slice| {
-            let stamps = path.0.len() as f64 * self.stamp_cycles;
-            path.calls(slice).iter().map(|call| (whole(call) as f64 - stamps) / rate).collect()
-        };
+    /// The calls of which the steps are added up, round by round, and the number of their stamps.
+    fn summed(&self) -> (Vec<Vec<Call>>, usize) {
+        let calls =
+            |path: &CallPath, slices: &[Slice]| slices.iter().map(|slice| path.calls(slice)).collect();
         match (self.apart.last(), self.path.0.last()) {
-            (Some(rounds), Some(&last)) => {
-                rounds.iter().map(|slice| sums(&CallPath(vec![last]), slice)).collect()
-            }
-            _ => self.stamped.iter().map(|slice| sums(&self.path, slice)).collect(),
+            (Some(slices), Some(&last)) => (calls(&CallPath(vec![last]), slices), 1),
+            _ => (calls(&self.path, &self.stamped), self.path.0.len()),
         }
     }
 
-    fn gaps(&self) -> Vec<Gap> {
+    fn gaps(&self) -> impl Iterator<Item = Gap> {
         let way = self.way;
-        let ends = self.path.0.iter().map(|&point| of_gap_before(point, way));
+        let ends = self.path.0.iter().map(move |&point| of_gap_before(point, way));
         let last = (Place::Caller, "calling program: end of the loop");
-        let gaps = ends.chain([last]).enumerate();
-        gaps.map(|(from, (place, name))| Gap { from, place, name }).collect()
+        ends.chain([last]).enumerate().map(|(from, (place, name))| Gap { from, place, name })
     }
 
     /// The parts of a gap between the processes that the kernel's tracepoints tell apart.
     fn parts(&self, gap: &Gap, whole: Figure, rate: f64) -> Vec<(String, Figure)> {
-        let mut ends: Vec<(&Tracepoint, Figure)> = Vec::new();
-        for (tracepoint, slices) in &self.traced {
-            let end = self.end_of(tracepoint, slices, gap, whole, rate);
-            ends.extend(end.map(|figure| (*tracepoint, figure)));
-        }
+        let mut ends = self.ends(gap, whole, rate);
         put_in_order(&mut ends);
         let mut parts = Vec::new();
         let mut begin_ns = 0.0;
         for (tracepoint, end) in &ends {
             let figure = Figure {
-                median_ns: end.median_ns - begin_ns,
+                ns: end.ns - begin_ns,
                 low_ns: end.low_ns - begin_ns,
                 high_ns: end.high_ns - begin_ns,
                 ..*end
             };
-            begin_ns = end.median_ns;
+            begin_ns = end.ns;
             parts.push((format!("{} ({})", tracepoint.step, tracepoint.name), figure));
         }
         if !parts.is_empty() {
-            let median_ns = whole.median_ns - begin_ns;
             let rest = Figure {
-                median_ns,
+                ns: whole.ns - begin_ns,
                 low_ns: whole.low_ns - begin_ns,
                 high_ns: whole.high_ns - begin_ns,
-                calls: whole.calls,
+                ..whole
             };
             parts.push(("return of the system call to the receiving thread".into(), rest));
         }
         parts
+    }
+
+    /// The tracepoints that calls passed in a gap, and when, since its begin.
+    fn ends(&self, gap: &Gap, whole: Figure, rate: f64) -> Vec<(&'static Tracepoint, Figure)> {
+        let end = |(tracepoint, slices): &(&'static Tracepoint, Vec<Slice>)| {
+            let end = self.end_of(tracepoint, slices, gap, whole, rate)?;
+            Some((*tracepoint, end))
+        };
+        self.traced.iter().filter_map(end).collect()
     }
 
     /// When, since the begin of the gap, calls passed a tracepoint; `None` if most did not.
@@ -262,33 +278,31 @@ impl Measured {
         whole: Figure,
         rate: f64,
     ) -> Option<Figure> {
-        let (mut since, mut lens, mut calls) = (Vec::new(), Vec::new(), 0);
+        let (mut passed, mut all) = (Vec::new(), Vec::new());
         for slice in slices {
             for call in self.path.calls(slice) {
-                calls += 1;
-                let (from, to) = (call[gap.from], call[gap.from + 1]);
-                lens.push(((to - from) as f64 - self.stamp_cycles) / rate);
-                let first = slice.passings.partition_point(|&at| at < from);
-                let behind = slice.passings.partition_point(|&at| at < to);
-                let passed = &slice.passings[first..behind];
-                since.extend(match tracepoint.side {
-                    Side::Sender => passed.first().map(|at| (at - from) as f64 / rate),
-                    Side::Receiver => passed.last().map(|at| (to - at) as f64 / rate),
-                });
+                let (begun, from, to, ended) =
+                    (call[0], call[gap.from], call[gap.from + 1], call[call.len() - 1]);
+                let times = slice.passed(from..to);
+                let at = match tracepoint.side {
+                    Side::Sender => times.first(),
+                    Side::Receiver => times.last(),
+                };
+                passed.extend(at.map(|&at| vec![begun, from, at, to, ended]));
+                all.push(vec![begun, from, to, ended]);
             }
         }
-        if since.len() * 10 < calls * 8 || calls == 0 {
+        if passed.len() * 10 < all.len() * 8 || all.is_empty() {
             return None;
         }
-        let trace_ns = (Figure::of(lens).median_ns - whole.median_ns).clamp(0.0, TRACE_NS_MAX);
+        let len = self.figure(&all, |call| ((call[2] - call[1]) as f64 - self.stamp_cycles) / rate);
+        let trace_ns = (len.ns - whole.ns).clamp(0.0, TRACE_NS_MAX);
         let half_ns = (trace_ns + self.stamp_cycles / rate) / 2.0;
-        let of = |since: f64| match tracepoint.side {
-            Side::Sender => since - half_ns,
-            Side::Receiver => whole.median_ns - (since - half_ns),
-        };
-        let mut figure = Figure::of(since.into_iter().map(of).collect());
-        figure.median_ns = figure.median_ns.clamp(0.0, whole.median_ns);
-        Some(figure)
+        let figure = self.figure(&passed, |call| match tracepoint.side {
+            Side::Sender => (call[2] - call[1]) as f64 / rate - half_ns,
+            Side::Receiver => whole.ns - ((call[3] - call[2]) as f64 / rate - half_ns),
+        });
+        Some(Figure { ns: figure.ns.clamp(0.0, whole.ns), ..figure })
     }
 }
 
@@ -298,7 +312,7 @@ fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
     // Runs of tracepoints that are passed at one time: their number, and that time.
     let mut runs: Vec<(usize, f64)> = Vec::new();
     for (_, end) in &*ends {
-        let mut run = (1, end.median_ns);
+        let mut run = (1, end.ns);
         while let Some((number, ns)) = runs.pop_if(|before| before.1 > run.1) {
             let both = number + run.0;
             run = (both, (ns * number as f64 + run.1 * run.0 as f64) / both as f64);
@@ -306,7 +320,7 @@ fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
         runs.push(run);
     }
     let times = runs.into_iter().flat_map(|(number, ns)| std::iter::repeat_n(ns, number));
-    ends.iter_mut().zip(times).for_each(|((_, end), ns)| end.median_ns = ns);
+    ends.iter_mut().zip(times).for_each(|((_, end), ns)| end.ns = ns);
 }
 
 /// A tracepoint takes no longer; more of a difference is noise of waits.

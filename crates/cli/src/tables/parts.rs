@@ -59,16 +59,16 @@ impl Parts {
         Way { parts: self, steps }
     }
 
-    /// The sum of the steps of each call, then the median.
+    /// The sum of the steps.
     pub(crate) fn accounted(&self) -> Figure {
         let Account { accounted, .. } = &self.0;
-        figure(accounted.median_ns, accounted.low_ns, accounted.high_ns, accounted.calls)
+        figure(accounted.ns, accounted.low_ns, accounted.high_ns, accounted.calls)
     }
 
     /// The call without instruments.
     pub(crate) fn plain(&self) -> Figure {
         let Account { plain, .. } = &self.0;
-        figure(plain.median_ns, plain.low_ns, plain.high_ns, plain.calls)
+        figure(plain.ns, plain.low_ns, plain.high_ns, plain.calls)
     }
 
     fn sum<'a>(&self, steps: impl Iterator<Item = &'a Step>) -> Figure {
@@ -103,8 +103,8 @@ impl Way<'_> {
     }
 }
 
-/// A figure with one sample, its median over the calls of all rounds: an account has no slices.
-fn figure(median_ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
-    let [median, low, high] = [median_ns, low_ns, high_ns].map(|ns| ns * US);
-    Figure { low, high, calls: calls as u64, ..Figure::of(vec![median], 0) }
+/// A figure with one sample, its mean over the typical calls of all rounds: an account has no slices.
+fn figure(ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
+    let [mean, low, high] = [ns, low_ns, high_ns].map(|ns| ns * US);
+    Figure { low, high, calls: calls as u64, ..Figure::of(vec![mean], 0) }
 }
