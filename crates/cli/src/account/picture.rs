@@ -311,11 +311,13 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::account::kernel::TRACEPOINTS;
+    use crate::account::steps::REST;
     use stoop_probe::Point;
 
     #[test]
     fn names_of_all_steps_fit_beside_the_axis() {
         let names = Point::ALL.map(Point::step).into_iter().chain(TRACEPOINTS.iter().map(|point| point.step));
+        let names = names.chain([REST]);
         for name in names {
             for layout in [&WIDE, &NARROW] {
                 assert_eq!(shortened(name, layout.name_letters()), name);

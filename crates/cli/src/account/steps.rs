@@ -253,7 +253,7 @@ impl Measured {
                 high_ns: whole.high_ns - begin_ns,
                 ..whole
             };
-            parts.push(("return of the system call to the receiving thread".into(), rest));
+            parts.push((REST.into(), rest));
         }
         parts
     }
@@ -325,6 +325,9 @@ fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
 
 /// A tracepoint takes no longer; more of a difference is noise of waits.
 const TRACE_NS_MAX: f64 = 600.0;
+
+/// The last step of a way through the kernel. No tracepoint is at its end, so it is what the others leave of the way.
+pub(super) const REST: &str = "remainder: return of the receiving system call";
 
 fn whole(call: &[u64]) -> u64 {
     call[call.len() - 1] - call[0]

@@ -190,10 +190,7 @@ fn a_tracepoint_divides_the_way_on_which_it_was_passed() {
     // At 505 of 1010 ns with half a stamp before: 500 of 1000 without. No call passed it on the way back.
     assert_eq!(between.len(), 3, "{between:?}");
     assert_eq!((between[0].1, between[1].1, between[2].1), (500.0, 500.0, 1000.0));
-    assert_eq!(
-        (between[1].0, between[2].0),
-        ("return of the system call to the receiving thread", "the way")
-    );
+    assert_eq!((between[1].0, between[2].0), (REST, "the way"));
     assert_eq!(account.doubt, None, "the parts make up the way");
 }
 
