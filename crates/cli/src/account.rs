@@ -4,6 +4,7 @@
 //! for each tracepoint calls with stamps and this tracepoint alone. A tracepoint takes about as long as a short step, so one at a
 //! time disturbs what it measures least.
 
+mod checks;
 mod clock;
 mod doubt;
 mod kernel;
@@ -26,6 +27,7 @@ use crate::network::Network;
 use crate::placement::{Placement, Sides};
 use crate::plan::Cell;
 use crate::session::Session;
+use checks::Alternate;
 use kernel::Tracing;
 use measure::{Measuring, tracepoints};
 use model::Model;
@@ -156,6 +158,7 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
         stamped: Vec::new(),
         traced: tracepoints().map(|tracepoint| (tracepoint, Vec::new())).collect(),
         apart: Vec::new(),
+        alternate: [Vec::new(), Vec::new()],
         stamp_cycles: measure::stamp_cost(),
         tick_cycles: tick::measure(),
         way: way(args.transport),
@@ -170,6 +173,9 @@ fn measure(args: &AccountArgs, measuring: &mut Measuring<'_>) -> Result<Measured
             measured.path = CallPath::most_taken(args.processors.number() == 1, &stamped);
         }
         measured.stamped.push(stamped);
+        for (first, slices) in measured.alternate.iter_mut().enumerate() {
+            slices.push(measuring.stamped_at(&Alternate::of(&measured.path, first).path.0)?);
+        }
         if is_shorter_than_its_stamps(args) {
             measure_apart(measuring, &mut measured)?;
         }

@@ -7,9 +7,9 @@ const DIFFERENCE_MAX: f64 = 0.05;
 /// Numbers that are added up in another order differ by less.
 const ROUNDING_NS: f64 = 0.1;
 
-/// The reason to doubt the account, if there is one: a step does not begin where the one before it ends, or the sum of the steps is
-/// not about that share (`ratio`, of rounds) of the call without instruments.
-pub(super) fn of(steps: &[Step], ratio: f64) -> Option<String> {
+/// The reasons to doubt the account, if there are any: a step does not begin where the one before it ends, a step takes less than no time, the
+/// sum of the steps is not about that share (`ratio`, of rounds) of the call without instruments, or other measurements contradict the steps.
+pub(super) fn of(steps: &[Step], ratio: f64, stamp_ns: f64, contradictions: Vec<String>) -> Option<String> {
     let mut end_ns = 0.0;
     let apart = steps.iter().find_map(|step| {
         let gap_ns = step.begins_ns - end_ns;
@@ -19,9 +19,13 @@ pub(super) fn of(steps: &[Step], ratio: f64) -> Option<String> {
             format!("`{}` begins {:.1} ns {side} the end of the step before it", step.name, gap_ns.abs())
         })
     });
+    // The cost of a stamp is uncertain, but not by half of it.
+    let negative = steps.iter().filter(|step| step.ns < -stamp_ns / 2.0);
+    let negative = negative.map(|step| format!("`{}` takes {:.1} ns", step.name, step.ns));
     let is_close = (ratio - 1.0).abs() <= DIFFERENCE_MAX;
     let differs = || format!("the steps are {:.1} % of the call without instruments", 100.0 * ratio);
-    let reasons: Vec<String> = apart.into_iter().chain((!is_close).then(differs)).collect();
+    let reasons = apart.into_iter().chain(negative).chain((!is_close).then(differs)).chain(contradictions);
+    let reasons: Vec<String> = reasons.collect();
     (!reasons.is_empty()).then(|| reasons.join(", and "))
 }
 
@@ -43,32 +47,49 @@ mod tests {
         all.iter().map(step).collect()
     }
 
+    /// Where a stamp takes 10 ns, and no other measurement contradicts the steps.
+    fn told(steps: &[Step], ratio: f64) -> Option<String> {
+        of(steps, ratio, 10.0, Vec::new())
+    }
+
     #[test]
     fn steps_that_follow_each_other_and_make_up_the_call_leave_no_doubt() {
         let all = steps(&[(0.0, 100.0), (100.0, 0.0), (100.04, -3.0), (97.0, 50.0)]);
-        assert_eq!(of(&all, 1.0), None);
-        assert_eq!((of(&all, 0.951), of(&all, 1.049)), (None, None));
+        assert_eq!(told(&all, 1.0), None);
+        assert_eq!((told(&all, 0.951), told(&all, 1.049)), (None, None));
     }
 
     #[test]
     fn gap_and_overlap_between_steps_are_told() {
-        let gap = of(&steps(&[(0.0, 100.0), (107.0, 50.0)]), 1.0).expect("7 ns are missing");
+        let gap = told(&steps(&[(0.0, 100.0), (107.0, 50.0)]), 1.0).expect("7 ns are missing");
         assert!(gap.contains("`at 107` begins 7.0 ns behind"), "{gap}");
         let overlap =
-            of(&steps(&[(0.0, 100.0), (100.0, 50.0), (149.0, 9.0)]), 1.0).expect("1 ns is counted twice");
+            told(&steps(&[(0.0, 100.0), (100.0, 50.0), (149.0, 9.0)]), 1.0).expect("1 ns is counted twice");
         assert!(overlap.contains("`at 149` begins 1.0 ns before"), "{overlap}");
-        let late = of(&steps(&[(2.0, 100.0)]), 1.0).expect("the call begins at 0");
+        let late = told(&steps(&[(2.0, 100.0)]), 1.0).expect("the call begins at 0");
         assert!(late.contains("2.0 ns behind"), "{late}");
     }
 
     #[test]
     fn sum_that_differs_by_more_than_a_twentieth_is_told() {
         let all = steps(&[(0.0, 100.0)]);
-        for (ratio, told) in [(0.949, "94.9 %"), (1.051, "105.1 %"), (f64::NAN, "NaN %")] {
-            let why = of(&all, ratio).expect("the sum is far from the call");
-            assert!(why.contains(&format!("the steps are {told} of the call")), "{why}");
+        for (ratio, share) in [(0.949, "94.9 %"), (1.051, "105.1 %"), (f64::NAN, "NaN %")] {
+            let why = told(&all, ratio).expect("the sum is far from the call");
+            assert!(why.contains(&format!("the steps are {share} of the call")), "{why}");
         }
-        let both = of(&steps(&[(5.0, 100.0)]), 0.5).expect("two reasons");
+        let both = told(&steps(&[(5.0, 100.0)]), 0.5).expect("two reasons");
         assert!(both.contains("begins 5.0 ns") && both.contains(", and the steps are 50.0 %"), "{both}");
+    }
+
+    #[test]
+    fn step_of_less_than_no_time_is_told() {
+        let why = told(&steps(&[(0.0, 100.0), (100.0, -6.0)]), 1.0).expect("half of a stamp takes 5 ns");
+        assert!(why.contains("`at 100` takes -6.0 ns"), "{why}");
+    }
+
+    #[test]
+    fn contradiction_by_another_measurement_is_told() {
+        let why = of(&steps(&[(0.0, 100.0)]), 1.0, 10.0, vec!["it lasts".into(), "it ends".into()]);
+        assert_eq!(why.as_deref(), Some("it lasts, and it ends"));
     }
 }

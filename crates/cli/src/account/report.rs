@@ -119,7 +119,7 @@ fn notes(about: &About, account: &Account) -> String {
         let _ = writeln!(text, "{why}.");
     }
     if let Some(why) = &account.doubt {
-        let _ = writeln!(text, "The account does not add up: {why}. Measure again, with more rounds.");
+        let _ = writeln!(text, "The account is doubtful: {why}. Measure again, with more rounds.");
     }
     if let Some(why) = &account.noise {
         let _ = writeln!(text, "The machine was noisy: {why}. Stop other programs, and measure again.");

@@ -42,6 +42,8 @@ pub(super) struct Measured {
     pub(super) traced: Vec<(&'static Tracepoint, Vec<Slice>)>,
     /// Of each point of the path, calls in which only that point is stamped, round by round; empty where all points are stamped together.
     pub(super) apart: Vec<Vec<Slice>>,
+    /// Calls in which every other point of the path is stamped, from the first on and from the second on: to check the steps.
+    pub(super) alternate: [Vec<Slice>; 2],
     pub(super) stamp_cycles: f64,
     /// Cycles by which the counter advances at a time.
     pub(super) tick_cycles: u64,
@@ -53,10 +55,10 @@ pub(super) struct Measured {
 
 /// A step of every call: its begin and its end among the times of a call.
 #[derive(Clone, Copy)]
-struct Gap {
-    from: usize,
-    place: Place,
-    name: &'static str,
+pub(super) struct Gap {
+    pub(super) from: usize,
+    pub(super) place: Place,
+    pub(super) name: &'static str,
 }
 
 /// A time that many calls took.
@@ -126,6 +128,7 @@ impl Measured {
             self.gaps().map(|gap| (gap, self.gap(&calls, gap.from, rate))).collect();
         let steps = self.steps(&gaps, rate);
         let plain = whole_ns(&plain.concat(), 0.0);
+        let contradictions = self.contradictions(&gaps, plain.ns, rate);
         let stamp_ns = self.stamp_cycles / rate;
         let made: usize = self.stamped.iter().map(|slice| slice.times.len() - 1).sum();
         Ok(Account {
@@ -139,13 +142,13 @@ impl Measured {
             tick_ns: self.tick_cycles as f64 / rate,
             left_out: made - calls.len(),
             noise: noise::of(plain_ns, self.others_cpu),
-            doubt: doubt::of(&steps, ratios.median),
+            doubt: doubt::of(&steps, ratios.median, stamp_ns, contradictions),
             steps,
         })
     }
 
     /// A time of calls.
-    fn figure(&self, calls: &[Call], ns: impl Fn(&[u64]) -> f64) -> Figure {
+    pub(super) fn figure(&self, calls: &[Call], ns: impl Fn(&[u64]) -> f64) -> Figure {
         let typical = Typical::of(calls.iter().map(|call| whole(call)), self.tick_cycles as f64);
         let typical = calls.iter().filter(|call| typical.contains(whole(call)));
         let typical: Vec<f64> = typical.map(|call| ns(call)).collect();
@@ -259,7 +262,7 @@ impl Measured {
     }
 
     /// The tracepoints that calls passed in a gap, and when, since its begin.
-    fn ends(&self, gap: &Gap, whole: Figure, rate: f64) -> Vec<(&'static Tracepoint, Figure)> {
+    pub(super) fn ends(&self, gap: &Gap, whole: Figure, rate: f64) -> Vec<(&'static Tracepoint, Figure)> {
         let end = |(tracepoint, slices): &(&'static Tracepoint, Vec<Slice>)| {
             let end = self.end_of(tracepoint, slices, gap, whole, rate)?;
             Some((*tracepoint, end))
@@ -308,7 +311,7 @@ impl Measured {
 
 /// Tracepoints are measured in different calls: where one seems to be passed before an earlier one of the list, both are taken to be passed
 /// at the mean of their times. (The least change that puts them in order: pool adjacent violators.)
-fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
+pub(super) fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
     // Runs of tracepoints that are passed at one time: their number, and that time.
     let mut runs: Vec<(usize, f64)> = Vec::new();
     for (_, end) in &*ends {
@@ -323,11 +326,11 @@ fn put_in_order(ends: &mut [(&Tracepoint, Figure)]) {
     ends.iter_mut().zip(times).for_each(|((_, end), ns)| end.ns = ns);
 }
 
-/// A tracepoint takes no longer; more of a difference is noise of waits.
-const TRACE_NS_MAX: f64 = 600.0;
-
 /// The last step of a way through the kernel. No tracepoint is at its end, so it is what the others leave of the way.
 pub(super) const REST: &str = "remainder: return of the receiving system call";
+
+/// A tracepoint takes no longer; more of a difference is noise of waits.
+const TRACE_NS_MAX: f64 = 600.0;
 
 fn whole(call: &[u64]) -> u64 {
     call[call.len() - 1] - call[0]
@@ -343,4 +346,4 @@ fn of_gap_before(point: Point, way: &'static str) -> (Place, &'static str) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,6 +1,7 @@
 //! Calls whose every time is known.
 
 use super::*;
+use crate::account::checks::Alternate;
 use crate::account::clock::{Axis, Moment};
 use crate::account::kernel::TRACEPOINTS;
 use stoop_probe::Stamp;
@@ -11,15 +12,15 @@ const STEP: u64 = 100;
 const WAY: u64 = 2000;
 
 /// Calls that follow each other.
-struct Calls {
-    number: u64,
+pub(in crate::account) struct Calls {
+    pub(in crate::account) number: u64,
     /// Cycles of each step without stamps.
-    steps: Vec<u64>,
+    pub(in crate::account) steps: Vec<u64>,
 }
 
 impl Calls {
     /// Ten, whose steps are alike but for the ways between the processes: 15 of 50 ns, and 2 of 1000 ns.
-    fn alike() -> Self {
+    pub(in crate::account) fn alike() -> Self {
         let step = |point: Point| match point {
             Point::CallSeen | Point::ResultSeen => WAY,
             _ => STEP,
@@ -32,7 +33,7 @@ impl Calls {
     }
 
     /// Those calls with stamps at these points, each of which makes the step that it ends longer.
-    fn slice(&self, stamped: &[Point]) -> Slice {
+    pub(in crate::account) fn slice(&self, stamped: &[Point]) -> Slice {
         let (mut now, mut times, mut stamps) = (0, vec![0], Vec::new());
         for _ in 0..self.number {
             for (&point, step) in path().0.iter().zip(&self.steps) {
@@ -51,7 +52,7 @@ impl Calls {
     }
 
     /// Those with stamps at all points and a tracepoint so many cycles behind each passing of `point`.
-    fn traced(&self, point: Point, behind: u64) -> Slice {
+    pub(in crate::account) fn traced(&self, point: Point, behind: u64) -> Slice {
         let mut slice = self.slice(&path().0);
         let passed = slice.stamps.iter().filter(|stamp| stamp.point == point);
         slice.passings = passed.map(|stamp| stamp.cycles + behind).collect();
@@ -59,13 +60,14 @@ impl Calls {
     }
 
     /// All slices of an account but those with tracepoints.
-    fn measured(&self) -> Measured {
+    pub(in crate::account) fn measured(&self) -> Measured {
         Measured {
             path: path(),
             plain: vec![self.slice(&[])],
             stamped: vec![self.slice(&path().0)],
             traced: Vec::new(),
             apart: Vec::new(),
+            alternate: [0, 1].map(|first| vec![self.slice(&Alternate::of(&path(), first).path.0)]),
             stamp_cycles: STAMP as f64,
             tick_cycles: 1,
             way: "the way",
@@ -74,7 +76,7 @@ impl Calls {
     }
 
     /// The same where each point is stamped in calls of its own, as over shared memory. Half of the stamp lies before its moment, half behind.
-    fn measured_apart(&self) -> Measured {
+    pub(in crate::account) fn measured_apart(&self) -> Measured {
         let apart = |&point: &Point| {
             let mut slice = self.slice(&[point]);
             slice.stamps.iter_mut().for_each(|stamp| stamp.cycles -= STAMP / 2);
@@ -143,9 +145,9 @@ fn divisor(one: u64, other: u64) -> u64 {
 
 /// The counter stands still, and advances by so many cycles at a time.
 fn coarsen(measured: &mut Measured, tick: u64) {
-    let Measured { plain, stamped, apart, .. } = measured;
+    let Measured { plain, stamped, apart, alternate, .. } = measured;
     let slices = plain.iter_mut().chain(stamped).chain(apart.iter_mut().flatten());
-    for slice in slices {
+    for slice in slices.chain(alternate.iter_mut().flatten()) {
         let stamps = slice.stamps.iter_mut().map(|stamp| &mut stamp.cycles);
         stamps.chain(&mut slice.times).for_each(|cycles| *cycles = *cycles / tick * tick);
     }
