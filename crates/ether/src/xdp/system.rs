@@ -85,7 +85,8 @@ pub(super) fn set_socket(map: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>
 
 /// Loads an XDP program. The kernel verifies it.
 pub(super) fn load(program: &[u64]) -> Result<OwnedFd, Errno> {
-    let license = c"Dual MIT/GPL";
+    // The project's. The kernel wants a GPL-compatible one only of programs that call functions reserved for these: this one calls none.
+    let license = c"MIT OR Apache-2.0";
     let mut name = [0; 16];
     name[..11].copy_from_slice(b"stoop_ether");
     let name: [u64; 2] = [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| name[at + byte])));
