@@ -82,8 +82,9 @@ impl Server {
     }
 
     /// Registers all programs at all `onc+…:` addresses with the rpcbind of this host, when the server starts; it unregisters them when
-    /// it shuts down. What was registered before for the same programs and transports goes: for example what a server left that was
-    /// killed. A [transient](VersionId::transient) program takes no other's place: if its number is taken, the server does not start.
+    /// it shuts down, unless another server has registered them since. What was registered before for the same programs and transports
+    /// goes: for example what a server left that was killed. A [transient](VersionId::transient) program takes no other's place: if its
+    /// number is taken, the server does not start.
     pub fn register(mut self) -> Self {
         self.sun.registers = true;
         self

@@ -10,6 +10,7 @@ mod caller;
 mod peer;
 mod programs;
 mod refusing;
+mod register;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 mod sandbox;
 mod server;

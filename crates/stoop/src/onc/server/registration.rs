@@ -1,7 +1,7 @@
 //! A server's entries at the rpcbind of its host, from its start to its end.
 
 use crate::error::CallError;
-use crate::onc::rpcbind::Rpcbind;
+use crate::onc::rpcbind::{Registration as Entry, Rpcbind};
 use crate::onc::server::listener::Registered;
 use crate::program::VersionId;
 use crate::serving::counters::ServerCounters;
@@ -9,9 +9,10 @@ use crate::serving::running::RunningEndpoint;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The entries of a server. They go when the server shuts down. Those of a server that was killed stay, until it is started again.
+/// The entries of a server. They go when the server shuts down, unless another server has taken their place meanwhile. Those of a server
+/// that was killed stay, until it is started again.
 pub(crate) struct Registration {
-    entries: Vec<(VersionId, &'static str)>,
+    entries: Vec<(VersionId, Registered)>,
     has_ended: AtomicBool,
 }
 
@@ -24,12 +25,12 @@ impl Registration {
         let rpcbind = Rpcbind::local().map_err(io::Error::other)?;
         let mut registration = Self { entries: Vec::new(), has_ended: AtomicBool::new(false) };
         for version in versions {
-            for Registered { netid, address } in places {
-                match set(&rpcbind, *version, netid, address) {
-                    Ok(true) => registration.entries.push((*version, netid)),
+            for place in places {
+                match set(&rpcbind, *version, place.netid, &place.address) {
+                    Ok(true) => registration.entries.push((*version, place.clone())),
                     Ok(false) => {
                         registration.end();
-                        return Err(refused(*version, netid));
+                        return Err(refused(*version, place.netid));
                     }
                     Err(why) => {
                         registration.end();
@@ -47,8 +48,14 @@ impl Registration {
             return;
         }
         let Ok(rpcbind) = Rpcbind::local() else { return };
-        for (version, netid) in &self.entries {
-            let _ = rpcbind.unset(*version, netid);
+        // UNSET asks for no address: it would end the entry of a server that has registered since, too.
+        let entries = rpcbind.dump();
+        for (version, Registered { netid, address }) in &self.entries {
+            let is_own =
+                |entry: &Entry| (entry.version, &*entry.netid, &entry.address) == (*version, *netid, address);
+            if entries.as_ref().map_or(true, |entries| entries.iter().any(is_own)) {
+                let _ = rpcbind.unset(*version, netid);
+            }
         }
     }
 }
