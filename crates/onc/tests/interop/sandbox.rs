@@ -95,6 +95,11 @@ impl Process {
         Self(command.stdin(Stdio::null()).spawn().expect("the program starts"))
     }
 
+    #[allow(dead_code, reason = "not all tests that include this file ask")]
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Starts a program that prints a line when it is ready.
     #[allow(dead_code, reason = "not all tests that include this file start such programs")]
     pub(crate) fn and_first_line(command: &mut Command) -> (Self, String) {
