@@ -33,8 +33,27 @@ struct Steps {
 /// The steps of one procedure. Only a thread that holds the lock of [`ACCOUNTS`] adds to them.
 struct Live {
     /// For each [step](steps_of).
-    steps: Box<[LiveHistogram]>,
+    steps: Box<[(LiveHistogram, Rest)]>,
     sum: LiveHistogram,
+}
+
+/// Nanoseconds of a step that are in no duration yet: parts of one, or less than none. They are added to the step's next duration, so that the
+/// sum of the durations is right though each is a whole number and none is negative. A cycle counter that ticks every 10 ns makes short steps 0
+/// or 10 ns long, and shorter than the stamps' cost or longer than they are: only their mean tells.
+#[derive(Default)]
+struct Rest(AtomicU64);
+
+/// A step that is always shorter than the stamp's cost owes no more than this: it may become longer.
+const OWED_MAX_NS: f64 = 1000.0;
+
+impl Rest {
+    /// The next duration, if the step took so long.
+    fn whole(&self, ns: f64) -> u64 {
+        let all = (f64::from_bits(self.0.load(Relaxed)) + ns).max(-OWED_MAX_NS);
+        let whole = all.max(0.0).floor();
+        self.0.store((all - whole).to_bits(), Relaxed);
+        whole as u64
+    }
 }
 
 /// The accounts to which samples are added.
@@ -175,35 +194,36 @@ impl Steps {
     fn add(&self, claim: &Claim, sample: &Sample, ns_per_cycle: f64) {
         let Some(live) = self.procedures.get(usize::from(claim.procedure)) else { return };
         let new = || Live {
-            steps: self.spans.iter().map(|_| LiveHistogram::default()).collect(),
+            steps: self.spans.iter().map(|_| Default::default()).collect(),
             sum: LiveHistogram::default(),
         };
         let live = live.get_or_init(|| Box::new(new()));
         let mut sum_ns = 0;
-        for (span, histogram) in self.spans.iter().zip(&live.steps) {
-            let ns = self.span_ns(span, claim, sample, ns_per_cycle);
+        for (span, (histogram, rest)) in self.spans.iter().zip(&live.steps) {
+            let ns = rest.whole(self.span_ns(span, claim, sample, ns_per_cycle));
             histogram.add(ns, true);
             sum_ns += if span.is_beside { 0 } else { ns };
         }
         live.sum.add(sum_ns, true);
     }
 
-    fn span_ns(&self, span: &Span, claim: &Claim, sample: &Sample, ns_per_cycle: f64) -> u64 {
-        let server_ns = claim.server_ns.unwrap_or(0);
+    /// How long a step took, the stamp's cost taken out; less than no time if it was shorter than that.
+    fn span_ns(&self, span: &Span, claim: &Claim, sample: &Sample, ns_per_cycle: f64) -> f64 {
+        let server_ns = claim.server_ns.unwrap_or(0) as f64;
         if span.is_at_server {
             return server_ns;
         }
         let cycles = sample.at(span.to).wrapping_sub(sample.at(span.from)) as f64;
         // The stamp that the thread makes when its packet has left is within the wait, where it delays nothing.
-        let ns = ((cycles - self.scale.stamp_cycles).max(0.0) * ns_per_cycle) as u64;
-        if span.to == Point::ResultSeen { ns.saturating_sub(server_ns) } else { ns }
+        let ns = (cycles - self.scale.stamp_cycles) * ns_per_cycle;
+        if span.to == Point::ResultSeen { ns - server_ns } else { ns }
     }
 
     fn copy(&self) -> Vec<ProcedureSteps> {
         let procedures = self.interface.procedures.iter().zip(&self.procedures);
         let steps = procedures.filter_map(|(procedure, live)| {
             let live = live.get()?;
-            let steps = self.spans.iter().zip(&live.steps).map(|(span, time)| Step {
+            let steps = self.spans.iter().zip(&live.steps).map(|(span, (time, _))| Step {
                 name: span.name.to_owned(),
                 time: time.copy(),
                 is_beside: span.is_beside,
@@ -216,5 +236,26 @@ impl Steps {
             })
         });
         steps.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rest;
+
+    #[test]
+    fn durations_in_whole_numbers_have_the_mean_of_those_that_were_measured() {
+        let rest = Rest::default();
+        // 3 ns by a counter that ticks every 10 ns, with stamps of 4.5 ns, which the step's true 7.5 ns include.
+        let measured = [10.0, 0.0, 10.0, 10.0].map(|ns| ns - 4.5);
+        let sum: u64 = (0..1000).flat_map(|_| measured).map(|ns| rest.whole(ns)).sum();
+        assert!((11_999..=12_000).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn a_step_that_becomes_longer_is_seen_soon() {
+        let rest = Rest::default();
+        assert!((0..1_000_000).all(|_| rest.whole(-5.0) == 0));
+        assert!(rest.whole(1_005.0) <= 5 && rest.whole(500.0) >= 500);
     }
 }

@@ -39,11 +39,12 @@ impl ProcedureSteps {
     }
 }
 
-/// A table: of each step median, share of the median sum, and quartiles, in nanoseconds.
+/// A table: of each step median, mean, share of the median sum, and quartiles, in nanoseconds.
 impl Display for ProcedureSteps {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Self { interface, procedure, steps, sum } = self;
-        writeln!(f, "{:<52}{:>11}{:>9}   quartiles", format!("{interface}.{procedure}"), "ns", "share")?;
+        let name = format!("{interface}.{procedure}");
+        writeln!(f, "{name:<52}{:>11}{:>11}{:>9}   quartiles", "median, ns", "mean", "share")?;
         let whole = ns(sum, 0.5);
         for step in steps {
             let name = if step.is_beside { format!("({})", step.name) } else { step.name.clone() };
@@ -57,7 +58,8 @@ impl Display for ProcedureSteps {
 fn line(f: &mut Formatter<'_>, name: &str, time: &Histogram, whole: u128) -> Result {
     let share = 100.0 * ns(time, 0.5) as f64 / whole.max(1) as f64;
     let [low, median, high] = [0.25, 0.5, 0.75].map(|quantile| ns(time, quantile));
-    writeln!(f, "  {name:<50}{median:>11}{share:>8.1}%   {low}–{high}")
+    let mean = time.mean().map_or(0, |time| time.as_nanos());
+    writeln!(f, "  {name:<50}{median:>11}{mean:>11}{share:>8.1}%   {low}–{high}")
 }
 
 fn ns(time: &Histogram, quantile: f64) -> u128 {
