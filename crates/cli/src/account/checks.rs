@@ -5,12 +5,15 @@ use super::kernel::Tracepoint;
 use super::measure::Slice;
 use super::path::{Call, CallPath};
 use super::steps::{Figure, Gap, Measured, Place, put_in_order};
+use stoop_probe::Point;
 
 /// The largest share of the stamped calls that may fail to pass each point once and in order: those in which a packet was sent again, or a thread
 /// received two.
 const DISORDERED_MAX: f64 = 0.05;
 /// Times of the same steps, or of the same call, may differ by this share of them.
 const DIFFERENCE_MAX: f64 = 0.05;
+/// A difference of this share of the call is small: where threads sleep, caches are cold, and a stamp takes longer than was measured.
+const SMALL: f64 = 0.002;
 
 impl Measured {
     /// The measurements that contradict the times between the points, in words.
@@ -18,23 +21,19 @@ impl Measured {
         let mut contradictions: Vec<String> = self.disordered().into_iter().collect();
         contradictions.extend(self.alternate.iter().enumerate().flat_map(|(number, slices)| {
             let points = Alternate::of(&self.path, number);
-            self.differ_with_fewer_stamps(&points, slices, gaps, rate)
+            self.differ_with_fewer_stamps(&points, slices, gaps, plain_ns, rate)
         }));
-        let between: Vec<&(Gap, Figure)> =
-            gaps.iter().filter(|(gap, _)| gap.place == Place::Between).collect();
-        contradictions.extend(self.traced.iter().filter_map(|traced| self.displaced(traced, &between)));
-        contradictions.extend(between.iter().flat_map(|gap| self.swapped(gap, plain_ns, rate)));
+        contradictions.extend(self.traced.iter().filter_map(|traced| self.displaced(traced)));
+        let between = gaps.iter().filter(|(gap, _)| gap.place == Place::Between);
+        contradictions.extend(between.flat_map(|gap| self.swapped(gap, plain_ns, rate)));
         contradictions
     }
 
     /// Calls that lack a stamp, have it twice, or have stamps in a wrong order, on whichever path they took.
     fn disordered(&self) -> Option<String> {
-        let alternate = self.alternate.iter().enumerate();
-        let alternate =
-            alternate.map(|(number, slices)| (Alternate::of(&self.path, number).path, &slices[..]));
         let apart = self.path.0.iter().zip(&self.apart);
         let apart = apart.map(|(point, slices)| (CallPath(vec![*point]), &slices[..]));
-        let all = [(CallPath::new(false), &self.stamped[..])].into_iter().chain(alternate).chain(apart);
+        let all = [(CallPath::new(false), &self.stamped[..])].into_iter().chain(apart);
         let worst = all.map(|(path, slices)| {
             let made: usize = slices.iter().map(|slice| slice.times.len() - 1).sum();
             let complete: usize = slices.iter().map(|slice| path.calls(slice).len()).sum();
@@ -51,10 +50,11 @@ impl Measured {
         alternate: &Alternate,
         slices: &[Slice],
         gaps: &[(Gap, Figure)],
+        plain_ns: f64,
         rate: f64,
     ) -> Vec<String> {
         let calls: Vec<Call> = slices.iter().flat_map(|slice| alternate.path.calls(slice)).collect();
-        let stamp_ns = self.stamp_cycles / rate;
+        let most_ns = (self.stamp_cycles / rate).max(SMALL * plain_ns);
         let mut differ = Vec::new();
         for (from, ends) in alternate.times.windows(2).enumerate().filter(|_| !calls.is_empty()) {
             let steps = &gaps[ends[0]..ends[1]];
@@ -64,7 +64,7 @@ impl Measured {
             let ns: f64 = steps.iter().map(|(_, figure)| figure.ns).sum();
             let cost = if ends[1] == gaps.len() { 0.0 } else { self.stamp_cycles };
             let again = self.figure(&calls, |call| ((call[from + 1] - call[from]) as f64 - cost) / rate).ns;
-            if (ns - again).abs() > stamp_ns.max(DIFFERENCE_MAX * ns) {
+            if (ns - again).abs() > most_ns.max(DIFFERENCE_MAX * ns) {
                 let [first, last] = [&steps[0], &steps[steps.len() - 1]].map(|(gap, _)| gap.name);
                 let name =
                     if steps.len() == 1 { format!("`{first}`") } else { format!("`{first}` to `{last}`") };
@@ -75,16 +75,17 @@ impl Measured {
     }
 
     /// A tracepoint that most calls pass while no packet is on its way.
-    fn displaced(
-        &self,
-        (tracepoint, slices): &(&Tracepoint, Vec<Slice>),
-        between: &[&(Gap, Figure)],
-    ) -> Option<String> {
+    fn displaced(&self, (tracepoint, slices): &(&Tracepoint, Vec<Slice>)) -> Option<String> {
+        // Among the times of a call, behind its begin.
+        let time_of = |point| 1 + self.path.0.iter().position(|each| *each == point).unwrap_or_default();
+        let ways = [(Point::CallLeaves, Point::CallSeen), (Point::ResultLeaves, Point::ResultSeen)];
+        let ways = ways.map(|(leaves, seen)| (time_of(leaves), time_of(seen)));
         let is_displaced = |slice: &Slice, call: &Call| {
-            let ways = between.iter().map(|(gap, _)| call[gap.from]..call[gap.from + 1]);
-            let on_the_ways: usize = ways.map(|way| slice.passed(way).len()).sum();
-            slice.passed(call[0]..call[call.len() - 1]).len() > on_the_ways
+            let on_a_way: usize =
+                ways.iter().map(|&(from, to)| slice.passed(call[from]..call[to]).len()).sum();
+            slice.passed(call[0]..call[call.len() - 1]).len() > on_a_way
         };
+        let is_displaced = &is_displaced;
         let calls: Vec<bool> = slices
             .iter()
             .flat_map(|slice| self.path.calls(slice).into_iter().map(move |call| is_displaced(slice, &call)))
