@@ -6,12 +6,44 @@ mod harness;
 use crate::harness::transports;
 use std::time::{Duration, Instant};
 use stoop::account::{AccountOptions, ProcedureSteps, StoopAccountClient};
-use stoop::{BindOptions, RunningServer, Server};
+use stoop::{BindOptions, Data, RunningServer, Server};
+use stoop_marshal::{DecodeError, Description, Layout, Reader, Writer};
 
 #[stoop::interface]
 trait Work {
     fn echo(&self, number: u64) -> u64;
     fn last_for(&self, us: u64);
+    /// The result is written and read as the argument says.
+    fn turn(&self, slow: &Slow) -> Slow;
+}
+
+/// Microseconds that it takes to write it and to read it, and then those of the result.
+struct Slow([u64; 4]);
+
+impl Data for Slow {
+    const LAYOUT: Layout = Vec::<u64>::LAYOUT;
+
+    fn encode(&self, writer: &mut Writer<'_>) {
+        spin(self.0[0]);
+        self.0.to_vec().encode(writer);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let us: [u64; 4] = Vec::decode(reader)?.try_into().expect("this program writes four");
+        spin(us[1]);
+        Ok(Self(us))
+    }
+
+    fn describe(description: &mut Description) {
+        Vec::<u64>::describe(description);
+    }
+}
+
+fn spin(us: u64) {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_micros(us) {
+        std::hint::spin_loop();
+    }
 }
 
 struct Worker;
@@ -22,10 +54,12 @@ impl Work for Worker {
     }
 
     fn last_for(&self, us: u64) {
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_micros(us) {
-            std::hint::spin_loop();
-        }
+        spin(us);
+    }
+
+    fn turn(&self, slow: &Slow) -> Slow {
+        let [_, _, write, read] = slow.0;
+        Slow([write, read, 0, 0])
     }
 }
 
@@ -72,6 +106,32 @@ fn the_steps_of_a_call_are_told_by_caller_and_server_over_each_transport() {
             assert!(median >= Duration::from_micros(2_700), "{transport}: {step:?}\n{own}\n{servers}");
         }
         assert!(own.to_string().contains("Work.last_for"), "{own}");
+    }
+}
+
+#[test]
+fn the_time_that_a_stub_takes_is_in_the_step_of_that_stub() {
+    let stubs = [
+        "calling stub: store the arguments",
+        "server stub: read the arguments",
+        "server stub: write the result",
+        "calling stub: read the result",
+    ];
+    for transport in TRANSPORTS {
+        for (number, name) in stubs.into_iter().enumerate() {
+            let all = AccountOptions::new().steps_share(1);
+            let (_server, uri) = serve(transport, all.clone());
+            let client = bind(&uri, all);
+            let slow = Slow(std::array::from_fn(|each| if each == number { 3_000 } else { 0 }));
+            for _ in 0..5 {
+                client.turn(&slow).unwrap();
+            }
+            let mut steps = client.binding().account().steps;
+            steps.extend(StoopAccountClient::bind(&uri).unwrap().steps().unwrap());
+            let of_stub = steps.iter().filter(|steps| steps.procedure == "turn").find_map(|s| s.step(name));
+            let median = of_stub.unwrap().time.quantile(0.5).unwrap();
+            assert!(median >= Duration::from_micros(2_700), "{transport}, {name}: {steps:#?}");
+        }
     }
 }
 
