@@ -3,7 +3,7 @@
 #![allow(clippy::too_many_arguments, reason = "every kind of argument at once")]
 
 use crate::mock;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,14 +82,18 @@ struct Server;
 thread_local! {
     /// The latest argument of the one-way procedures. The mock runs them in the calling thread.
     static TOLD: RefCell<String> = RefCell::default();
+    /// Where the latest argument of 1440 bytes, or the slice of `results`, was in the procedure's memory.
+    static SEEN: Cell<*const u8> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Modes for Server {
     fn null(&self) {}
     fn max_result(&self, buf: &mut [u8; 1440]) {
+        SEEN.set(buf.as_ptr());
         buf.fill(7);
     }
     fn max_arg(&self, buf: &[u8; 1440]) -> u32 {
+        SEEN.set(buf.as_ptr());
         buf.iter().map(|&byte| u32::from(byte)).sum()
     }
     fn integers(&self, a: i32, b: i32, c: i32, d: i32) -> i64 {
@@ -150,6 +154,7 @@ impl Modes for Server {
     ) -> u8 {
         assert_eq!((*count, text.as_str()), (0, ""));
         *count = 5;
+        SEEN.set(bytes.as_ptr());
         bytes.fill(9);
         text.push_str("text");
         words.fill(u64::MAX);
@@ -255,6 +260,27 @@ fn max_result_is_its_1440_bytes_and_nothing_travels_with_the_call() {
     assert_eq!((buf, stub::last_call().len(), stub::last_result().len()), ([7; 1440], 0, 1440));
     client.max_arg(&buf).unwrap();
     assert_eq!((stub::last_call().len(), stub::last_result().len()), (1440, 4));
+}
+
+#[test]
+fn procedures_write_out_arguments_into_the_result_packet_and_read_arguments_in_the_call_packet() {
+    let [client, _] = clients();
+    let mut buf = [0; 1440];
+    client.max_result(&mut buf).unwrap();
+    let [_, result] = stub::last_packets();
+    assert_eq!(SEEN.get(), result.start);
+
+    client.max_arg(&buf).unwrap();
+    let [call, _] = stub::last_packets();
+    assert_eq!(SEEN.get(), call.start);
+
+    let (mut count, mut text) = (0, String::new());
+    let (mut points, mut pair) = ([Point::default(); 2], [Point::default(); 2]);
+    client
+        .results(&mut count, &mut buf[..3], &mut text, &mut [0; 2], &mut [0; 3], &mut points, &mut pair)
+        .unwrap();
+    let [_, result] = stub::last_packets();
+    assert!(result.contains(&SEEN.get()));
 }
 
 #[test]

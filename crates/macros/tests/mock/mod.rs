@@ -89,6 +89,7 @@ pub mod stub {
     use super::*;
     use std::any::Any;
     use std::cell::RefCell;
+    use std::ops::Range;
     pub use stoop_marshal::*;
     pub use stoop_probe::{Point, stamp};
 
@@ -294,6 +295,11 @@ pub mod stub {
     /// The call packet of the last call of this thread, as a payload.
     pub fn last_call() -> Vec<u8> {
         PACKETS.with_borrow(|packets| packets.call().to_vec())
+    }
+
+    /// The addresses of the call's data and of the result's data in the packets of the last call of this thread.
+    pub fn last_packets() -> [Range<*const u8>; 2] {
+        PACKETS.with_borrow(|packets| [packets.call().as_ptr_range(), packets.result().as_ptr_range()])
     }
 
     impl<'a> Remote<'a> {
