@@ -414,8 +414,8 @@ impl Procedure {
 
 /// Sizes of bulk data unless others are asked for: Peregrine's, and two that fill no cache and every cache.
 pub(crate) const BYTES_DEFAULT: [u32; 3] = [48_000, 1 << 20, 16 << 20];
-/// The longest message that a binding admits unless told otherwise is 64 MiB; some of it is not data.
-const BYTES_MAX: u32 = (64 << 20) - 4096;
+/// The most data that a binding admits in a message unless told otherwise.
+const BYTES_MAX: u32 = 64 << 20;
 
 /// The data of MaxArg(b) and MaxResult(b): what one Ethernet packet holds (Firefly §2).
 pub(crate) const DATA_LEN: usize = 1440;

@@ -10,8 +10,8 @@ use stoop_exchange::retry::{Retry, RetryBudget};
 use stoop_net::host;
 pub use stoop_net::waiting::Waiting;
 
-/// Bytes of the longest message, unless the user says otherwise.
-pub(crate) const MAX_MESSAGE: usize = 64 << 20;
+/// Bytes of the longest message, unless the user says otherwise: 64 MiB of data, and a page for lengths and small values beside them.
+pub(crate) const MAX_MESSAGE: usize = (64 << 20) + 4096;
 
 /// Options of a binding. Each has a default that suits most programs.
 ///
@@ -194,9 +194,10 @@ impl BindOptions {
         self.wait_for_server.unwrap_or(self.bind_timeout)
     }
 
-    /// Bytes of the longest arguments and of the longest result, over UDP, TCP and Unix sockets. 64 MiB unless set. The
-    /// server has a bound of its own for arguments, `Server::max_message`; the smaller one counts. Over UDP what takes
-    /// more than 1440 bytes travels as many packets, and needs memory for the whole of it at both ends.
+    /// Bytes of the longest arguments and of the longest result, with the lengths that travel with them; over every transport to another
+    /// process. Unless set 64 MiB and 4 KiB, so that 64 MiB of data may have other values beside them. The server has a bound of its own,
+    /// `Server::max_message`; the smaller one counts. Over UDP what takes more than 1440 bytes travels as many packets, and needs memory
+    /// for the whole of it at both ends.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self

@@ -246,8 +246,8 @@ impl Server {
         self
     }
 
-    /// Bytes of the longest arguments and of the longest result, less than 4 GiB. 64 MiB unless set; over UDP at least
-    /// 1440, which one packet holds.
+    /// Bytes of the longest arguments and of the longest result, with the lengths that travel with them; less than 4 GiB. Unless set
+    /// 64 MiB and 4 KiB, so that 64 MiB of data may have other values beside them; over UDP at least 1440, which one packet holds.
     ///
     /// It bounds memory, too: over TCP and Unix sockets one connection can make the server hold four times as much of
     /// incomplete arguments, and as much of OUT arguments and results that its caller has not read. A UDP address holds

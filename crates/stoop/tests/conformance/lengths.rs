@@ -12,6 +12,23 @@ claims! { remote and lossy: [
     a_result_larger_than_the_caller_takes_is_a_failure_and_the_binding_lives_on
 ] }
 
+mod longest {
+    use super::*;
+
+    claims! { udp tcp unix shm: [a_call_has_64_mib_of_arguments_or_results_unless_options_say_otherwise] }
+}
+
+fn a_call_has_64_mib_of_arguments_or_results_unless_options_say_otherwise(transport: &str) {
+    const LEN: usize = 64 << 20;
+    let (_server, _, client) = lab(transport);
+    let mut bytes = vec![0; LEN];
+    client.fill(3, &mut bytes).unwrap();
+    assert!(bytes == vec![3; LEN]);
+    assert!(client.echo(&bytes).unwrap() == bytes);
+    let error = client.sum(&vec![0; LEN + 4096]).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+}
+
 /// Where some transport goes over from one way of sending to another: lines, slots, packets of some links, chunks, fragments,
 /// channels.
 const BOUNDARIES: [usize; 9] = [32, 40, 1440, 4096, 8960, 16 << 10, 64 << 10, 128 << 10, 256 << 10];
