@@ -21,6 +21,8 @@ pub(crate) enum Figure {
     Rate,
     /// Data in Mbit/s.
     Bandwidth,
+    /// Processors in use by both processes.
+    Processors,
 }
 
 impl Figure {
@@ -29,6 +31,7 @@ impl Figure {
             Figure::Time => sample.times[0],
             Figure::Rate => sample.rate,
             Figure::Bandwidth => sample.rate * cell.bytes as f64 * 8.0 / 1e6,
+            Figure::Processors => sample.processors,
         }
     }
 
@@ -37,6 +40,7 @@ impl Figure {
         match self {
             Figure::Time => format!("{:.2}", value / 1e3),
             Figure::Rate | Figure::Bandwidth => grouped(value),
+            Figure::Processors => format!("{value:.2}"),
         }
     }
 }

@@ -10,6 +10,7 @@ mod measure;
 mod options;
 mod overview;
 mod peers;
+mod processor_time;
 mod program;
 mod quartiles;
 mod report;

@@ -1,4 +1,4 @@
-//! The table of ten rows: Stoop beside the systems that a reader would use today.
+//! The short table: Stoop beside the systems that a reader would use today.
 
 use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
 use crate::columns;
@@ -8,10 +8,12 @@ use crate::peers::Peer;
 use std::fmt::Write;
 
 /// The program of a row and its argument.
-const ROWS: [(&str, &str); 10] = [
+const ROWS: [(&str, &str); 12] = [
     ("stoop", "shm:peer-stoop"),
     ("stoop", "udp://127.0.0.1:0"),
     ("stoop", "tcp://127.0.0.1:0"),
+    ("stoop", "udp://127.0.0.1:0 block"),
+    ("stoop", "tcp://127.0.0.1:0 block"),
     ("iceoryx2", "spin"),
     ("tarpc", "tcp"),
     ("volo", "tcp"),
@@ -21,8 +23,9 @@ const ROWS: [(&str, &str); 10] = [
     ("libtirpc", "udp"),
 ];
 
-const COLUMNS: [(&str, Placement, Cell, Figure); 5] = [
+const COLUMNS: [(&str, Placement, Cell, Figure); 6] = [
     ("Null(), µs", Placement::Two, LATENCY[0], Figure::Time),
+    ("processors in use", Placement::Two, LATENCY[0], Figure::Processors),
     ("sharing a processor", Placement::One, LATENCY[0], Figure::Time),
     ("result of 1440 bytes, µs", Placement::Two, LATENCY[2], Figure::Time),
     ("Null() by 8 threads, calls/s", Placement::Two, CALLERS[3], Figure::Rate),
@@ -42,7 +45,7 @@ pub(crate) fn write(out: &mut String, report: &Report<'_>) {
         });
         rows.push([vec![peer.title()], figures.collect(), vec![lines::of(peer).to_string()]].concat());
     }
-    let _ = writeln!(out, "### Ten of them in short\n");
+    let _ = writeln!(out, "### In short\n");
     columns::write(out, &rows);
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Peer {
     pub(crate) carrier: Carrier,
     /// The program's name after `peer-`, and that of its folder.
     pub(crate) program: &'static str,
-    /// The argument of `serve`.
+    /// The argument of `serve`; the words behind its first one are arguments of `call`, too.
     pub(crate) argument: &'static str,
     /// The longest argument or result.
     longest: usize,
@@ -68,6 +68,7 @@ fn all() -> Vec<Peer> {
     const ANY: usize = 1 << 20;
     let row = |program: &'static str, argument: &'static str, carrier, longest| Peer {
         name: match program {
+            "stoop" if argument.ends_with(" block") => "Stoop, block".into(),
             "stoop" => "Stoop".into(),
             "grpc" => "gRPC C++".into(),
             "capnp" => "capnp-rpc".into(),
@@ -95,9 +96,11 @@ fn all() -> Vec<Peer> {
     let both = ["tonic", "grpc", "tarpc", "volo", "capnp", "sockets"];
     all.extend(both.map(|program| row(program, "unix", Carrier::Unix, ANY)));
     all.push(row("stoop", "tcp://127.0.0.1:0", Carrier::Tcp, ANY));
+    all.push(row("stoop", "tcp://127.0.0.1:0 block", Carrier::Tcp, ANY));
     all.extend(both.map(|program| row(program, "tcp", Carrier::Tcp, ANY)));
     all.push(row("libtirpc", "tcp", Carrier::Tcp, ANY));
     all.push(row("stoop", "udp://127.0.0.1:0", Carrier::Udp, ANY));
+    all.push(row("stoop", "udp://127.0.0.1:0 block", Carrier::Udp, ANY));
     all.push(row("libtirpc", "udp", Carrier::Udp, 60_000));
     all.push(row("sockets", "udp", Carrier::Udp, 65_000));
     all

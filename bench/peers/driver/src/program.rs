@@ -2,14 +2,15 @@
 
 use crate::cells::{Cell, Placement};
 use crate::peers::{Peer, path};
+use crate::processor_time;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::error::Error;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The figures of one slice of calls.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Sample {
     pub(crate) rate: f64,
     /// Nanoseconds of one call: median, and percentiles 90, 99 and 99.9.
     pub(crate) times: [f64; 4],
+    /// Processors that both processes together kept busy meanwhile.
+    pub(crate) processors: f64,
 }
 
 /// A process whose standard input and output are pipes. It is ended when this is dropped.
@@ -39,7 +42,11 @@ pub(crate) struct Pair {
 }
 
 impl Process {
-    fn start(peer: &Peer, words: &[&str], processor: usize) -> Result<Self, Box<dyn Error>> {
+    fn start<'a>(
+        peer: &Peer,
+        words: impl Iterator<Item = &'a str>,
+        processor: usize,
+    ) -> Result<Self, Box<dyn Error>> {
         let mut command = Command::new(path(peer.program));
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let place = move || {
@@ -81,21 +88,30 @@ impl Drop for Process {
 impl Pair {
     pub(crate) fn start(peer: &Peer, placement: Placement) -> Result<Self, Box<dyn Error>> {
         let (client, server) = placement.processors();
-        let mut server = Process::start(peer, &["serve", peer.argument], server)?;
+        let (first, options) = peer.argument.split_once(' ').unwrap_or((peer.argument, ""));
+        let options = || options.split_whitespace();
+        let mut server = Process::start(peer, ["serve", first].into_iter().chain(options()), server)?;
         let address = server.line(PATIENCE)?;
-        let client = Process::start(peer, &["call", &address], client)?;
+        let client = Process::start(peer, ["call", &address].into_iter().chain(options()), client)?;
         Ok(Pair { client, server })
     }
 
     pub(crate) fn slice(&mut self, cell: &Cell, time: Duration) -> Result<Sample, Box<dyn Error>> {
         let Cell { procedure, bytes, callers } = cell;
+        let (begin, used) = (Instant::now(), self.processor_time()?);
         let input = self.client.input.as_mut().expect("it is open until the end");
         writeln!(input, "{procedure} {bytes} {callers} {}", time.as_millis())?;
         let line = self.client.line(PATIENCE + time).inspect_err(|_| self.server.hangs = true)?;
+        let processors = (self.processor_time()? - used).as_secs_f64() / begin.elapsed().as_secs_f64();
         let figures: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         match figures[..] {
-            [_, rate, p50, p90, p99, p999] => Ok(Sample { rate, times: [p50, p90, p99, p999] }),
+            [_, rate, p50, p90, p99, p999] => Ok(Sample { rate, times: [p50, p90, p99, p999], processors }),
             _ => Err(format!("it answered `{line}`").into()),
         }
+    }
+
+    /// Of both processes.
+    fn processor_time(&self) -> io::Result<Duration> {
+        Ok(processor_time::of(&self.client.child)? + processor_time::of(&self.server.child)?)
     }
 }

@@ -27,6 +27,10 @@ pub(crate) fn text(peers: &[Peer], samples: &[Measured]) -> String {
     for placement in [Placement::Two, Placement::One] {
         report.tails(&mut out, placement);
     }
+    for placement in [Placement::Two, Placement::One] {
+        let title = format!("Processors in use by client and server together, {}", placement.name());
+        report.table(&mut out, &title, placement, &LATENCY, Figure::Processors);
+    }
     let title = "Null() by 1, 2, 4 and 8 callers, calls per second";
     report.table(&mut out, title, Placement::Two, &CALLERS, Figure::Rate);
     let title = "Long arguments (in) and results (out), Mbit/s";
@@ -102,7 +106,8 @@ impl Report<'_> {
 
     fn ahead(&self, out: &mut String) {
         let _ = writeln!(out, "### Cells in which a peer is ahead of Stoop over the same carrier\n");
-        let ahead: Vec<String> = self.samples.iter().filter_map(|measured| self.lead(measured)).collect();
+        let others = self.samples.iter().filter(|measured| !self.peers[measured.peer].is_stoop());
+        let ahead: Vec<String> = others.filter_map(|measured| self.lead(measured)).collect();
         if ahead.is_empty() {
             out.push_str("None.\n");
         }
@@ -116,7 +121,7 @@ impl Report<'_> {
         let Quartiles { low, median, high } = self.ratios(measured, figure)?;
         let (is_ahead, word) = match figure {
             Figure::Time => (median < 1.0, "time"),
-            Figure::Rate | Figure::Bandwidth => (median > 1.0, "rate"),
+            Figure::Rate | Figure::Bandwidth | Figure::Processors => (median > 1.0, "rate"),
         };
         let (cell, placement) = (measured.cell.name(), measured.placement.name());
         is_ahead.then(|| {

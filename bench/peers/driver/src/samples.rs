@@ -59,7 +59,8 @@ fn name(measured: &Measured) -> Value {
 /// `null` where a peer failed.
 fn to_json(sample: &Option<Sample>) -> Value {
     let Some(sample) = sample else { return Value::Null };
-    json!({ "calls_per_second": sample.rate, "p50_p90_p99_p999_ns": sample.times })
+    json!({ "calls_per_second": sample.rate, "p50_p90_p99_p999_ns": sample.times,
+            "processors": sample.processors })
 }
 
 /// The sample of a round, if it has one; `None` if it cannot be read.
@@ -69,7 +70,8 @@ fn from_json(round: &Value) -> Option<Option<Sample>> {
     }
     let times = round["p50_p90_p99_p999_ns"].as_array()?.iter().map(Value::as_f64);
     let times: Vec<f64> = times.collect::<Option<_>>()?;
-    Some(Some(Sample { rate: round["calls_per_second"].as_f64()?, times: times.try_into().ok()? }))
+    let (rate, processors) = (round["calls_per_second"].as_f64()?, round["processors"].as_f64()?);
+    Some(Some(Sample { rate, times: times.try_into().ok()?, processors }))
 }
 
 #[cfg(test)]
@@ -78,7 +80,9 @@ mod tests {
     use crate::cells::{CALLERS, Placement};
 
     fn measured(name: &str, rates: &[f64]) -> Measured {
-        let round = |&rate: &f64| (rate > 0.0).then_some(Sample { rate, times: [1.0, 2.0, 3.0, 4.0] });
+        let round = |&rate: &f64| {
+            (rate > 0.0).then_some(Sample { rate, times: [1.0, 2.0, 3.0, 4.0], processors: 1.5 })
+        };
         Measured {
             peer: 0,
             placement: Placement::Two,
@@ -100,6 +104,7 @@ mod tests {
         let rates: Vec<_> = now[0].rounds.iter().map(|round| round.map(|sample| sample.rate)).collect();
         assert_eq!(rates, [Some(5.0), None, Some(7.0)]);
         assert_eq!(now[0].rounds[2].map(|sample| sample.times), Some([1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(now[0].rounds[2].map(|sample| sample.processors), Some(1.5));
 
         assert!(read(&file, &mut [measured("another", &[])]).is_err());
         assert!(read(&file, &mut []).is_err());

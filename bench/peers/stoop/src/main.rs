@@ -1,8 +1,9 @@
-//! The Test interface over a transport of Stoop: `peer-stoop serve URI`, `peer-stoop call ADDRESS`.
+//! The Test interface over a transport of Stoop: `peer-stoop serve URI`, `peer-stoop call ADDRESS`. With `block` behind them both ends
+//! sleep while they wait.
 
 use end::{MARK, Procedure, Role, slices, threads};
 use std::error::Error;
-use stoop::{CallError, Server};
+use stoop::{BindOptions, CallError, Server, Waiting};
 
 #[stoop::interface]
 trait Test {
@@ -21,8 +22,8 @@ impl Test for Exerciser {
     }
 }
 
-fn serve(uri: &str) -> Result<(), Box<dyn Error>> {
-    let server = Server::new().export(TestServer::new(Exerciser)).listen(uri)?.start()?;
+fn serve(uri: &str, waiting: Waiting) -> Result<(), Box<dyn Error>> {
+    let server = Server::new().export(TestServer::new(Exerciser)).waiting(waiting).listen(uri)?.start()?;
     end::ready(&server.uris()[0].to_string());
     Ok(())
 }
@@ -36,10 +37,13 @@ fn call(test: &TestClient, procedure: Procedure, bytes: &mut [u8]) -> Result<(),
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    match end::role() {
-        (Role::Serve, words) => serve(&words[0])?,
-        (Role::Call(uri), _) => {
-            let test = TestClient::bind(&*uri)?;
+    let (role, words) = end::role();
+    let blocks = words.last().is_some_and(|word| word == "block");
+    let waiting = if blocks { Waiting::Block } else { Waiting::Adaptive };
+    match role {
+        Role::Serve => serve(&words[0], waiting)?,
+        Role::Call(uri) => {
+            let test = TestClient::bind_with(&*uri, &BindOptions::new().waiting(waiting))?;
             slices(|slice| {
                 threads(slice, || {
                     let (test, mut bytes) = (&test, slice.bytes());
