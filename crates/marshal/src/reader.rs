@@ -3,7 +3,7 @@
 use crate::data::align_of_wire;
 use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, allocation_budget};
-use crate::memory::{STEP, look_for, vec_for, zeros};
+use crate::memory::{STEP, look_for, vec_for};
 use crate::sharing::Received;
 use crate::{Data, DecodeError, Leading, Scalar, View};
 
@@ -200,9 +200,19 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When they are not all there, or there is no memory for them.
     pub fn elements<S: Scalar>(&mut self, count: usize) -> Result<Vec<S>, DecodeError> {
-        let mut values = zeros(count)?;
-        self.scalars(&mut values)?;
-        Ok(values)
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let chunk = self.chunk(align_of_wire::<S>(), count.saturating_mul(size_of::<S>()))?;
+        match View::slice(chunk)? {
+            View::InPlace(values) => {
+                // Not cleared before: a long sequence would be written twice.
+                let mut copy = vec_for(values.len())?;
+                copy.extend_from_slice(values);
+                Ok(copy)
+            }
+            View::Copied(values) => Ok(values.into_vec()),
+        }
     }
 
     /// Reads the count of a sequence whose elements take at least `min` bytes each, and announces `bytes` of heap for

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use crate::common::{Colour, Fixed, List, Mixed, Node, Shape, Tree, Unit, assert_travels, decoded, encoded};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use stoop_marshal::{Data, Layout};
+use stoop_marshal::{Data, Layout, Reader};
 
 /// Checks a property of arbitrary values of a type.
 macro_rules! travels {
@@ -154,6 +154,18 @@ fn a_graph_with_many_paths_takes_no_more_than_its_nodes() {
     }
     let payload = encoded(&*node, 0, 4000).unwrap();
     assert_eq!(decoded::<Node>(&payload, 0).unwrap().value, 59);
+}
+
+#[test]
+fn sequences_of_numbers_are_read_from_memory_at_any_address() {
+    let values: Vec<u64> = (1..100).collect();
+    let payload = encoded(&values, 0, 1000).unwrap();
+    for shift in 0..8 {
+        let mut memory = vec![0; shift];
+        memory.extend_from_slice(&payload);
+        let mut reader = Reader::new(&memory[shift..]);
+        assert_eq!(reader.value::<Vec<u64>>().unwrap(), values, "shifted by {shift}");
+    }
 }
 
 #[test]
