@@ -53,6 +53,9 @@ pub(crate) struct Figure {
     pub(crate) samples: Vec<f64>,
     /// The figure of each round, once rounds are joined.
     pub(crate) rounds: Vec<f64>,
+    /// Only the functions of this module make a figure: they see to it that its median lies between its quartiles.
+    #[serde(skip)]
+    _ordered: (),
 }
 
 impl Group {
@@ -120,7 +123,13 @@ impl Figure {
     /// The figure of one value for each slice, from `calls` calls in all.
     pub(crate) fn of(samples: Vec<f64>, calls: u64) -> Self {
         let Quartiles { low, median, high } = Quartiles::of(samples.clone());
-        Self { median, low, high, calls, samples, rounds: Vec::new() }
+        Self { median, low, high, calls, samples, rounds: Vec::new(), _ordered: () }
+    }
+
+    /// The figure of a median that is known with its quartiles, from `calls` calls, without their samples.
+    pub(crate) fn of_quartiles(of: Quartiles, calls: u64) -> Self {
+        let Quartiles { low, median, high } = of;
+        Self { low: low.min(median), high: high.max(median), ..Self::of(vec![median], calls) }
     }
 
     /// One quantity in several rounds: the medians of the rounds' medians and quartiles.
@@ -135,6 +144,7 @@ impl Figure {
             calls: figures.iter().map(|figure| figure.calls).sum(),
             samples: figures.iter().flat_map(|figure| figure.samples.clone()).collect(),
             rounds: values(median),
+            _ordered: (),
         }
     }
 
@@ -209,6 +219,17 @@ mod tests {
         assert!(!figure.is_unsteady());
         assert!(Figure::of_rounds(&[round(100.0), round(102.0), round(120.0)]).is_unsteady());
         assert!(!round(100.0).is_unsteady(), "there is nothing to compare");
+    }
+
+    #[test]
+    fn the_median_of_a_figure_lies_between_its_quartiles() {
+        let one = Figure::of(vec![7.0], 1);
+        let even = Figure::of(vec![4.0, -1.0], 2);
+        let known = Figure::of_quartiles(Quartiles { low: 3.0, median: 2.0, high: 1.0 }, 3);
+        let rounds = Figure::of_rounds(&[one.clone(), even.clone(), known.clone(), one.minus(&even)]);
+        for figure in [one, even, known, rounds] {
+            assert!(figure.low <= figure.median && figure.median <= figure.high, "{figure:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::lab::Lab;
 use super::model::{Figure, US};
 use crate::account::{self, Account, Place, Step};
 use crate::args::{AccountArgs, Procedure, Processors, Transport, Waiting};
+use crate::samples::Quartiles;
 
 /// The account of a call.
 pub(crate) struct Parts(Account);
@@ -104,7 +105,7 @@ impl Way<'_> {
 }
 
 /// A figure with one sample, its mean over the typical calls of all rounds: an account has no slices.
-fn figure(ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
-    let [mean, low, high] = [ns, low_ns, high_ns].map(|ns| ns * US);
-    Figure { low, high, calls: calls as u64, ..Figure::of(vec![mean], 0) }
+fn figure(mean_ns: f64, low_ns: f64, high_ns: f64, calls: usize) -> Figure {
+    let [median, low, high] = [mean_ns, low_ns, high_ns].map(|ns| ns * US);
+    Figure::of_quartiles(Quartiles { low, median, high }, calls as u64)
 }

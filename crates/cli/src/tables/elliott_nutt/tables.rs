@@ -7,6 +7,7 @@ use crate::args::{Processors, Program};
 use crate::callers::Calls;
 use crate::child::Child;
 use crate::placement::{Sides, pin};
+use crate::samples::Quartiles;
 use crate::tables::lab::{At, Lab, Way};
 use crate::tables::model::{Figure, Group, Line, US};
 use std::hint::black_box;
@@ -46,14 +47,18 @@ pub(super) fn table_1(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
         }
         runs.push(began.elapsed().as_nanos() as f64 * US / f64::from(CALLS_OF_A_RUN));
     }
+    let calls = runs.len() as u64 * u64::from(CALLS_OF_A_RUN);
     let papers: Vec<f64> = TABLE_1.iter().flat_map(|&(often, us)| (0..often).map(move |_| us)).collect();
     let line = |name: &str, of: fn(&[f64]) -> f64| {
-        let today = Figure { median: of(&runs), ..Figure::of(runs.clone(), 25_000) };
-        Line::new(name).paper(of(&papers)).today(today)
+        // One value in each round: the quartiles of the runs are not those of the fastest run.
+        Line::new(name).paper(of(&papers)).today(Figure::of(vec![of(&runs)], calls))
     };
     let lines = vec![
         line("fastest run", |runs| runs.iter().copied().fold(f64::INFINITY, f64::min)),
         line("average of 25 runs", |runs| runs.iter().sum::<f64>() / runs.len() as f64),
+        Line::new("median of 25 runs, and quartiles")
+            .paper(Quartiles::of(papers.clone()).median)
+            .today(Figure::of(runs.clone(), calls)),
         line("slowest run", |runs| runs.iter().copied().fold(0.0, f64::max)),
     ];
     Ok(vec![Group::new("A call without arguments", "µs", lines)])
