@@ -20,6 +20,16 @@ pub(crate) struct Window {
     pub(crate) silence: Option<Duration>,
 }
 
+impl Window {
+    /// A slice that begins now, by one caller.
+    pub(crate) fn of(effort: Effort) -> Self {
+        let count_from = Instant::now() + effort.warm_up;
+        let silence = effort.silence.map(Silence::duration);
+        let calls_max = effort.calls.unwrap_or(u64::MAX);
+        Self { count_from, until: count_from + effort.slice, calls_max, silence }
+    }
+}
+
 /// The calls of one caller in one slice.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
@@ -229,9 +239,7 @@ impl Callers {
         calls_max: u64,
     ) -> Result<Vec<Measured>, String> {
         self.grow_to(calls.len());
-        let count_from = Instant::now() + effort.warm_up;
-        let silence = effort.silence.map(Silence::duration);
-        let window = Window { count_from, until: count_from + effort.slice, calls_max, silence };
+        let window = Window { calls_max, ..Window::of(effort) };
         let number = calls.len();
         for (orders, calls) in self.orders.iter().zip(calls.drain(..)) {
             orders.send(Order::Call(calls, window)).map_err(|_| "a caller thread ended early".to_owned())?;

@@ -28,8 +28,8 @@ const CELL_MAX: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(45);
 const WARM_UP: Duration = Duration::from_millis(6);
 const PAIRS_MAX: u32 = 35;
-const SHORT_SLICE: Duration = Duration::from_millis(4);
-const SHORT_WARM_UP: Duration = Duration::from_millis(1);
+const SHORT_SLICE: Duration = Duration::from_micros(300);
+const SHORT_WARM_UP: Duration = Duration::from_micros(30);
 const BUSY_SLICE: Duration = Duration::from_millis(180);
 const LINK_SLICE_MAX: Duration = Duration::from_millis(1200);
 
@@ -84,9 +84,9 @@ impl Effort {
         Effort { pairs: pairs.min(PAIRS_MAX), slice: SLICE, warm_up: WARM_UP, ..Effort::EMPTY }
     }
 
-    /// Many short slices: for differences between calls that take less than a microsecond, where neighbours must be near in time.
+    /// Many short slices: for differences of a few nanoseconds, where neighbours must be near in time.
     pub(crate) fn short(share: Duration, calls: Option<u64>) -> Self {
-        let pairs = (share.as_millis() / (2 * (SHORT_SLICE + SHORT_WARM_UP)).as_millis()) as u32;
+        let pairs = (share.as_micros() / (2 * (SHORT_SLICE + SHORT_WARM_UP)).as_micros()) as u32;
         let by_time = Effort { pairs, slice: SHORT_SLICE, warm_up: SHORT_WARM_UP, ..Effort::EMPTY };
         calls.map_or(by_time, Effort::for_calls)
     }

@@ -103,24 +103,7 @@ impl<'a> Lab<'a> {
 
     /// Measures several ways to call in turn, slice by slice, each by the calling thread's processor. Nanoseconds times `scale`.
     pub(crate) fn in_turn(&self, ways: Vec<Box<dyn Calls>>, scale: f64) -> Result<Vec<Figure>, String> {
-        self.in_turn_by(ways, scale, Effort::new(&Cell::NULL, self.args.time(), self.args.calls))
-    }
-
-    /// As [`in_turn`](Self::in_turn), in many short slices: for differences of calls that take less than a microsecond.
-    pub(crate) fn in_short_turns(
-        &self,
-        ways: Vec<Box<dyn Calls>>,
-        scale: f64,
-    ) -> Result<Vec<Figure>, String> {
-        self.in_turn_by(ways, scale, Effort::short(self.args.time(), self.args.calls))
-    }
-
-    fn in_turn_by(
-        &self,
-        ways: Vec<Box<dyn Calls>>,
-        scale: f64,
-        effort: Effort,
-    ) -> Result<Vec<Figure>, String> {
+        let effort = Effort::new(&Cell::NULL, self.args.time(), self.args.calls);
         let calls_max = effort.calls.unwrap_or(u64::MAX);
         let mut callers = Callers::new();
         let mut ways: Vec<Vec<Box<dyn Calls>>> = ways.into_iter().map(|way| vec![way]).collect();
@@ -129,14 +112,36 @@ impl<'a> Lab<'a> {
             for (way, slices) in ways.iter_mut().zip(&mut slices) {
                 slices.push(callers.run(way, effort, calls_max)?.remove(0));
             }
-            self.progress.inc((effort.slice + effort.warm_up).as_millis() as u64 * ways.len() as u64);
+            self.measured(effort, ways.len());
         }
-        let figure = |slices: Vec<Measured>| {
-            let calls = slices.iter().map(|slice| slice.calls).sum();
-            let medians = slices.into_iter().map(|mut slice| slice.samples.percentile_ns(0.5) * scale);
-            Figure::of(medians.collect(), calls)
-        };
-        Ok(slices.into_iter().map(figure).collect())
+        Ok(slices.into_iter().map(|slices| Figure::of_measured(slices, scale)).collect())
+    }
+
+    /// As [`in_turn`](Self::in_turn), for differences of a few nanoseconds: by this thread, in slices so short that the machine has one
+    /// speed in all of a turn. Every second turn is in reverse order, so that a speed that rises or falls does not count.
+    pub(crate) fn in_short_turns(
+        &self,
+        mut ways: Vec<Box<dyn Calls>>,
+        scale: f64,
+    ) -> Result<Vec<Figure>, String> {
+        let effort = Effort::short(self.args.time(), self.args.calls);
+        let mut slices = vec![Vec::new(); ways.len()];
+        for turn in 0..effort.pairs {
+            let mut order: Vec<_> = ways.iter_mut().zip(&mut slices).collect();
+            if turn % 2 == 1 {
+                order.reverse();
+            }
+            for (way, slices) in order {
+                slices.push(way.run(Window::of(effort))?);
+            }
+        }
+        self.measured(effort, ways.len() * effort.pairs as usize);
+        Ok(slices.into_iter().map(|slices| Figure::of_measured(slices, scale)).collect())
+    }
+
+    /// Moves the progress bar by so many slices.
+    fn measured(&self, effort: Effort, slices: usize) {
+        self.progress.inc(((effort.slice + effort.warm_up) * slices as u32).as_millis() as u64);
     }
 
     /// Starts a server program of the tables, beside the caller or on the server's side. Returns also where it listens.
@@ -187,9 +192,9 @@ impl<F: FnMut() -> Result<(), String> + Send + 'static> Way<F> {
         Box::new(Self(call, 1))
     }
 
-    /// Calls of some hundred nanoseconds, timed ten at a time: their differences may be less than a nanosecond.
-    pub(crate) fn in_batches(call: F) -> Box<dyn Calls> {
-        Box::new(Self(call, 10))
+    /// Short calls, timed `batch` at a time.
+    pub(crate) fn in_batches(batch: u64, call: F) -> Box<dyn Calls> {
+        Box::new(Self(call, batch))
     }
 }
 

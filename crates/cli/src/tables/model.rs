@@ -1,6 +1,7 @@
 //! A table of a paper beside today's figures, as data for the renderers.
 
 use super::calibration::AGREE_WITHIN;
+use crate::callers::Measured;
 use crate::row::Row;
 use crate::samples::{Quartiles, Samples};
 use serde::Serialize;
@@ -180,6 +181,12 @@ impl Figure {
     pub(crate) fn of_slices(slices: Vec<Samples>, scale: f64) -> Self {
         let calls = slices.iter().map(Samples::len).sum::<usize>() as u64;
         Self::of(slices.into_iter().map(|mut slice| slice.percentile_ns(0.5) * scale).collect(), calls)
+    }
+
+    /// The medians of the samples of slices in nanoseconds, times `scale`, and the calls that they count.
+    pub(crate) fn of_measured(slices: Vec<Measured>, scale: f64) -> Self {
+        let calls = slices.iter().map(|slice| slice.calls).sum();
+        Self::of(slices.into_iter().map(|mut it| it.samples.percentile_ns(0.5) * scale).collect(), calls)
     }
 
     /// This figure less `other`, slice by slice.

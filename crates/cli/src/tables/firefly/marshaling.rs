@@ -1,133 +1,87 @@
 //! Firefly Tables II to V: the time that arguments and results of several types add to Null().
 
+use super::in_memory;
+use super::procedures::{Case, alone, whole};
 use crate::args::{Processors, Program};
-use crate::callers::Calls;
+use crate::callers::{Calls, LOCAL_BATCH};
 use crate::child::Child;
 use crate::placement::pin;
-use crate::tables::lab::{At, Lab, Way};
-use crate::tables::model::{Group, Line, US};
-use stoop::{BindOptions, CallError, RunningServer, Server, Waiting};
+use crate::tables::lab::{At, Lab};
+use crate::tables::model::{Figure, Group, Line, US};
+use stoop::{BindOptions, RunningServer, Server, Waiting};
 
-/// The procedures of the four tables.
-#[stoop::interface]
-pub(crate) trait Marshaling {
-    fn null(&self);
-    fn one(&self, first: i32);
-    fn two(&self, first: i32, second: i32);
-    fn four(&self, first: i32, second: i32, third: i32, fourth: i32);
-    fn fixed_4(&self, #[out] array: &mut [u8; 4]);
-    fn fixed_400(&self, #[out] array: &mut [u8; 400]);
-    fn open(&self, #[out] array: &mut [u8]);
-    fn text(&self, text: Option<String>);
-}
+/// Calls to another process that are timed together.
+const WHOLE_BATCH: u64 = 10;
 
-struct Idle;
+/// A line: its name, the microseconds of the paper, and the call.
+type Row = (&'static str, f64, Case);
 
-impl Marshaling for Idle {
-    fn null(&self) {}
-    fn one(&self, _first: i32) {}
-    fn two(&self, _first: i32, _second: i32) {}
-    fn four(&self, _first: i32, _second: i32, _third: i32, _fourth: i32) {}
-    fn fixed_4(&self, array: &mut [u8; 4]) {
-        array[0] = MARK;
-    }
-    fn fixed_400(&self, array: &mut [u8; 400]) {
-        array[0] = MARK;
-    }
-    fn open(&self, array: &mut [u8]) {
-        array[0] = MARK;
-    }
-    // A Text.T is a new object in garbage-collected storage at the server: here a String.
-    fn text(&self, _text: Option<String>) {}
-}
-
-/// The byte that a procedure writes into its result.
-const MARK: u8 = 0x57;
-
-/// Exports the procedures at `address`.
-pub(in crate::tables) fn serve(address: &str) -> Result<RunningServer, String> {
-    let server = Server::new().waiting(Waiting::Spin).export(MarshalingServer::new(Idle));
-    server.listen(address).and_then(Server::start).map_err(|error| error.to_string())
-}
+const TABLE_2: [Row; 3] =
+    [("1 argument", 8.0, Case::One), ("2 arguments", 16.0, Case::Two), ("4 arguments", 32.0, Case::Four)];
+const TABLE_3: [Row; 2] = [("4 bytes", 20.0, Case::Fixed4), ("400 bytes", 140.0, Case::Fixed400)];
+const TABLE_4: [Row; 2] = [("1 byte", 115.0, Case::Open(1)), ("1440 bytes", 550.0, Case::Open(1440))];
+const TABLE_5: [Row; 3] =
+    [("NIL", 89.0, Case::Nil), ("1 byte", 378.0, Case::Text(1)), ("128 bytes", 659.0, Case::Text(128))];
 
 pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    compare(lab, "More than Null()", |client| {
-        let [one, two, four] = [(); 3].map(|()| client.clone());
-        vec![
-            ("1 argument", 8.0, way(move || one.one(1))),
-            ("2 arguments", 16.0, way(move || two.two(1, 2))),
-            ("4 arguments", 32.0, way(move || four.four(1, 2, 3, 4))),
-        ]
-    })
+    compare(lab, &TABLE_2)
 }
 
 pub(super) fn table_3(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    compare(lab, "More than Null()", |client| {
-        let (short, long) = (client.clone(), client.clone());
-        let (mut four, mut more) = ([0; 4], [0; 400]);
-        vec![
-            ("4 bytes", 20.0, way(move || short.fixed_4(&mut four))),
-            ("400 bytes", 140.0, way(move || long.fixed_400(&mut more))),
-        ]
-    })
+    compare(lab, &TABLE_3)
 }
 
 pub(super) fn table_4(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    compare(lab, "More than Null()", |client| {
-        let (short, long) = (client.clone(), client.clone());
-        let (mut one, mut full) = ([0; 1], [0; 1440]);
-        vec![
-            ("1 byte", 115.0, way(move || short.open(&mut one))),
-            ("1440 bytes", 550.0, way(move || long.open(&mut full))),
-        ]
-    })
+    compare(lab, &TABLE_4)
 }
 
 pub(super) fn table_5(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    compare(lab, "More than Null()", |client| {
-        let text = |text: Option<String>| {
-            let client = client.clone();
-            way(move || client.text(text.clone()))
-        };
-        vec![
-            ("NIL", 89.0, text(None)),
-            ("1 byte", 378.0, text(Some("x".into()))),
-            ("128 bytes", 659.0, text(Some("x".repeat(128)))),
-        ]
-    })
+    compare(lab, &TABLE_5)
 }
 
-fn way(mut call: impl FnMut() -> Result<(), CallError> + Send + 'static) -> Box<dyn Calls> {
-    Way::in_batches(move || call().map_err(|error| error.to_string()))
-}
-
-/// A call, the paper's microseconds, and how to make it.
-type Case = (&'static str, f64, Box<dyn Calls>);
-
-/// Measures Null() and the calls of `cases` in turn.
-fn compare(
-    lab: &mut Lab<'_>,
-    title: &str,
-    cases: impl FnOnce(&MarshalingClient) -> Vec<Case>,
-) -> Result<Vec<Group>, String> {
+/// Measures Null() and the calls of `rows` in turn: the stubs alone, and calls to another process.
+fn compare(lab: &mut Lab<'_>, rows: &[Row]) -> Result<Vec<Group>, String> {
     let (_server, client) = bind(lab)?;
-    let null = client.clone();
-    let mut ways = vec![way(move || null.null())];
-    let mut lines = Vec::new();
-    for (label, paper, way) in cases(&client) {
-        lines.push(Line::new(label).paper(paper));
-        ways.push(way);
-    }
-    let mut figures = lab.in_short_turns(ways, US)?;
-    let null = figures.remove(0);
-    for (line, figure) in lines.iter_mut().zip(&figures) {
-        line.today = Some(figure.minus(&null));
-    }
-    let lines = lines.into_iter().chain([Line::new("Null() itself").paper(937.0).today(null)]);
-    Ok(vec![Group::new(title, "µs", lines.collect())])
+    let stubs = bind_alone()?;
+    let alone = added(lab, rows, |case| alone::calls(&stubs, case, LOCAL_BATCH))?;
+    let whole = added(lab, rows, |case| whole::calls(&client, case, WHOLE_BATCH))?;
+    let mut groups = vec![
+        Group::new("Both stubs alone, more than Null()", "µs", alone.lines),
+        Group::new("A whole call, more than Null()", "µs", whole.lines),
+    ];
+    groups.push(Group::new(
+        "Null() itself",
+        "µs",
+        vec![
+            Line::new("both stubs alone").today(alone.null),
+            Line::new("a whole call").paper(937.0).today(whole.null),
+        ],
+    ));
+    Ok(groups)
 }
 
-fn bind(lab: &mut Lab<'_>) -> Result<(Child, MarshalingClient), String> {
+/// The time of Null(), and the lines of what the other calls take more.
+struct Added {
+    null: Figure,
+    lines: Vec<Line>,
+}
+
+fn added(lab: &Lab<'_>, rows: &[Row], calls: impl Fn(Case) -> Box<dyn Calls>) -> Result<Added, String> {
+    let cases = std::iter::once(Case::Null).chain(rows.iter().map(|row| row.2));
+    let mut figures = lab.in_short_turns(cases.map(calls).collect(), US)?;
+    let null = figures.remove(0);
+    let line = |(row, figure): (&Row, &Figure)| Line::new(row.0).paper(row.1).today(figure.minus(&null));
+    let lines = rows.iter().zip(&figures).map(line).collect();
+    Ok(Added { null, lines })
+}
+
+/// Exports the procedures at `address`.
+pub(in crate::tables) fn serve(address: &str) -> Result<RunningServer, String> {
+    let server = Server::new().waiting(Waiting::Spin).export(whole::MarshalingServer::new(whole::Idle));
+    server.listen(address).and_then(Server::start).map_err(|error| error.to_string())
+}
+
+fn bind(lab: &mut Lab<'_>) -> Result<(Child, whole::MarshalingClient), String> {
     let sides = lab.sides(Processors::Two)?;
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
     let address = format!("shm:tables-{}", std::process::id());
@@ -135,16 +89,38 @@ fn bind(lab: &mut Lab<'_>) -> Result<(Child, MarshalingClient), String> {
     let at = At { address, beside_caller: true };
     let (server, uri) = lab.serve(Program::Marshaling, sides.server, at, &[])?;
     let options = BindOptions::new().waiting(Waiting::Spin);
-    let client = MarshalingClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
-    try_out(&client).map_err(|error| error.to_string())?;
+    let client = whole::MarshalingClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
+    whole::try_out(&client).map_err(|error| error.to_string())?;
     Ok((server, client))
 }
 
-/// Makes calls whose results are checked.
-fn try_out(client: &MarshalingClient) -> Result<(), CallError> {
-    let (mut fixed, mut open) = ([0; 400], [0; 1440]);
-    client.fixed_400(&mut fixed)?;
-    client.open(&mut open)?;
-    assert_eq!((fixed[0], open[0]), (MARK, MARK), "a result brings back what the procedure wrote");
-    client.text(Some("text".into()))
+fn bind_alone() -> Result<alone::MarshalingClient, String> {
+    let options = in_memory::BindOptions::to(alone::MarshalingServer::new(alone::Idle));
+    let client = alone::MarshalingClient::bind_with("", &options).map_err(|error| format!("{error:?}"))?;
+    alone::try_out(&client).map_err(|error| error.to_string())?;
+    Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::callers::Window;
+    use crate::effort::Effort;
+    use std::time::Duration;
+
+    #[test]
+    fn stubs_without_a_transport_bring_back_what_the_procedure_wrote() {
+        bind_alone().expect("the results are checked there");
+    }
+
+    #[test]
+    fn each_call_of_the_tables_can_be_made_without_a_transport() {
+        let client = bind_alone().expect("it has a server");
+        let once = Effort { slice: Duration::ZERO, ..Effort::for_calls(1) };
+        for (_, _, case) in TABLE_2.iter().chain(&TABLE_3).chain(&TABLE_4).chain(&TABLE_5) {
+            // A clone has packets of its own: its first call is that of the case.
+            let measured = alone::calls(&client, *case, 1).run(Window::of(once));
+            assert!(measured.is_ok_and(|measured| measured.calls > 0), "{case:?}");
+        }
+    }
 }
