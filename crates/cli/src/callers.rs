@@ -40,6 +40,13 @@ pub(crate) struct Measured {
     pub(crate) ended: Instant,
 }
 
+impl Measured {
+    /// The rate of this caller in the counted part of its slice.
+    pub(crate) fn calls_per_second(&self) -> f64 {
+        self.calls as f64 / (self.ended - self.began).as_secs_f64().max(1e-9)
+    }
+}
+
 /// One way to call: a loop over it is compiled for each implementation, so that nothing stands between the clock and the call.
 pub(crate) trait Calls: Send {
     /// Calls until the window closes.

@@ -1,5 +1,6 @@
 //! What `tables` is to measure.
 
+use super::Waiting;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -37,17 +38,18 @@ pub(crate) struct TablesArgs {
 pub(crate) struct ProgramArgs {
     #[arg(long, value_enum)]
     pub(crate) program: Program,
-    #[arg(long)]
-    pub(crate) cpu: usize,
+    /// The processors on which it may run.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub(crate) cpu: Vec<usize>,
     /// Where to listen, in the program's own form.
     #[arg(long)]
     pub(crate) address: String,
     /// Wait by `select` before each `recv`.
     #[arg(long)]
     pub(crate) select: bool,
-    /// Spin instead of sleeping.
-    #[arg(long)]
-    pub(crate) spin: bool,
+    /// How it waits, if it is a server of Stoop.
+    #[arg(long, value_enum, default_value = "block")]
+    pub(crate) waiting: Waiting,
 }
 
 /// A server program of the tables.

@@ -117,6 +117,21 @@ impl<'a> Lab<'a> {
         Ok(slices.into_iter().map(|slices| Figure::of_measured(slices, scale)).collect())
     }
 
+    /// The calls per second of callers that call at the same time, slice by slice, on the processors of this thread.
+    pub(crate) fn rates(&self, mut ways: Vec<Box<dyn Calls>>) -> Result<Figure, String> {
+        let effort = Effort::new(&Cell::NULL, self.args.time(), self.args.calls);
+        let each = |calls: u64| calls.div_ceil(ways.len() as u64);
+        let calls_max = effort.calls.map_or(u64::MAX, each);
+        let (mut callers, mut rates, mut calls) = (Callers::new(), Vec::new(), 0);
+        for _ in 0..effort.pairs {
+            let slice = callers.run(&mut ways, effort, calls_max)?;
+            rates.push(slice.iter().map(Measured::calls_per_second).sum());
+            calls += slice.iter().map(|caller| caller.calls).sum::<u64>();
+            self.measured(effort, 1);
+        }
+        Ok(Figure::of(rates, calls))
+    }
+
     /// As [`in_turn`](Self::in_turn), for differences of a few nanoseconds: by this thread, in slices so short that the machine has one
     /// speed in all of a turn. Every second turn is in reverse order, so that a speed that rises or falls does not count.
     pub(crate) fn in_short_turns(
@@ -152,10 +167,22 @@ impl<'a> Lab<'a> {
         at: At,
         more: &[&str],
     ) -> Result<(Child, String), String> {
+        self.serve_on(program, &[cpu], at, more)
+    }
+
+    /// As [`serve`](Self::serve), on any of these processors.
+    pub(crate) fn serve_on(
+        &self,
+        program: Program,
+        cpus: &[usize],
+        at: At,
+        more: &[&str],
+    ) -> Result<(Child, String), String> {
+        let cpus = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         let mut arguments = vec![
             "tables-serve".to_owned(),
             format!("--program={}", name_of(program)),
-            format!("--cpu={cpu}"),
+            format!("--cpu={cpus}"),
             format!("--address={}", at.address),
         ];
         arguments.extend(more.iter().map(|&word| word.to_owned()));

@@ -189,6 +189,11 @@ impl Figure {
         Self::of(slices.into_iter().map(|mut it| it.samples.percentile_ns(0.5) * scale).collect(), calls)
     }
 
+    /// The figure that `of` computes from this one, slice by slice.
+    pub(crate) fn map(&self, of: impl Fn(f64) -> f64) -> Self {
+        Self::of(self.samples.iter().map(|&sample| of(sample)).collect(), self.calls)
+    }
+
     /// This figure less `other`, slice by slice.
     pub(crate) fn minus(&self, other: &Figure) -> Self {
         let pairs = self.samples.iter().zip(&other.samples);

@@ -4,6 +4,7 @@ use super::elliott_nutt;
 use super::firefly::marshaling;
 use super::what_if;
 use crate::args::{Program, ProgramArgs};
+use crate::ours::wait;
 use crate::{child, placement};
 use std::io;
 
@@ -12,21 +13,17 @@ pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
     prepare(args).map_err(|error| format!("the server process: {error}"))?;
     match args.program {
         Program::Marshaling => served(marshaling::serve(&args.address)),
-        Program::SunRpc => served(elliott_nutt::programs::serve(&args.address, waiting(args))),
+        Program::SunRpc => served(elliott_nutt::programs::serve(&args.address, wait(args.waiting))),
         Program::Udp => child::unless_orphaned(elliott_nutt::by_hand::serve_udp(args)),
         Program::Tcp => child::unless_orphaned(elliott_nutt::by_hand::serve_tcp(args)),
         Program::Headers => child::unless_orphaned(what_if::headers::serve(args)),
-        Program::Exerciser => served(what_if::exerciser::serve(&args.address)),
+        Program::Exerciser => served(what_if::exerciser::serve(&args.address, wait(args.waiting))),
     }
-}
-
-fn waiting(args: &ProgramArgs) -> stoop::Waiting {
-    if args.spin { stoop::Waiting::Spin } else { stoop::Waiting::Block }
 }
 
 fn prepare(args: &ProgramArgs) -> io::Result<()> {
     child::end_with_parent()?;
-    placement::pin(args.cpu)
+    placement::pin_to(&args.cpu)
 }
 
 fn served(server: Result<stoop::RunningServer, String>) -> Result<(), String> {

@@ -1,45 +1,18 @@
-//! Firefly Tables IX to XII: the stages of the main path, fewer processors, other systems.
+//! Firefly Tables X and XI: fewer processors, by the RPC Exerciser.
 
-use crate::args::{Procedure, Processors, Transport, Waiting};
-use crate::plan::Cell;
-use crate::tables::lab::{Lab, spinning};
-use crate::tables::model::{Figure, Group, Line, US, mbits};
+use crate::args::{Procedure, Program, Waiting, name_of};
+use crate::callers::Calls;
+use crate::ours::wait;
+use crate::placement::pin_to;
+use crate::tables::lab::{At, Lab};
+use crate::tables::model::{Figure, Group, Line, mbits};
+use crate::tables::what_if::exerciser::HandMade;
 
-pub(super) fn table_9(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    let paper = [("original Modula-2+", 758.0), ("best Modula-2+", 541.0), ("assembly language", 177.0)];
-    let paper = paper.map(|(name, us)| Line::new(name).paper(us)).to_vec();
-    let mut lines = Vec::new();
-    for (name, cell) in stages() {
-        // A session does not know whether its frames have a checksum: each stage gets a new one.
-        lab.clear()?;
-        lines.push(Line::new(name).today_or_why(lab.row(&cell).map(|row| Figure::time_of(&row, US))));
-    }
-    Ok(vec![
-        Group::new("The paper: main path of the Ethernet interrupt routine", "µs", paper),
-        Group::new("Null() at the stages of the main path", "µs", lines),
-    ])
-}
-
-fn stages() -> [(&'static str, Cell); 8] {
-    let udp = spinning(Transport::Udp, Procedure::Null);
-    let ether = spinning(Transport::Ether, Procedure::Null);
-    [
-        ("TCP, threads sleep", Cell { transport: Transport::Tcp, waiting: Waiting::Block, ..udp }),
-        (
-            "UDP, one socket for all threads, which sleep",
-            Cell { waiting: Waiting::Block, share_endpoints: true, ..udp },
-        ),
-        ("UDP, a socket for each thread, threads sleep", Cell { waiting: Waiting::Block, ..udp }),
-        ("the same, waiting adaptively", Cell { waiting: Waiting::Adaptive, ..udp }),
-        ("the same, spinning", udp),
-        ("frames on a packet ring, spinning", ether),
-        ("the same without a CRC-32C in each frame", Cell { no_checksum: true, ..ether }),
-        ("shared memory, spinning", spinning(Transport::Shm, Procedure::Null)),
-    ]
-}
+/// The processors of the caller and those of the server.
+type Sides = (Vec<usize>, Vec<usize>);
 
 /// Processors of caller and server, seconds for 1000 calls.
-const TABLE_10: [(u32, u32, f64); 9] = [
+const TABLE_10: [(usize, usize, f64); 9] = [
     (5, 5, 2.69),
     (4, 5, 2.73),
     (3, 5, 2.85),
@@ -52,96 +25,135 @@ const TABLE_10: [(u32, u32, f64); 9] = [
 ];
 
 pub(super) fn table_10(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
+    [Waiting::Block, Waiting::Adaptive].map(|waiting| calls_by_one_thread(lab, waiting)).into_iter().collect()
+}
+
+/// Milliseconds of a thousand calls, with each number of processors.
+fn calls_by_one_thread(lab: &mut Lab<'_>, waiting: Waiting) -> Result<Group, String> {
     let mut lines = Vec::new();
     for (caller, server, seconds) in TABLE_10 {
         let line = Line::new(format!("caller {caller}, server {server}")).paper(seconds * 1e3);
-        lines.push(match (caller, server) {
-            // Each end of this machine has one processor.
-            (1, 1) => line
-                .today_or_why(null(lab, Waiting::Block, Processors::Two))
-                .remark("today: one each, threads sleep"),
-            (5, 5) => line.remark("this machine has two processors"),
-            _ => line,
-        });
+        let today = apart(lab, caller, server).and_then(|sides| null(lab, &sides, waiting));
+        lines.push(line.today_or_why(today));
     }
-    let more = [
-        ("one each, waiting adaptively", Waiting::Adaptive, Processors::Two),
-        ("sharing one, threads sleep", Waiting::Block, Processors::One),
-        ("sharing one, waiting adaptively", Waiting::Adaptive, Processors::One),
-    ];
-    for (name, waiting, processors) in more {
-        lines.push(Line::new(name).today_or_why(null(lab, waiting, processors)));
+    for (name, sides) in together(lab) {
+        lines.push(Line::new(name).today_or_why(null(lab, &sides, waiting)));
     }
-    Ok(vec![Group::new("1,000 calls to Null()", "ms", lines)])
+    let how = match waiting {
+        Waiting::Block => "threads sleep",
+        _ => "waiting adaptively",
+    };
+    Ok(Group::new(format!("1,000 calls to Null(), {how}"), "ms", without_repeated_reasons(lines)))
 }
 
-/// Milliseconds for a thousand calls over UDP.
-fn null(lab: &mut Lab<'_>, waiting: Waiting, processors: Processors) -> Result<Figure, String> {
-    let cell = Cell { waiting, processors, ..Cell::NULL };
-    Ok(Figure::rate_of(&lab.row(&cell)?, |rate| 1e6 / rate))
+fn null(lab: &mut Lab<'_>, sides: &Sides, waiting: Waiting) -> Result<Figure, String> {
+    let words = format!("Null() by hand-made stubs, {}", name_of(waiting));
+    Ok(rate(lab, &words, sides, waiting, Procedure::Null, 1)?.map(|rate| 1e6 / rate))
 }
 
-/// Mbit/s with five processors at both ends, one at the caller, and one at both, by 1 to 5 threads.
-const TABLE_11: [(f64, f64, f64); 5] =
-    [(2.0, 1.5, 1.3), (3.4, 2.3, 2.0), (4.6, 2.7, 2.4), (4.7, 2.7, 2.5), (4.7, 2.7, 2.5)];
+/// Mbit/s by 1 to 5 threads, with five processors at both ends, one at the caller, and one at both.
+const TABLE_11: [[f64; 5]; 3] =
+    [[2.0, 3.4, 4.6, 4.7, 4.7], [1.5, 2.3, 2.7, 2.7, 2.7], [1.3, 2.0, 2.4, 2.5, 2.5]];
+/// Processors of caller and server of each of these columns.
+const PROCESSORS: [(usize, usize); 3] = [(5, 5), (1, 5), (1, 1)];
+/// The caller threads and the column of a figure that the scan has as 2.1.
+const MISREAD: (usize, usize) = (3, 1);
 
 pub(super) fn table_11(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    let [mut many, mut mixed, mut one] = [const { Vec::new() }; 3];
-    for (callers, paper) in (1_u16..).zip(TABLE_11) {
-        let label = format!("{callers} caller thread{}", if callers == 1 { "" } else { "s" });
-        let mut rate = |processors| {
-            let cell = Cell { procedure: Procedure::MaxResult, callers, processors, ..Cell::NULL };
-            lab.row(&cell).map(|row| Figure::rate_of(&row, |rate| rate * mbits(1440)))
-        };
-        many.push(Line::new(&label).paper(paper.0).today_or_why(rate(Processors::Two)));
-        one.push(Line::new(&label).paper(paper.2).today_or_why(rate(Processors::One)));
-        let line = Line::new(label).paper(paper.1);
-        mixed.push(if callers == 3 {
-            line.remark("printed as 2.1, which the lines around it contradict")
-        } else {
-            line
-        });
+    let mut groups = Vec::new();
+    for (column, ((caller, server), papers)) in PROCESSORS.into_iter().zip(TABLE_11).enumerate() {
+        let mut lines = Vec::new();
+        for (threads, paper) in (1..).zip(papers) {
+            let today = apart(lab, caller, server).and_then(|sides| results(lab, &sides, threads));
+            let line = Line::new(threads_in_words(threads)).paper(paper).today_or_why(today);
+            let is_misread = (threads, column) == MISREAD;
+            lines.push(if is_misread { line.remark(PRINTED_AS) } else { line });
+        }
+        let title = format!("Caller {caller}, server {server}");
+        groups.push(throughput(title, without_repeated_reasons(lines)));
     }
-    Ok(vec![
-        Group::new("Five processors each; today one each", "Mbit/s", many).more_is_better(),
-        Group::new("Caller one, server five; not possible with two processors", "Mbit/s", mixed)
-            .more_is_better(),
-        Group::new("One each; today sharing one", "Mbit/s", one).more_is_better(),
-    ])
+    for (name, sides) in together(lab) {
+        let lines = (1..=5)
+            .map(|threads| Line::new(threads_in_words(threads)).today_or_why(results(lab, &sides, threads)));
+        groups.push(throughput(name, lines.collect()));
+    }
+    Ok(groups)
 }
 
-/// System, milliseconds for a call, Mbit/s.
-const TABLE_12: [(&str, f64, f64); 7] = [
-    ("Cedar, Dorado, 3 Mbit/s", 1.1, 2.0),
-    ("Amoeba, Tadpole", 1.4, 5.3),
-    ("V, Sun 3/75", 2.5, 4.4),
-    ("Sprite, Sun 3/75", 2.8, 5.6),
-    ("Amoeba/UNIX, Sun 3/50", 7.0, 1.8),
-    ("Firefly, 1 processor", 4.8, 2.5),
-    ("Firefly, 5 processors", 2.7, 4.6),
-];
+const PRINTED_AS: &str = "printed as 2.1, which the lines around it contradict";
 
-pub(super) fn table_12(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    let mut latencies: Vec<Line> =
-        TABLE_12.iter().map(|&(name, ms, _)| Line::new(name).paper(ms * 1e3)).collect();
-    let mut rates: Vec<Line> = TABLE_12.iter().map(|&(name, _, rate)| Line::new(name).paper(rate)).collect();
-    for transport in [Transport::Udp, Transport::Tcp, Transport::Ether] {
-        let name = crate::args::name_of(transport);
-        let null = lab.row(&spinning(transport, Procedure::Null));
-        latencies.push(
-            Line::new(format!("Stoop over {name}")).today_or_why(null.map(|row| Figure::time_of(&row, US))),
-        );
-        let packets = Cell { transport, procedure: Procedure::MaxResult, callers: 8, ..Cell::NULL };
-        let packets = lab.row(&packets).map(|row| Figure::rate_of(&row, |rate| rate * mbits(1440)));
-        rates.push(
-            Line::new(format!("Stoop over {name}, eight callers of MaxResult(b)")).today_or_why(packets),
-        );
-        let long = Cell { bytes: 1 << 20, ..spinning(transport, Procedure::BulkOut) };
-        let long = lab.row(&long).map(|row| Figure::rate_of(&row, |rate| rate * mbits(1 << 20)));
-        rates.push(Line::new(format!("Stoop over {name}, results of 1 MiB")).today_or_why(long));
+fn threads_in_words(threads: usize) -> String {
+    format!("{threads} caller thread{}", if threads == 1 { "" } else { "s" })
+}
+
+fn throughput(title: String, lines: Vec<Line>) -> Group {
+    Group::new(title, "Mbit/s", lines).more_is_better()
+}
+
+fn results(lab: &mut Lab<'_>, sides: &Sides, threads: usize) -> Result<Figure, String> {
+    let words = format!("MaxResult(b) by hand-made stubs, {}", threads_in_words(threads));
+    let rate = rate(lab, &words, sides, Waiting::Adaptive, Procedure::MaxResult, threads)?;
+    Ok(rate.map(|rate| rate * mbits(1440)))
+}
+
+/// So many processors for each end, as the paper's two machines had them.
+pub(super) fn apart(lab: &Lab<'_>, caller: usize, server: usize) -> Result<Sides, String> {
+    lab.placement.apart(caller, server).ok_or_else(|| {
+        let there = lab.placement.all().len();
+        let processors = if there == 1 { "processor" } else { "processors" };
+        format!("as many processors for each end are not there: this process may use {there} {processors}")
+    })
+}
+
+/// Ways in which both ends share the processors of one machine.
+fn together(lab: &Lab<'_>) -> Vec<(String, Sides)> {
+    let all = lab.placement.all();
+    let last = all[all.len() - 1..].to_vec();
+    let mut ways = vec![("both ends on the same one".to_owned(), (last.clone(), last))];
+    if all.len() > 1 {
+        let name = format!("both ends on any of {} processors", all.len());
+        ways.insert(0, (name, (all.clone(), all)));
     }
-    Ok(vec![
-        Group::new("Null() between two machines", "µs", latencies),
-        Group::new("Throughput", "Mbit/s", rates).more_is_better(),
-    ])
+    ways
+}
+
+/// The rate of calls by so many threads over UDP, by stubs made by hand.
+fn rate(
+    lab: &mut Lab<'_>,
+    words: &str,
+    sides: &Sides,
+    waiting: Waiting,
+    procedure: Procedure,
+    threads: usize,
+) -> Result<Figure, String> {
+    lab.now(words);
+    rate_of(lab, sides, waiting, |uri| {
+        let client = HandMade::bind(uri, wait(waiting))?;
+        Ok((0..threads).map(|_| client.calls(procedure)).collect())
+    })
+}
+
+/// The rate at which the threads call that `bind` gives for the address of a server of the Test interface.
+pub(super) fn rate_of(
+    lab: &Lab<'_>,
+    (caller, server): &Sides,
+    waiting: Waiting,
+    bind: impl FnOnce(&str) -> Result<Vec<Box<dyn Calls>>, String>,
+) -> Result<Figure, String> {
+    // Before the server starts and the client binds: both ask then how many processors they may use.
+    pin_to(caller).map_err(|error| format!("pinning the caller: {error}"))?;
+    let at = At { address: format!("udp://{}:0", lab.network.server), beside_caller: false };
+    let waits = format!("--waiting={}", name_of(waiting));
+    let (_server, uri) = lab.serve_on(Program::Exerciser, server, at, &[&waits])?;
+    lab.rates(bind(&uri)?)
+}
+
+/// Leaves a reason that several lines in a row have below the last of them.
+pub(super) fn without_repeated_reasons(mut lines: Vec<Line>) -> Vec<Line> {
+    for at in 1..lines.len() {
+        if lines[at].remark == lines[at - 1].remark {
+            lines[at - 1].remark = None;
+        }
+    }
+    lines
 }

@@ -1,6 +1,8 @@
 //! Firefly Table I: several caller threads.
 
+use super::processors::{apart, rate_of, without_repeated_reasons};
 use crate::args::{Procedure, Transport};
+use crate::ours::Binding;
 use crate::plan::Cell;
 use crate::tables::lab::Lab;
 use crate::tables::model::{Figure, Group, Line, mbits};
@@ -23,7 +25,7 @@ const CALLS: f64 = 10_000.0;
 pub(super) fn table_1(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     let mut columns = [const { Vec::new() }; 4];
     for (callers, paper) in (1_u16..).zip(TABLE_1) {
-        let label = format!("{callers} caller thread{}", if callers == 1 { "" } else { "s" });
+        let label = in_words(callers);
         let cell = Cell { transport: Transport::Udp, callers, ..Cell::NULL };
         let null = lab.row(&cell)?;
         let result = lab.row(&Cell { procedure: Procedure::MaxResult, ..cell })?;
@@ -38,10 +40,31 @@ pub(super) fn table_1(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
         }
     }
     let [null, rates, result, throughput] = columns;
+    let each = (lab.placement.all().len() / 2).max(2);
+    let more = (1..=8).map(|callers| {
+        let line = Line::new(in_words(callers)).paper(TABLE_1[usize::from(callers) - 1].1);
+        line.today_or_why(on_several(lab, each, callers))
+    });
+    let more = without_repeated_reasons(more.collect());
     Ok(vec![
         Group::new("10,000 calls to Null()", "s", null),
         Group::new("Calls to Null()", "1/s", rates).more_is_better(),
         Group::new("10,000 calls to MaxResult(b)", "s", result),
         Group::new("Data of MaxResult(b)", "Mbit/s", throughput).more_is_better(),
+        Group::new(format!("Calls to Null(), {each} processors for each end"), "1/s", more).more_is_better(),
     ])
+}
+
+fn in_words(callers: u16) -> String {
+    format!("{callers} caller thread{}", if callers == 1 { "" } else { "s" })
+}
+
+/// Calls per second with so many processors for each end: one for each end bounds the rate of many callers.
+fn on_several(lab: &Lab<'_>, processors: usize, callers: u16) -> Result<Figure, String> {
+    let sides = apart(lab, processors, processors)?;
+    let cell = Cell { transport: Transport::Udp, callers, ..Cell::NULL };
+    rate_of(lab, &sides, cell.waiting, |uri| {
+        let client = Binding::bind(uri, &cell)?;
+        Ok((0..callers).map(|_| client.calls(&cell)).collect())
+    })
 }

@@ -64,19 +64,36 @@ impl Exported for Stubs {
     }
 }
 
-fn call(client: &Client<dyn ByHand>, procedure: u16) -> Result<(), CallError> {
-    let Route::Remote(route) = client.route()? else {
-        unreachable!("the server is another process");
-    };
-    let mut call = route.start(procedure)?;
-    let arguments = call.arguments().finish();
-    call.transport(arguments)?;
-    call.end(Ok(()))
+/// A caller with stubs made by hand.
+#[derive(Clone)]
+pub(in crate::tables) struct HandMade(Client<dyn ByHand>);
+
+impl HandMade {
+    pub(in crate::tables) fn bind(uri: &str, waiting: stoop::Waiting) -> Result<Self, String> {
+        let client = Client::bind(&INTERFACE, uri, &BindOptions::new().waiting(waiting));
+        client.map(Self).map_err(|error| error.to_string())
+    }
+
+    /// Calls of Null() or of MaxResult(b) by one thread.
+    pub(in crate::tables) fn calls(&self, of: Procedure) -> Box<dyn crate::callers::Calls> {
+        let (client, number) = (self.clone(), if of == Procedure::MaxResult { RESULT } else { NULL });
+        way(move || client.call(number))
+    }
+
+    fn call(&self, procedure: u16) -> Result<(), CallError> {
+        let Route::Remote(route) = self.0.route()? else {
+            unreachable!("the server is another process");
+        };
+        let mut call = route.start(procedure)?;
+        let arguments = call.arguments().finish();
+        call.transport(arguments)?;
+        call.end(Ok(()))
+    }
 }
 
 /// Serves the Test interface by the emitted stubs, and the one with stubs made by hand, at `uri`.
-pub(in crate::tables) fn serve(uri: &str) -> Result<RunningServer, String> {
-    let server = Server::new().waiting(stoop::Waiting::Spin).export(TestServer::new(ours::Exerciser));
+pub(in crate::tables) fn serve(uri: &str, waiting: stoop::Waiting) -> Result<RunningServer, String> {
+    let server = Server::new().waiting(waiting).export(TestServer::new(ours::Exerciser));
     server.export(Stubs).listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 
@@ -86,17 +103,15 @@ pub(super) fn tried(lab: &mut Lab<'_>, paper: &Call) -> Result<Tried, String> {
     let sides = lab.sides(Processors::Two)?;
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
     let at = At { address: format!("udp://{}:0", lab.network.server), beside_caller: false };
-    let (_server, uri) = lab.serve(Program::Exerciser, sides.server, at, &[])?;
+    let (_server, uri) = lab.serve(Program::Exerciser, sides.server, at, &["--waiting=spin"])?;
     let options = BindOptions::new().waiting(stoop::Waiting::Spin);
     let usual = TestClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
-    let by_hand =
-        Client::<dyn ByHand>::bind(&INTERFACE, &uri, &options).map_err(|error| error.to_string())?;
+    let by_hand = HandMade::bind(&uri, stoop::Waiting::Spin)?;
     let mut result = [0; RESULT_LEN];
-    let (usual, by_hand) = match paper.procedure {
-        Procedure::MaxResult => {
-            (way(move || usual.max_result(&mut result)), way(move || call(&by_hand, RESULT)))
-        }
-        _ => (way(move || usual.null()), way(move || call(&by_hand, NULL))),
+    let by_hand = by_hand.calls(paper.procedure);
+    let usual = match paper.procedure {
+        Procedure::MaxResult => way(move || usual.max_result(&mut result)),
+        _ => way(move || usual.null()),
     };
     let mut figures = lab.in_turn(vec![usual, by_hand], US)?;
     let (after, before) = (figures.remove(1), figures.remove(0));
