@@ -177,6 +177,11 @@ impl Figure {
         Self::of(row.slices.iter().map(|slices| of_rate(slices.ours.calls_per_second)).collect(), row.calls)
     }
 
+    /// The figure that `of_rate` computes from the bare exchanges per second of each slice.
+    pub(crate) fn floor_rate_of(row: &Row, of_rate: impl Fn(f64) -> f64) -> Self {
+        Self::of(row.slices.iter().map(|slices| of_rate(slices.floor.calls_per_second)).collect(), row.calls)
+    }
+
     /// The medians of slices in nanoseconds, times `scale`.
     pub(crate) fn of_slices(slices: Vec<Samples>, scale: f64) -> Self {
         let calls = slices.iter().map(Samples::len).sum::<usize>() as u64;

@@ -9,6 +9,7 @@ use crate::args::{PenaltyArgs, Procedure, Processors, Transport};
 use crate::floor::penalty::Transfer;
 use crate::penalty::{FULL, PaperCall, TABLE_1, TABLE_2, TABLE_3, TABLE_5, bare_slices};
 use crate::plan::Cell;
+use crate::row::Row;
 
 pub(crate) const TABLES: &[Entry] = &[
     Entry {
@@ -54,8 +55,10 @@ pub(crate) const TABLES: &[Entry] = &[
     Entry {
         name: "peregrine-6",
         title: "Peregrine Table 6: calls within one machine",
-        how: "Over shared memory, between two processes. Peregrine's machine had one processor, so the first group is the \
-              one to compare; with two processors both processes run at the same time.",
+        how: "Over shared memory, between two processes, waiting adaptively. Beside each call, slice by slice, a bare exchange of as \
+              many bytes through the same kind of memory (the floor); the overhead is the difference. Peregrine's machine had one \
+              processor, so the first groups are those to compare; on a processor each both processes run at the same time. The \
+              paper gives no floor but its theoretical minimum for Null().",
         figures: 8,
         measure: local_calls,
     },
@@ -63,7 +66,8 @@ pub(crate) const TABLES: &[Entry] = &[
         name: "peregrine-7",
         title: "Peregrine Table 7: systems compared",
         how: "The paper collected what others had published. Below its systems stand today's, all on this machine: latency \
-              of Null(), and throughput of results of 1 MiB (or of packets of 1440 bytes by eight callers, if that is more).",
+              of Null(), and throughput of results of 1 MiB. Beside both, slice by slice, the bare exchange of as many bytes over the \
+              same transport (the penalty); the overhead is the difference.",
         figures: 9,
         measure: systems,
     },
@@ -122,10 +126,9 @@ fn calls(lab: &mut Lab<'_>, calls: &[PaperCall]) -> Result<Vec<Group>, String> {
     let [mut measured, mut penalties, mut overheads] = [const { Vec::new() }; 3];
     for call in calls {
         let row = lab.row(&cell(call))?;
-        let (ours, floor) = (Figure::time_of(&row, US), Figure::floor_of(&row, US));
-        overheads.push(Line::new(call.name).paper(call.measured - call.penalty).today(ours.minus(&floor)));
-        measured.push(Line::new(call.name).paper(call.measured).today(ours));
-        penalties.push(Line::new(call.name).paper(call.penalty).today(floor));
+        overheads.push(Line::new(call.name).paper(call.measured - call.penalty).today(overhead(&row)));
+        measured.push(Line::new(call.name).paper(call.measured).today(ours(&row)));
+        penalties.push(Line::new(call.name).paper(call.penalty).today(floor(&row)));
     }
     Ok(vec![
         Group::new("Call", "µs", measured),
@@ -158,19 +161,46 @@ const TABLE_6: [(&str, Procedure, u32, f64); 4] = [
     ("1024 bytes IN-OUT", Procedure::BulkInOut, 1024, 468.0),
 ];
 
+/// The paper's theoretical minimum of a local Null() (§5.4), in microseconds.
+const MINIMUM: f64 = 65.0;
+
 fn local_calls(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
-    let placements = [(Processors::One, "Sharing a processor"), (Processors::Two, "On a processor each")];
-    placements.into_iter().map(|(processors, title)| local_calls_on(lab, processors, title)).collect()
+    let placements = [(Processors::One, "sharing a processor"), (Processors::Two, "on a processor each")];
+    Ok(placements
+        .into_iter()
+        .flat_map(|(processors, title)| local_calls_on(lab, processors, title))
+        .collect())
 }
 
-fn local_calls_on(lab: &mut Lab<'_>, processors: Processors, title: &str) -> Result<Group, String> {
-    let mut lines = Vec::new();
+/// Groups of the calls, of their floors, and of the differences.
+fn local_calls_on(lab: &mut Lab<'_>, processors: Processors, title: &str) -> [Group; 3] {
+    let [mut calls, mut floors, mut overheads] = [const { Vec::new() }; 3];
     for (name, procedure, bytes, paper) in TABLE_6 {
         let cell = Cell { transport: Transport::Shm, procedure, bytes, processors, ..Cell::NULL };
-        let today = lab.row(&cell).map(|row| Figure::time_of(&row, US));
-        lines.push(Line::new(name).paper(paper).today_or_why(today));
+        let row = lab.row(&cell);
+        let figure = |of: fn(&Row) -> Figure| row.as_ref().map(of).map_err(Clone::clone);
+        calls.push(Line::new(name).paper(paper).today_or_why(figure(ours)));
+        let floor = Line::new(name).today_or_why(figure(floor));
+        floors.push(if procedure == Procedure::Null { floor.paper(MINIMUM) } else { floor });
+        overheads.push(Line::new(name).today_or_why(figure(overhead)));
     }
-    Ok(Group::new(title, "µs", lines))
+    [
+        Group::new(format!("Call, {title}"), "µs", calls),
+        Group::new(format!("Bare exchange by shared memory, {title}"), "µs", floors),
+        Group::new(format!("Overhead of the RPC system, {title}"), "µs", overheads),
+    ]
+}
+
+fn ours(row: &Row) -> Figure {
+    Figure::time_of(row, US)
+}
+
+fn floor(row: &Row) -> Figure {
+    Figure::floor_of(row, US)
+}
+
+fn overhead(row: &Row) -> Figure {
+    ours(row).minus(&floor(row))
 }
 
 /// System, latency in microseconds, throughput in Mbit/s.
@@ -190,19 +220,35 @@ fn systems(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     let mut latencies: Vec<Line> =
         TABLE_7.iter().map(|&(name, latency, _)| Line::new(name).paper(latency)).collect();
     let mut rates: Vec<Line> = TABLE_7.iter().map(|&(name, _, rate)| Line::new(name).paper(rate)).collect();
-    let bulk = |transport| Cell { bytes: 1 << 20, ..spinning(transport, Procedure::BulkOut) };
+    let mut overheads = Vec::new();
+    let bulk = |transport| Cell { bytes: LONG, ..spinning(transport, Procedure::BulkOut) };
     for transport in [Transport::Ether, Transport::Udp, Transport::Tcp] {
         let name = crate::args::name_of(transport);
         let null = lab.row(&spinning(transport, Procedure::Null));
-        let floor = null.as_ref().map(|row| Figure::floor_of(row, US)).map_err(Clone::clone);
-        let null = null.map(|row| Figure::time_of(&row, US));
-        latencies.push(Line::new(format!("Stoop over {name}, spinning")).today_or_why(null));
-        latencies.push(Line::new(format!("bare exchange over {name}, spinning")).today_or_why(floor));
-        let rate = lab.row(&bulk(transport)).map(|row| Figure::rate_of(&row, |rate| rate * mbits(1 << 20)));
-        rates.push(Line::new(format!("Stoop over {name}, results of 1 MiB")).today_or_why(rate));
+        let figure = |of: fn(&Row) -> Figure| null.as_ref().map(of).map_err(Clone::clone);
+        latencies.push(Line::new(format!("Stoop over {name}, spinning")).today_or_why(figure(ours)));
+        latencies.push(Line::new(format!("bare exchange over {name}, spinning")).today_or_why(figure(floor)));
+        overheads.push(Line::new(format!("Stoop over {name}, spinning")).today_or_why(figure(overhead)));
+        let long = lab.row(&bulk(transport));
+        let figure = |of: fn(&Row) -> Figure| long.as_ref().map(of).map_err(Clone::clone);
+        rates.push(Line::new(format!("Stoop over {name}, results of 1 MiB")).today_or_why(figure(mbits_of)));
+        let bare = Line::new(format!("bare transfer over {name}, 1 MiB"));
+        rates.push(bare.today_or_why(figure(bare_mbits_of)));
     }
     Ok(vec![
         Group::new("Latency of Null()", "µs", latencies),
+        Group::new("Overhead of Null() beyond the bare exchange", "µs", overheads),
         Group::new("Throughput", "Mbit/s", rates).more_is_better(),
     ])
+}
+
+/// Bytes of a long result.
+const LONG: u32 = 1 << 20;
+
+fn mbits_of(row: &Row) -> Figure {
+    Figure::rate_of(row, |rate| rate * mbits(LONG))
+}
+
+fn bare_mbits_of(row: &Row) -> Figure {
+    Figure::floor_rate_of(row, |rate| rate * mbits(LONG))
 }
