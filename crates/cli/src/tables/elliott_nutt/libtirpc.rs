@@ -55,7 +55,7 @@ impl Program {
             Child::start_other("client of libtirpc", on(cpus.0, &path, &["client", address, &port]), None)?;
         let mut client = Client(client);
         // When the first call has returned, both processes have started, and the file may be removed.
-        client.repeat(Procedure::Nothing, 1, false)?;
+        client.repeat(Procedure::Nothing, 1, Task::Call)?;
         Ok((server, client))
     }
 }
@@ -77,6 +77,25 @@ fn on(cpu: usize, program: &Path, words: &[&str]) -> Command {
 /// A client process, which makes calls on request.
 pub(super) struct Client(Child);
 
+/// What a client does so many times. The numbers are those of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Task {
+    /// Calls.
+    Call = 0,
+    /// Calls, and times its system calls.
+    Watch = 1,
+    /// Runs the XDR routines of a call at the client: it writes the call and reads the reply.
+    XdrOfClient = 2,
+    /// Runs those of the server before the procedure is known: it reads the header of the call.
+    XdrOfHeader = 3,
+    /// Runs those of the server for arguments and reply.
+    XdrOfServer = 4,
+    /// Once: asks the server how many calls reached a procedure since it was asked last, and in which time after they were received. The
+    /// answer is that of the kind that receives. The server measures after every second time.
+    Dispatched = 5,
+}
+
 /// The time of some calls.
 pub(super) struct Took {
     pub(super) all_ns: f64,
@@ -85,14 +104,41 @@ pub(super) struct Took {
 }
 
 impl Client {
-    pub(super) fn repeat(&mut self, procedure: Procedure, times: u64, watched: bool) -> io::Result<Took> {
-        self.0.tell(&format!("{} {times} {}", procedure as u8, u8::from(watched)))?;
+    pub(super) fn repeat(&mut self, procedure: Procedure, times: u64, task: Task) -> io::Result<Took> {
+        self.0.tell(&format!("{} {times} {}", procedure as u8, task as u8))?;
         let words = self.0.expect("took")?;
         let numbers: Vec<f64> = words.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match numbers[..] {
             [all_ns, a, b, c, d, e, f] => Ok(Took { all_ns, kinds: [(a, b), (c, d), (e, f)] }),
             _ => Err(io::Error::other("the client of libtirpc said something else than what its calls took")),
         }
+    }
+
+    /// Nanoseconds of such a task in each of `slices` slices of `times`, on average.
+    pub(super) fn each(
+        &mut self,
+        (procedure, task): (Procedure, Task),
+        slices: usize,
+        times: u64,
+    ) -> io::Result<Vec<f64>> {
+        (0..slices).map(|_| Ok(self.repeat(procedure, times, task)?.all_ns / times as f64)).collect()
+    }
+
+    /// Nanoseconds in which the server finds the procedure of a call that it has received, on average in each slice.
+    pub(super) fn dispatched(
+        &mut self,
+        procedure: Procedure,
+        slices: usize,
+        times: u64,
+    ) -> io::Result<Vec<f64>> {
+        let slice = |_| {
+            // The first question begins to measure, the second ends it, and counts as a call itself.
+            self.repeat(procedure, 1, Task::Dispatched)?;
+            self.repeat(procedure, times, Task::Call)?;
+            let (calls, ns) = self.repeat(procedure, 1, Task::Dispatched)?.kinds[1];
+            Ok(ns / calls.max(1.0))
+        };
+        (0..slices).map(slice).collect()
     }
 
     /// Calls of one procedure.
@@ -118,7 +164,7 @@ impl Calls for OfProcedure {
         let (mut picoseconds, mut calls) = (Vec::new(), 0);
         let began = Instant::now();
         loop {
-            let took = client.repeat(self.procedure, BATCH, false).map_err(|error| error.to_string())?;
+            let took = client.repeat(self.procedure, BATCH, Task::Call).map_err(|error| error.to_string())?;
             if Instant::now() >= window.count_from {
                 picoseconds.push((took.all_ns * 1000.0) as u64 / BATCH);
                 calls += BATCH;

@@ -1,7 +1,8 @@
 //! Elliott & Nutt Tables 4 and 5: the shares of system calls in the time of a client.
 
 use super::by_hand::{Procedure, SystemCall, Watch};
-use super::libtirpc;
+use super::libtirpc::{self, Task};
+use super::parts;
 use super::tables::Place;
 use crate::args::Program;
 use crate::tables::lab::Lab;
@@ -92,7 +93,7 @@ pub(super) fn table_5(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     let slice = |_| {
         let mut profile = Profile::default();
         for procedure in Procedure::ALL {
-            let took = client.repeat(procedure, CALLS, true).map_err(|error| error.to_string())?;
+            let took = client.repeat(procedure, CALLS, Task::Watch).map_err(|error| error.to_string())?;
             profile.all_ns += took.all_ns;
             for (sum, more) in profile.kinds.iter_mut().zip(took.kinds) {
                 *sum = (sum.0 + more.0, sum.1 + more.1);
@@ -101,7 +102,10 @@ pub(super) fn table_5(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
         Ok(profile)
     };
     let slices = (0..SLICES).map(slice).collect::<Result<Vec<_>, String>>()?;
-    Ok(drawn(&TABLE_5, &slices, "XDR, dispatch and the rest of the library"))
+    let mut groups = drawn(&TABLE_5, &slices, "XDR and the rest of the library");
+    groups.push(parts::of_libtirpc(&mut client)?);
+    groups.push(parts::of_stoop(lab)?);
+    Ok(groups)
 }
 
 /// Two groups: the share of each kind of system call, and the time of one.
