@@ -57,6 +57,8 @@ pub(crate) struct ProgramArgs {
 pub(crate) enum Program {
     /// The procedures of Firefly Tables II to V.
     Marshaling,
+    /// Null(), and a procedure that sleeps.
+    Threads,
     /// Program Two of Elliott and Nutt.
     SunRpc,
     /// Program Three: a protocol made by hand, over UDP.

@@ -1,7 +1,7 @@
 //! The server programs of tables that need another server than that of the benchmark: each runs as a process of its own.
 
 use super::elliott_nutt;
-use super::firefly::marshaling;
+use super::firefly::{marshaling, slower_path};
 use super::what_if;
 use crate::args::{Program, ProgramArgs};
 use crate::ours::wait;
@@ -13,6 +13,7 @@ pub(crate) fn run(args: &ProgramArgs) -> Result<(), String> {
     prepare(args).map_err(|error| format!("the server process: {error}"))?;
     match args.program {
         Program::Marshaling => served(marshaling::serve(&args.address)),
+        Program::Threads => served(slower_path::serve(&args.address, wait(args.waiting))),
         Program::SunRpc => served(elliott_nutt::programs::serve(&args.address, wait(args.waiting))),
         Program::Udp => child::unless_orphaned(elliott_nutt::by_hand::serve_udp(args)),
         Program::Tcp => child::unless_orphaned(elliott_nutt::by_hand::serve_tcp(args)),

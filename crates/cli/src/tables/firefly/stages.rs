@@ -1,5 +1,6 @@
 //! Firefly Tables IX and XII: the stages of the main path, and other systems.
 
+use super::slower_path;
 use crate::args::{Procedure, Transport, Waiting};
 use crate::plan::Cell;
 use crate::tables::lab::{Lab, spinning};
@@ -17,6 +18,7 @@ pub(super) fn table_9(lab: &mut Lab<'_>) -> Result<Vec<Group>, String> {
     Ok(vec![
         Group::new("The paper: main path of the Ethernet interrupt routine", "µs", paper),
         Group::new("Null() at the stages of the main path", "µs", lines),
+        slower_path::compared(lab)?,
     ])
 }
 
