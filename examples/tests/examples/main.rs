@@ -6,5 +6,6 @@ mod programs;
 mod documents;
 mod files;
 mod olympus;
+mod papers;
 mod processes;
 mod weather;
