@@ -16,7 +16,7 @@
 //! ends, also by `kill -9`. A process that forks leaves its endpoints to the parent.
 //!
 //! `unsafe` code is only in `memory` (mappings and what is read and written there), `packet_ring::ring` and
-//! `xdp::socket` (the frames of the kernel), `packet_socket` and `xdp::system` (system calls), and
+//! `xdp::socket` (the frames of the kernel), `packet_socket`, `ethtool` and `xdp::system` (system calls), and
 //! `exclusive` (a lock).
 
 #![deny(unsafe_code)]
@@ -26,6 +26,7 @@ mod arrival;
 mod counters;
 mod endpoint;
 mod error;
+mod ethtool;
 mod exclusive;
 pub mod frame;
 mod interface;

@@ -4,6 +4,7 @@
 
 use crate::arrival::FrameQueue;
 use crate::error::{OpenError, failed};
+use crate::ethtool;
 use crate::interface::Interface;
 use crate::memory::{Consumer, Mapping, Producer, Umem};
 use crate::privilege::Capability;
@@ -96,7 +97,7 @@ pub(super) struct Request<'a> {
 /// Finds out whether this process may make such a socket. Returns how many receive queues the interface has.
 pub(super) fn check(interface: &Interface) -> Result<u32, OpenError> {
     make()?;
-    system::receive_queues(&interface.name).map_err(failed("counting receive queues", Capability::OF_XDP))
+    ethtool::receive_queues(&interface.name).map_err(failed("counting receive queues", Capability::OF_XDP))
 }
 
 /// A socket that is bound to no interface: what is sent by it fails with ENXIO.

@@ -1,11 +1,10 @@
-//! System calls that `rustix` lacks: bpf(2), options of busy polling, and the number of receive queues.
+//! System calls that `rustix` lacks: bpf(2) and options of busy polling.
 
 #![allow(unsafe_code)]
 
 use libc::{c_int, c_long};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::mem::size_of_val;
 use std::ptr;
 
@@ -142,37 +141,6 @@ pub(super) fn set_busy_poll(socket: impl AsFd) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-/// Receive queues that the interface of this name uses (ETHTOOL_GCHANNELS). A driver that does not say has
-/// one.
-pub(super) fn receive_queues(interface: &str) -> Result<u32, Errno> {
-    const SIOCETHTOOL: u64 = 0x8946;
-    const ETHTOOL_GCHANNELS: u32 = 0x3c;
-    /// Places in `struct ethtool_channels`: command, four maxima, then the numbers in use.
-    const RECEIVE: usize = 5;
-    const COMBINED: usize = 8;
-    let mut channels = [0u32; 9];
-    channels[0] = ETHTOOL_GCHANNELS;
-    // SAFETY: zeros are a value of this struct of numbers and a union of such.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The name is shorter than its place, so a zero byte follows.
-    for (place, byte) in request.ifr_name[..15].iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = channels.as_mut_ptr().cast();
-    // A socket of AF_XDP refuses the request.
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: the request and the channels, to which it points, are live, and the kernel writes no more than
-    // the nine numbers that this command has.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    match result {
-        0 => Ok((channels[RECEIVE] + channels[COMBINED]).max(1)),
-        _ => match last_error() {
-            Errno::OPNOTSUPP => Ok(1),
-            error => Err(error),
-        },
-    }
 }
 
 fn last_error() -> Errno {
