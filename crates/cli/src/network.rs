@@ -120,7 +120,7 @@ impl Network {
         if self.spaces.is_none() {
             return Err("loopback computes no checksums: this needs the private Ethernet".into());
         }
-        self.switch_feature("tx", offload)
+        self.switch_feature("tx-checksum-ip-generic", offload)
     }
 
     /// Lets both ends of the private Ethernet pass on datagrams that the kernel has put together (UDP_SEGMENT), as they usually do,
@@ -133,9 +133,8 @@ impl Network {
     }
 
     fn switch_feature(&self, feature: &str, on: bool) -> Result<(), String> {
-        let switch = || run("ethtool", &["-K", INTERFACE, feature, if on { "on" } else { "off" }]);
-        switch()?;
-        self.on_server_side(|| switch().map_err(io::Error::other)).map_err(|error| error.to_string())
+        let switch = || stoop_ether::set_feature(INTERFACE, feature, on);
+        switch().and_then(|()| self.on_server_side(switch)).map_err(|error| format!("{feature}: {error}"))
     }
 
     /// Runs `action` on the server's side: processes that it starts stay there.

@@ -1,4 +1,4 @@
-//! Settings of an interface's driver, by the ioctl of ethtool(8), which `rustix` lacks.
+//! Settings of an interface, by the ioctl of ethtool(8), which `rustix` lacks.
 
 #![allow(unsafe_code)]
 
@@ -6,10 +6,18 @@ use libc::c_int;
 use rustix::fd::AsRawFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::io;
 
 // <linux/sockios.h> and <linux/ethtool.h>
 const SIOCETHTOOL: u64 = 0x8946;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+/// The set of strings that are the names of features.
+const ETH_SS_FEATURES: u32 = 4;
+/// Words of a name.
+const NAME_WORDS: usize = 8;
 
 /// Has the interface of this name carry out the command that `words` begin with. The kernel writes its answer over them.
 ///
@@ -45,6 +53,49 @@ pub(crate) fn receive_queues(interface: &str) -> Result<u32, Errno> {
         Err(Errno::OPNOTSUPP) => Ok(1),
         Err(error) => Err(error),
     }
+}
+
+/// Switches a feature of the interface of this name on or off, as `ethtool -K` does, for all programs that use it. The feature has the
+/// kernel's name, for example `tx-checksum-ip-generic`.
+///
+/// # Errors
+/// The interface, or the feature, is unknown here; the driver cannot switch it; or the process has no CAP_NET_ADMIN.
+pub fn set_feature(interface: &str, feature: &str, on: bool) -> io::Result<()> {
+    let names = feature_names(interface)?;
+    let is_it = |name: &[u32]| {
+        name.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).eq(feature.bytes())
+    };
+    let place = names.chunks_exact(NAME_WORDS).position(is_it);
+    let place = place.ok_or_else(|| io::Error::other(format!("this kernel has no feature {feature}")))?;
+    // Blocks of 32 features: those that are meant, and of them those that are switched on.
+    let blocks = (names.len() / NAME_WORDS).div_ceil(32);
+    let mut words = vec![0; 2 + 2 * blocks];
+    words[..2].copy_from_slice(&[ETHTOOL_SFEATURES, blocks as u32]);
+    let (block, bit) = (2 + 2 * (place / 32), 1 << (place % 32));
+    words[block] = bit;
+    words[block + 1] = if on { bit } else { 0 };
+    // SAFETY: the kernel reads as many blocks as the second word says, and writes nothing.
+    match unsafe { request(interface, &mut words) }? {
+        0 => Ok(()),
+        _ => Err(io::Error::other(format!("{interface} cannot switch {feature}"))),
+    }
+}
+
+/// The names of all features, in the order of their numbers.
+fn feature_names(interface: &str) -> Result<Vec<u32>, Errno> {
+    // Command and padding, a mask of 64 bits that asks for the size of this set, and the size.
+    let mask = (1u64 << ETH_SS_FEATURES).to_ne_bytes();
+    let [a, b, c, d, e, f, g, h] = mask;
+    let [first, second] = [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes);
+    let mut sizes = [ETHTOOL_GSSET_INFO, 0, first, second, 0];
+    // SAFETY: the kernel writes one number, after the mask, for the one set that is asked for.
+    unsafe { request(interface, &mut sizes) }?;
+    let number = sizes[4] as usize;
+    let mut words = vec![0; 3 + NAME_WORDS * number];
+    words[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, sizes[4]]);
+    // SAFETY: the kernel writes three words and the names, whose number it has given, and which does not change while it runs.
+    unsafe { request(interface, &mut words) }?;
+    Ok(words.split_off(3))
 }
 
 fn last_error() -> Errno {

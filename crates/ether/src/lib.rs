@@ -46,6 +46,7 @@ pub use arrival::Arrival;
 pub use counters::Counted;
 pub use endpoint::{Backend, Endpoint};
 pub use error::OpenError;
+pub use ethtool::set_feature;
 pub use interface::{Interface, State, XdpProgram};
 pub use memory::Room;
 pub use options::Options;
