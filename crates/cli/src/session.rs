@@ -49,7 +49,7 @@ impl Session {
     pub(crate) fn fits(&self, cell: &Cell) -> bool {
         let of = |cell: &Cell| {
             let of_both = (cell.transport, cell.waiting, cell.processors, cell.no_checksum);
-            (of_both, cell.link_rate, cell.clients, cell.busy)
+            (of_both, cell.link_rate, cell.clients, cell.busy, cell.share_endpoints)
         };
         of(&self.serves) == of(cell)
     }
