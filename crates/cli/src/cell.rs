@@ -43,6 +43,38 @@ pub(crate) fn measure(
     result
 }
 
+/// Measures the calls of one caller alone, slice by slice: nothing else runs in turn with them.
+pub(crate) fn measure_alone(
+    cell: &Cell,
+    effort: Effort,
+    session: &mut Session,
+) -> Result<Vec<Measured>, String> {
+    let mut ours = vec![session.bindings[0].calls(cell)];
+    let calls_max = effort.calls.unwrap_or(u64::MAX);
+    let first = Effort { warm_up: Duration::ZERO, silence: None, ..effort };
+    session.callers.run(&mut ours, first, 1)?;
+    let mut slice = |_| Ok(session.callers.run(&mut ours, effort, calls_max)?.remove(0));
+    (0..effort.pairs).map(&mut slice).collect()
+}
+
+/// Measures the bare exchange of one caller alone, slice by slice: no server of ours runs, and nothing is bound. `before` prepares
+/// each slice, by its number.
+pub(crate) fn measure_floor(
+    cell: &Cell,
+    effort: Effort,
+    sides: Sides,
+    network: &Network,
+    before: &mut dyn FnMut(u32) -> Result<(), String>,
+) -> Result<Vec<Measured>, String> {
+    let (mut floor, mut callers) = (BesideOurs::open(*cell, sides, network)?, Callers::new());
+    let calls_max = effort.calls.unwrap_or(u64::MAX);
+    let mut slice = |number| {
+        before(number)?;
+        Ok(floor.slice(&mut callers, effort, calls_max)?.remove(0))
+    };
+    (0..effort.pairs).map(&mut slice).collect()
+}
+
 /// Whether it is the call between two address spaces of one machine that the papers compare with a call within one.
 fn stands_beside_a_local_call(cell: &Cell) -> bool {
     let alone = (cell.callers, cell.silence, cell.busy) == (1, None, false);

@@ -14,6 +14,7 @@ pub(crate) mod programs;
 mod render;
 mod report;
 mod rounds;
+mod savings;
 mod what_if;
 
 use crate::account::can_be_written;

@@ -84,7 +84,9 @@ pub(crate) fn compare(earlier: &Earlier, report: &Report) -> String {
 }
 
 fn ratios(earlier: &Earlier, table: &Table) -> Vec<f64> {
-    let lines = table.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
+    // A saving near 0 may be any multiple of that of another run.
+    let times = table.groups.iter().filter(|group| !group.savings);
+    let lines = times.flat_map(|group| group.lines.iter().map(move |line| (group, line)));
     let mut seen = BTreeMap::<String, usize>::new();
     let ratio = |(group, line): (&Group, &Line)| {
         let place = [table.name, &group.title, &line.label].join("\n");

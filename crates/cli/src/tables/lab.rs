@@ -8,12 +8,12 @@ use crate::child::Child;
 use crate::effort::Effort;
 use crate::machine;
 use crate::network::Network;
-use crate::placement::{Placement, Sides};
+use crate::placement::{Placement, Sides, pin};
 use crate::plan::Cell;
 use crate::row::Row;
 use crate::session::Session;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The means by which tables are measured.
 pub(crate) struct Lab<'a> {
@@ -24,6 +24,7 @@ pub(crate) struct Lab<'a> {
     pub(crate) machine: String,
     session: Option<Session>,
     progress: ProgressBar,
+    begun: Instant,
 }
 
 impl<'a> Lab<'a> {
@@ -34,7 +35,15 @@ impl<'a> Lab<'a> {
             ProgressStyle::with_template("{bar:24} about {eta} left: {prefix}{msg}")
                 .expect("the template is well formed"),
         );
-        Self { args, placement, network, machine: machine::describe(), session: None, progress }
+        Self {
+            args,
+            placement,
+            network,
+            machine: machine::describe(),
+            session: None,
+            progress,
+            begun: Instant::now(),
+        }
     }
 
     /// Shows the next measurement in the progress bar.
@@ -62,6 +71,11 @@ impl<'a> Lab<'a> {
         self.progress.suspend(print);
     }
 
+    /// Seconds since the run began.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
     /// The processors of caller and server.
     pub(crate) fn sides(&self, processors: Processors) -> Result<Sides, String> {
         self.placement.sides(processors).ok_or_else(|| "only one processor may be used here".into())
@@ -74,19 +88,79 @@ impl<'a> Lab<'a> {
 
     /// Measures `cell` beside its floor in about this time.
     pub(crate) fn row_in(&mut self, cell: &Cell, time: Duration) -> Result<Row, String> {
+        let effort = Effort::new(cell, time, self.args.calls);
+        self.in_session(cell, time, |session, network| cell::measure(cell, effort, session, network))
+    }
+
+    /// Measures the calls of `cell` without its floor in about this time.
+    pub(crate) fn call_alone(&mut self, cell: &Cell, time: Duration) -> Result<Vec<Measured>, String> {
+        // Slices of one kind: twice as many take the same time.
+        let effort = Effort::new(cell, 2 * time, self.args.calls);
+        self.in_session(cell, time, |session, _| cell::measure_alone(cell, effort, session))
+    }
+
+    /// Measures the floor of `cell` alone in about this time.
+    pub(crate) fn floor_alone(&mut self, cell: &Cell, time: Duration) -> Result<Vec<Measured>, String> {
+        let effort = Effort::new(cell, 2 * time, self.args.calls);
+        self.floor_by(cell, effort, &mut |_, _| Ok(()))
+    }
+
+    /// Measures the floor of `cell` on two networks in turn, slice by slice: `switch` makes the network the second one, or the first
+    /// again. Both ends of the exchange stay as they are, so that nothing else differs.
+    pub(crate) fn floor_in_turn(
+        &mut self,
+        cell: &Cell,
+        switch: fn(&Network, bool) -> Result<(), String>,
+    ) -> Result<[Vec<Measured>; 2], String> {
+        let effort = Effort::new(cell, 2 * self.args.time(), self.args.calls);
+        let effort = Effort { pairs: 2 * effort.pairs.div_ceil(2), ..effort };
+        let slices = self.floor_by(cell, effort, &mut |network, number| switch(network, number % 2 == 1))?;
+        let (first, second): (Vec<_>, Vec<_>) =
+            slices.into_iter().enumerate().partition(|(number, _)| number % 2 == 0);
+        Ok([first, second].map(|slices| slices.into_iter().map(|(_, slice)| slice).collect()))
+    }
+
+    fn floor_by(
+        &mut self,
+        cell: &Cell,
+        effort: Effort,
+        before: &mut dyn FnMut(&Network, u32) -> Result<(), String>,
+    ) -> Result<Vec<Measured>, String> {
+        let sides = self.prepare(cell)?;
+        self.clear()?;
+        pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
+        let network = &self.network;
+        network.limit(cell.link_rate)?;
+        let measured =
+            cell::measure_floor(cell, effort, sides, network, &mut |number| before(network, number));
+        self.progress.inc((effort.pairs * (effort.slice + effort.warm_up)).as_millis() as u64);
+        measured
+    }
+
+    /// Shows `cell` in the progress bar. Fails where it cannot be measured.
+    fn prepare(&self, cell: &Cell) -> Result<Sides, String> {
         let sides = self.sides(cell.processors)?;
         if cell.transport.backend().is_some() && !self.network.has_frames {
             return Err("loopback is no Ethernet".into());
         }
         self.now(&words(cell));
+        Ok(sides)
+    }
+
+    /// Measures in the open session, or in a new one where that does not fit `cell`.
+    fn in_session<T>(
+        &mut self,
+        cell: &Cell,
+        time: Duration,
+        measure: impl FnOnce(&mut Session, &Network) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let sides = self.prepare(cell)?;
         if !self.session.as_ref().is_some_and(|session| session.fits(cell)) {
             // The old server ends before the new one starts: they would share a processor.
             self.session = None;
             self.session = Some(Session::open(cell, sides, &self.network)?);
         }
-        let effort = Effort::new(cell, time, self.args.calls);
-        let session = self.session.as_mut().expect("opened above");
-        let measured = cell::measure(cell, effort, session, &self.network);
+        let measured = measure(self.session.as_mut().expect("opened above"), &self.network);
         self.progress.inc(time.as_millis() as u64);
         if measured.is_err() {
             // The failure may have left the session in any state.
@@ -152,6 +226,22 @@ impl<'a> Lab<'a> {
         }
         self.measured(effort, ways.len() * effort.pairs as usize);
         Ok(slices.into_iter().map(|slices| Figure::of_measured(slices, scale)).collect())
+    }
+
+    /// As [`in_short_turns`](Self::in_short_turns), for pairs of ways before and after a change. Two sockets, or two bindings, that do the
+    /// same differ by a hundredth: the figures of all pairs together have that in their spread.
+    pub(crate) fn pairs_in_short_turns(
+        &self,
+        pairs: Vec<[Box<dyn Calls>; 2]>,
+        scale: f64,
+    ) -> Result<[Figure; 2], String> {
+        let figures = self.in_short_turns(pairs.into_iter().flatten().collect(), scale)?;
+        let (before, after): (Vec<_>, Vec<_>) =
+            figures.into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
+        let joined = |figures: Vec<(usize, Figure)>| {
+            Figure::joined(figures.into_iter().map(|(_, figure)| figure).collect())
+        };
+        Ok([joined(before), joined(after)])
     }
 
     /// Moves the progress bar by so many slices.

@@ -28,7 +28,11 @@ pub(crate) struct Group {
     /// The unit of all values of the group, the paper's and today's.
     pub(crate) unit: &'static str,
     pub(crate) more_is_better: bool,
+    /// Whether each value is the time that an improvement saves: negative where the call takes longer with it.
+    pub(crate) savings: bool,
     pub(crate) lines: Vec<Line>,
+    /// Sentences below the lines.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One figure of the paper, today's, or both.
@@ -36,10 +40,47 @@ pub(crate) struct Group {
 pub(crate) struct Line {
     pub(crate) label: String,
     pub(crate) paper: Option<f64>,
-    /// The value that was predicted before the measurement, if one was.
-    pub(crate) predicted: Option<f64>,
+    /// The prediction of today's figure, if there is one.
+    pub(crate) predicted: Option<Predicted>,
     pub(crate) today: Option<Figure>,
     pub(crate) remark: Option<String>,
+}
+
+/// A value that was predicted before it was measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Predicted {
+    /// The median over rounds.
+    pub(crate) value: f64,
+    pub(crate) rounds: Vec<InRound>,
+    /// The difference of the prediction from the measured value, as a share of the latter; none where the measured value does not
+    /// differ from 0 beyond its spread.
+    pub(crate) off: Option<f64>,
+    /// The step of the account, or the floor, that explains a difference.
+    pub(crate) reason: &'static str,
+}
+
+/// The prediction of one round, in seconds since the run began.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct InRound {
+    pub(crate) value: f64,
+    /// When it was fixed.
+    pub(crate) fixed_s: f64,
+    /// When the predicted quantity began to be measured, if it was.
+    pub(crate) measured_s: Option<f64>,
+}
+
+impl Predicted {
+    /// The prediction of one round.
+    pub(crate) fn once(round: InRound, reason: &'static str) -> Self {
+        Self { value: round.value, rounds: vec![round], off: None, reason }
+    }
+
+    /// The predictions of several rounds as one; `None` if there are none.
+    pub(crate) fn joined(mut rounds: Vec<Self>) -> Option<Self> {
+        let all: Vec<InRound> = rounds.iter_mut().flat_map(|each| std::mem::take(&mut each.rounds)).collect();
+        let value = Quartiles::of(all.iter().map(|round| round.value).collect()).median;
+        Some(Self { value, rounds: all, ..rounds.pop()? })
+    }
 }
 
 /// A measured quantity: the median over slices of time, and the quartiles.
@@ -62,14 +103,26 @@ pub(crate) struct Figure {
 impl Group {
     /// A group of a quantity of which less is better.
     pub(crate) fn new(title: impl Into<String>, unit: &'static str, lines: Vec<Line>) -> Self {
-        Self { title: title.into(), unit, more_is_better: false, lines }
+        let (title, notes) = (title.into(), Vec::new());
+        Self { title, unit, more_is_better: false, savings: false, lines, notes }
+    }
+
+    /// A group of times that improvements save.
+    pub(crate) fn savings(title: impl Into<String>, unit: &'static str, lines: Vec<Line>) -> Self {
+        Self { savings: true, ..Self::new(title, unit, lines) }
+    }
+
+    /// Whether two runs may differ by more in this figure. The spread of a saving is in its quartiles: its share of a saving near 0
+    /// means nothing.
+    pub(crate) fn is_unsteady(&self, figure: &Figure) -> bool {
+        !self.savings && figure.is_unsteady()
     }
 
     /// How many times better than the paper's the figure of today is; a share is neither better nor worse.
     pub(crate) fn times_better(&self, line: &Line) -> Option<f64> {
         let (paper, today) = (line.paper?, line.today.as_ref()?.median);
         let times = if self.more_is_better { today / paper } else { paper / today };
-        (times.is_finite() && times > 0.0 && self.unit != "%").then_some(times)
+        (times.is_finite() && times > 0.0 && self.unit != "%" && !self.savings).then_some(times)
     }
 
     /// The same group of a quantity of which more is better.
@@ -87,7 +140,7 @@ impl Line {
         Self { paper: Some(paper), ..self }
     }
 
-    pub(crate) fn predicted(self, predicted: f64) -> Self {
+    pub(crate) fn predicted(self, predicted: Predicted) -> Self {
         Self { predicted: Some(predicted), ..self }
     }
 
@@ -105,18 +158,6 @@ impl Line {
             Ok(figure) => self.today(figure),
             Err(why) => self.remark(why),
         }
-    }
-
-    /// The sentence below the line: its remark, or by how much the prediction was off.
-    pub(crate) fn note(&self) -> Option<String> {
-        let off = || self.prediction_error().map(|error| format!("predicted {:+.0} %", 100.0 * error));
-        self.remark.clone().or_else(off)
-    }
-
-    /// The difference of the prediction from the measured value, as a share of the latter.
-    pub(crate) fn prediction_error(&self) -> Option<f64> {
-        let (predicted, today) = (self.predicted?, self.today.as_ref()?.median);
-        (today != 0.0).then(|| predicted / today - 1.0)
     }
 }
 
@@ -250,8 +291,13 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_is_judged_by_what_was_measured() {
-        let line = Line::new("").predicted(12.0).today(Figure::of(vec![10.0], 1));
-        assert!((line.prediction_error().expect("both are there") - 0.2).abs() < 1e-9);
+    fn predictions_of_rounds_are_kept_with_their_moments() {
+        let round = |value, fixed_s| {
+            Predicted::once(InRound { value, fixed_s, measured_s: Some(fixed_s + 1.0) }, "why")
+        };
+        let joined = Predicted::joined(vec![round(3.0, 1.0), round(5.0, 4.0), round(4.0, 8.0)]);
+        let joined = joined.expect("there are three");
+        assert_eq!((joined.value, joined.rounds.len(), joined.rounds[1].fixed_s), (4.0, 3, 4.0));
+        assert!(Predicted::joined(Vec::new()).is_none());
     }
 }

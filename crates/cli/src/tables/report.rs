@@ -70,8 +70,9 @@ impl Report {
 
     /// The number of figures that several rounds have measured, and of those whose rounds differ.
     fn steadiness(&self) -> (usize, usize) {
-        let lines = self.tables.iter().flat_map(|table| &table.groups).flat_map(|group| &group.lines);
-        let figures: Vec<_> = lines.filter_map(|line| line.today.as_ref()).collect();
+        let groups = self.tables.iter().flat_map(|table| &table.groups).filter(|group| !group.savings);
+        let figures: Vec<_> =
+            groups.flat_map(|group| &group.lines).filter_map(|line| line.today.as_ref()).collect();
         let repeated = figures.iter().filter(|figure| figure.rounds.len() > 1).count();
         (repeated, figures.iter().filter(|figure| figure.is_unsteady()).count())
     }

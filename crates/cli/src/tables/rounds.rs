@@ -4,7 +4,8 @@
 //! differ would not come out again.
 
 use super::calibration::AGREE_WITHIN;
-use super::model::{Figure, Group, Line, Table};
+use super::model::{Figure, Group, Line, Predicted, Table};
+use super::savings;
 use crate::samples::Quartiles;
 
 /// One table from its rounds. A figure is taken from the rounds in which it was measured.
@@ -28,15 +29,15 @@ fn joined_group(group: &Group, rounds: &[Vec<Group>]) -> Group {
             same.iter().filter_map(|other| other.lines.get(at)).filter(|other| other.label == line.label);
         joined_line(line, &others.collect::<Vec<_>>())
     });
-    Group { lines: lines.collect(), ..group.clone() }
+    savings::judged(Group { lines: lines.collect(), ..group.clone() })
 }
 
 fn joined_line(line: &Line, rounds: &[&Line]) -> Line {
     let figures: Vec<Figure> = rounds.iter().filter_map(|line| line.today.clone()).collect();
-    let predictions: Vec<f64> = rounds.iter().filter_map(|line| line.predicted).collect();
+    let predictions = rounds.iter().filter_map(|line| line.predicted.clone()).collect();
     Line {
         today: (!figures.is_empty()).then(|| Figure::of_rounds(&figures)),
-        predicted: (!predictions.is_empty()).then(|| Quartiles::of(predictions).median),
+        predicted: Predicted::joined(predictions),
         remark: if figures.is_empty() {
             line.remark.clone()
         } else {
@@ -48,8 +49,10 @@ fn joined_line(line: &Line, rounds: &[&Line]) -> Line {
 
 /// The reason why a table is void, if the median of the ratios of the figures of two rounds is not within 5 %.
 fn why_void(groups: &[Group]) -> Option<String> {
+    // A saving near 0 may be any multiple of that of another round.
+    let times = groups.iter().filter(|group| !group.savings);
     let figures: Vec<&Figure> =
-        groups.iter().flat_map(|group| &group.lines).filter_map(|line| line.today.as_ref()).collect();
+        times.flat_map(|group| &group.lines).filter_map(|line| line.today.as_ref()).collect();
     let rounds = figures.iter().map(|figure| figure.rounds.len()).max().unwrap_or(0);
     let pairs = (0..rounds).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
     let off = |(earlier, later): (usize, usize)| {

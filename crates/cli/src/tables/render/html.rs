@@ -74,10 +74,12 @@ fn section(table: &Table) -> String {
 fn group(group: &Group) -> String {
     let predicted = group.lines.iter().any(|line| line.predicted.is_some());
     let (class, head) = if predicted { (" class=\"guessed\"", "<th>predicted</th>") } else { ("", "") };
+    let last = if group.savings { "off" } else { "times" };
+    let notes: String = group.notes.iter().map(|note| format!("<p>{}</p>", escaped(note))).collect();
     let lines: String = group.lines.iter().map(|line| row(line, predicted, group)).collect();
     format!(
         "<div class=\"group\"><table{class}><caption>{}, {}</caption><thead><tr><th></th><th>paper</th>{head}\
-         <th>today</th><th>times</th></tr></thead><tbody>{lines}</tbody></table>{}</div>",
+         <th>today</th><th>{last}</th></tr></thead><tbody>{lines}</tbody></table>{}{notes}</div>",
         escaped(&group.title),
         escaped(group.unit),
         plot::svg(group)
@@ -87,22 +89,27 @@ fn group(group: &Group) -> String {
 fn row(line: &Line, predicted: bool, group: &Group) -> String {
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".into());
     let cell = |text: String| format!("<td>{text}</td>");
-    let remark = line.note().map_or_else(String::new, |note| format!("<small>{}</small>", escaped(&note)));
+    let remark = line.remark.as_ref();
+    let remark = remark.map_or_else(String::new, |note| format!("<small>{}</small>", escaped(note)));
     format!(
         "<tr><th scope=\"row\">{}{remark}</th>{}{}{}{}</tr>",
         escaped(&line.label),
         cell(or_dash(line.paper.map(number))),
-        if predicted { cell(or_dash(line.predicted.map(number))) } else { String::new() },
-        cell(or_dash(line.today.as_ref().map(with_spread))),
-        cell(or_dash(group.times_better(line).map(times))),
+        if predicted {
+            cell(or_dash(line.predicted.as_ref().map(|predicted| number(predicted.value))))
+        } else {
+            String::new()
+        },
+        cell(or_dash(line.today.as_ref().map(|figure| with_spread(figure, group)))),
+        cell(or_dash(group.times_better(line).map(times).or_else(|| line.off()))),
     )
 }
 
-fn with_spread(figure: &Figure) -> String {
+fn with_spread(figure: &Figure, group: &Group) -> String {
     let Figure { median, low, high, calls, .. } = figure;
     format!(
         "<b>{}{}</b><small>{}–{}, {}</small>",
-        if figure.is_unsteady() { "~" } else { "" },
+        if group.is_unsteady(figure) { "~" } else { "" },
         number(*median),
         number(*low),
         number(*high),

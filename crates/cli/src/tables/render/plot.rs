@@ -14,6 +14,10 @@ const FOOT: f64 = 22.0;
 
 /// The picture, or nothing if there are not two lines with a figure.
 pub(super) fn svg(group: &Group) -> String {
+    if group.savings {
+        // Some are negative, and the paper's are a thousand times as large as today's.
+        return String::new();
+    }
     let lines: Vec<&Line> = group.lines.iter().filter(|line| !values(line).is_empty()).collect();
     let Some(axis) = Axis::of(lines.iter().flat_map(|line| values(line))).filter(|_| lines.len() > 1) else {
         return String::new();
@@ -34,14 +38,13 @@ pub(super) fn svg(group: &Group) -> String {
 /// The values of a line that a logarithmic axis can show.
 fn values(line: &Line) -> Vec<f64> {
     let today = line.today.as_ref().map(|figure| figure.median);
-    [line.paper, line.predicted, today].into_iter().flatten().filter(|value| *value > 0.0).collect()
+    [line.paper, today].into_iter().flatten().filter(|value| *value > 0.0).collect()
 }
 
 fn legend(lines: &[&Line]) -> String {
     let has = |of: fn(&Line) -> bool| lines.iter().any(|line| of(line));
     let kinds = [
         ("paper", "paper", has(|line| line.paper.is_some())),
-        ("guess", "predicted", has(|line| line.predicted.is_some())),
         ("today", "today", has(|line| line.today.is_some())),
     ];
     let mut x = MARGIN;
@@ -71,7 +74,6 @@ fn drawn(line: &Line, axis: &Axis, y: f64) -> String {
         drawn.extend(place.map(|x| dot(class, x, track)));
     };
     put("paper", line.paper);
-    put("guess", line.predicted);
     put("today", line.today.as_ref().map(|figure| figure.median));
     if let Some(Figure { low, high, .. }) = line.today.as_ref().filter(|figure| figure.low > 0.0) {
         let (from, to) = (axis.place(*low), axis.place(*high));

@@ -45,13 +45,15 @@ pub(crate) fn table(table: &Table) -> String {
 fn lines(group: &Group) -> String {
     let predicted = group.lines.iter().any(|line| line.predicted.is_some());
     let label = format!("{}, {}", group.title, group.unit);
-    let mut text = columns(&label, predicted, ["paper", "predicted", "today", "quartiles", "calls", "times"]);
+    let last = if group.savings { "off" } else { "times" };
+    let mut text = columns(&label, predicted, ["paper", "predicted", "today", "quartiles", "calls", last]);
     for line in &group.lines {
         let _ = write!(text, "\n{}", one(line, predicted, group));
-        if let Some(note) = line.note() {
-            let _ = write!(text, "\n{}", wrapped_by(&format!("^ {note}"), 4));
+        if let Some(remark) = &line.remark {
+            let _ = write!(text, "\n{}", wrapped_by(&format!("^ {remark}"), 4));
         }
     }
+    group.notes.iter().for_each(|note| text += &format!("\n{}", wrapped_by(note, 2)));
     text
 }
 
@@ -61,13 +63,13 @@ fn one(line: &Line, predicted: bool, group: &Group) -> String {
     let quartiles = today.map(|figure| format!("{}–{}", number(figure.low), number(figure.high)));
     let cells = [
         or_dash(line.paper.map(number)),
-        or_dash(line.predicted.map(number)),
+        or_dash(line.predicted.as_ref().map(|predicted| number(predicted.value))),
         or_dash(today.map(|figure| {
-            format!("{}{}", if figure.is_unsteady() { "~" } else { "" }, number(figure.median))
+            format!("{}{}", if group.is_unsteady(figure) { "~" } else { "" }, number(figure.median))
         })),
         or_dash(quartiles),
         or_dash(today.map(|figure| grouped(figure.calls as f64))),
-        or_dash(group.times_better(line).map(times)),
+        or_dash(group.times_better(line).map(times).or_else(|| line.off())),
     ];
     columns(&format!("  {}", line.label), predicted, cells.each_ref().map(String::as_str))
 }
@@ -110,7 +112,8 @@ fn wrapped_by(text: &str, indent: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables::model::Figure;
+    use crate::tables::model::{Figure, InRound, Predicted};
+    use crate::tables::savings::judged;
 
     fn example() -> Table {
         let figure = Figure::of(vec![4.9, 5.0, 5.2], 1234);
@@ -153,6 +156,24 @@ mod tests {
         let mut table = example();
         table.groups[0].lines[0].today = Some(Figure::of_rounds(&rounds));
         table
+    }
+
+    #[test]
+    fn savings_show_prediction_difference_and_the_names_of_those_that_were_off() {
+        let line = |name: &str, predicted, saved: &[f64]| {
+            let round = InRound { value: predicted, fixed_s: 1.0, measured_s: Some(2.0) };
+            let line = Line::new(name).predicted(Predicted::once(round, "the wire waits"));
+            line.today(Figure::of(saved.to_vec(), 10))
+        };
+        let lines = vec![line("faster", 2.0, &[3.9, 4.0, 4.1]), line("other", 0.0, &[-0.1, 0.0, 0.1])];
+        let mut table = example();
+        table.groups = vec![judged(Group::savings("saved", "µs", lines))];
+        let text = super::table(&table);
+        assert!(
+            text.contains("off\n") && text.contains(" -50 %\n") && text.contains("^ no saving beyond"),
+            "{text}"
+        );
+        assert!(text.ends_with("  faster: the wire waits"), "{text}");
     }
 
     #[test]

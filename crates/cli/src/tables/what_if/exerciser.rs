@@ -4,13 +4,12 @@
 //! them, and the caller does not copy them out of the packet.
 
 use super::paper::Call;
-use super::tried::Tried;
-use crate::args::{Procedure, Processors, Program, Transport, Waiting};
+use super::setting::PAIRS;
+use crate::args::{Procedure, Processors, Program};
 use crate::ours::{self, TestClient, TestServer};
 use crate::placement::pin;
 use crate::tables::lab::{At, Lab, Way};
-use crate::tables::model::US;
-use crate::tables::parts::Parts;
+use crate::tables::model::{Figure, US};
 use std::any::Any;
 use std::sync::Arc;
 use stoop::stub::{Client, Exported, Interface, Reader, Route, Unserved, Writer};
@@ -97,26 +96,25 @@ pub(in crate::tables) fn serve(uri: &str, waiting: stoop::Waiting) -> Result<Run
     server.export(Stubs).listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 
-/// Of the call by the emitted stubs, the steps in the stubs of both ends fall away.
-pub(super) fn tried(lab: &mut Lab<'_>, paper: &Call) -> Result<Tried, String> {
-    let parts = Parts::of(lab, Transport::Udp, paper.procedure, Waiting::Spin)?;
+/// The call by the emitted stubs, then by those made by hand.
+pub(super) fn tried(lab: &mut Lab<'_>, paper: &Call) -> Result<[Figure; 2], String> {
     let sides = lab.sides(Processors::Two)?;
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
     let at = At { address: format!("udp://{}:0", lab.network.server), beside_caller: false };
     let (_server, uri) = lab.serve(Program::Exerciser, sides.server, at, &["--waiting=spin"])?;
     let options = BindOptions::new().waiting(stoop::Waiting::Spin);
-    let usual = TestClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
-    let by_hand = HandMade::bind(&uri, stoop::Waiting::Spin)?;
-    let mut result = [0; RESULT_LEN];
-    let by_hand = by_hand.calls(paper.procedure);
-    let usual = match paper.procedure {
-        Procedure::MaxResult => way(move || usual.max_result(&mut result)),
-        _ => way(move || usual.null()),
+    let procedure = paper.procedure;
+    let pair = |_| {
+        let usual = TestClient::bind_with(&uri, &options).map_err(|error| error.to_string())?;
+        let by_hand = HandMade::bind(&uri, stoop::Waiting::Spin)?.calls(procedure);
+        let mut result = [0; RESULT_LEN];
+        Ok(match procedure {
+            Procedure::MaxResult => [way(move || usual.max_result(&mut result)), by_hand],
+            _ => [way(move || usual.null()), by_hand],
+        })
     };
-    let mut figures = lab.in_turn(vec![usual, by_hand], US)?;
-    let (after, before) = (figures.remove(1), figures.remove(0));
-    let predicted = before.median - parts.named(&["calling stub", "server stub"]).median;
-    Ok(Tried { from: "UDP, emitted stubs", before, predicted, after })
+    let pairs = (0..PAIRS).map(pair).collect::<Result<Vec<_>, String>>();
+    lab.pairs_in_short_turns(pairs?, US)
 }
 
 fn way(mut call: impl FnMut() -> Result<(), CallError> + Send + 'static) -> Box<dyn crate::callers::Calls> {

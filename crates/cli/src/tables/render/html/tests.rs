@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::tables::calibration::Calibration;
+use crate::tables::model::{InRound, Predicted};
+use crate::tables::savings::judged;
 use serde_json::json;
 
 fn calibration() -> Calibration {
@@ -13,7 +15,7 @@ fn calibration() -> Calibration {
 fn report() -> Report {
     let figure = Figure::of(vec![4.0, 5.0], 10);
     let lines = vec![
-        Line::new("1 & 2 callers").paper(2660.0).predicted(6.0).today(figure.clone()).remark("<as there>"),
+        Line::new("1 & 2 callers").paper(2660.0).today(figure.clone()).remark("<as there>"),
         Line::new("\"none\"").today(figure),
     ];
     let table = Table {
@@ -63,6 +65,20 @@ fn page_is_well_formed_also_with_signs_that_mean_something() {
     assert_well_formed(&page);
     assert!(page.contains("1 &amp; 2 callers") && page.contains("&lt;as there&gt;"), "{page}");
     assert!(page.contains("Void") && page.contains("Not reproduced here: no &lt;such&gt; thing"), "{page}");
+}
+
+#[test]
+fn savings_show_prediction_difference_and_the_names_of_those_that_were_off() {
+    let mut report = report();
+    let round = InRound { value: 2.0, fixed_s: 1.0, measured_s: Some(2.0) };
+    let line = Line::new("faster").paper(440.0).predicted(Predicted::once(round, "the wire < 1"));
+    let line = line.today(Figure::of(vec![4.0, 5.0], 10));
+    report.tables[0].groups = vec![judged(Group::savings("saved", "µs", vec![line]))];
+    let page = page(&report);
+    assert_well_formed(&page);
+    for part in ["<th>predicted</th>", "<th>off</th>", "<td>-56 %</td>", "<p>faster: the wire &lt; 1</p>"] {
+        assert!(page.contains(part), "{part} is missing: {page}");
+    }
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! Judges predictions of what improvements save by what was then measured.
+
+use super::model::{Figure, Group, Line};
+
+/// A prediction that differs from the measured saving by more, as a share of the saving, is named below the table.
+const WITHIN: f64 = 0.2;
+
+/// The group with each prediction beside its saving, and those that were off named with the reason.
+pub(super) fn judged(mut group: Group) -> Group {
+    if !group.savings {
+        return group;
+    }
+    for line in &mut group.lines {
+        let (Some(predicted), Some(saved)) = (&mut line.predicted, &line.today) else { continue };
+        match is_beyond_spread(saved) {
+            true => predicted.off = Some((predicted.value - saved.median) / saved.median.abs()),
+            false => line.remark = Some("no saving beyond the spread".into()),
+        }
+    }
+    let named: Vec<String> = group.lines.iter().filter_map(named).collect();
+    if !named.is_empty() {
+        group.notes = vec!["Predictions that differ from the saving by more than 20 %:".into()];
+        group.notes.extend(named);
+    }
+    group
+}
+
+/// Whether the quartiles of a saving lie on one side of 0.
+fn is_beyond_spread(saved: &Figure) -> bool {
+    saved.low > 0.0 || saved.high < 0.0
+}
+
+/// The sentence that names a line whose prediction is off.
+fn named(line: &Line) -> Option<String> {
+    let (predicted, saved) = (line.predicted.as_ref()?, line.today.as_ref()?);
+    let is_off = match predicted.off {
+        Some(off) => off.abs() > WITHIN,
+        // Less is saved than can be seen.
+        None => !(saved.low..=saved.high).contains(&predicted.value),
+    };
+    is_off.then(|| format!("{}: {}", line.label, predicted.reason))
+}
+
+impl Line {
+    /// By how much the prediction was off, as text.
+    pub(super) fn off(&self) -> Option<String> {
+        self.predicted.as_ref()?.off.map(|off| format!("{:+.0} %", 100.0 * off))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::model::{InRound, Predicted};
+
+    fn judged_line(predicted: f64, saved: &[f64]) -> (Line, Vec<String>) {
+        let round = InRound { value: predicted, fixed_s: 1.0, measured_s: Some(2.0) };
+        let line = Line::new("faster").predicted(Predicted::once(round, "the wire waits"));
+        let line = line.today(Figure::of(saved.to_vec(), 10));
+        let group = judged(Group::savings("Null()", "µs", vec![line]));
+        (group.lines[0].clone(), group.notes)
+    }
+
+    #[test]
+    fn prediction_is_judged_by_the_saving_and_not_by_the_call() {
+        let (line, notes) = judged_line(1.1, &[0.9, 1.0, 1.1]);
+        assert_eq!((line.off().as_deref(), notes.len()), (Some("+10 %"), 0));
+        let (line, notes) = judged_line(0.5, &[0.9, 1.0, 1.1]);
+        assert_eq!((line.off().as_deref(), notes.len()), (Some("-50 %"), 2));
+        assert_eq!(notes[1], "faster: the wire waits");
+    }
+
+    #[test]
+    fn saving_of_the_wrong_sign_is_off_by_more_than_all_of_it() {
+        let (line, notes) = judged_line(-1.0, &[0.9, 1.0, 1.1]);
+        assert_eq!((line.off().as_deref(), notes.len()), (Some("-200 %"), 2));
+        let (line, notes) = judged_line(1.0, &[-1.1, -1.0, -0.9]);
+        assert_eq!((line.off().as_deref(), notes.len()), (Some("+200 %"), 2));
+        let (line, notes) = judged_line(-0.9, &[-1.1, -1.0, -0.9]);
+        assert_eq!((line.off().as_deref(), notes.len()), (Some("+10 %"), 0));
+    }
+
+    #[test]
+    fn saving_within_its_spread_has_no_percentage_and_is_named_if_more_was_predicted() {
+        let (line, notes) = judged_line(0.05, &[-0.1, 0.01, 0.1]);
+        assert!(line.off().is_none() && notes.is_empty());
+        assert_eq!(line.remark.as_deref(), Some("no saving beyond the spread"));
+        let (line, notes) = judged_line(0.5, &[-0.1, 0.01, 0.1]);
+        assert!(line.off().is_none() && notes.len() == 2);
+    }
+}
