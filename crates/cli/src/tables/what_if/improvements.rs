@@ -94,8 +94,8 @@ pub(super) const IMPROVEMENTS: [Improvement; 9] = [
         improved: |call| over(call, Transport::Ether).describe(),
         predict: frames,
         make: |lab, call| turn(lab, over(call, Transport::Udp), over(call, Transport::Ether)),
-        reason: "the server of the call has one socket for all callers, and names the receiver of each result; in the bare exchange both sockets \
-                 are connected (the step `socket, UDP or TCP, and IP layers` of the account)",
+        reason: "the bare exchange over UDP, and the call over UDP, take up to a microsecond longer at some times than at others, while \
+                 frames take as long as before; the two phases of a round are not at the same time",
     },
     Improvement {
         name: "busy wait",
