@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal, LostAttempts, Unbound, Verdict};
-use stoop_wire::Refused;
+use stoop_wire::{RefusalCode, Refused};
 
 /// How an attempt ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,11 @@ impl Life {
     /// Whether an attempt that was lost may have run it.
     pub fn may_have_run(&self) -> bool {
         self.lost.may_have_run()
+    }
+
+    /// Whether a call that is refused with this code may be sent again.
+    pub fn may_come_again(&self, code: RefusalCode, idempotent: bool) -> bool {
+        AfterRefusal::of(code, &self.lost, idempotent) != AfterRefusal::Report
     }
 
     /// A result has overwritten some of its arguments: it is not made again if it may have run.

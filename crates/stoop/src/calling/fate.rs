@@ -29,18 +29,38 @@ impl Fate {
         idempotent: bool,
         wait: impl FnOnce(Refused, u32) -> Option<Duration>,
     ) -> Next {
-        let ended = match ended {
-            Ended::With(CallError::Refused(refusal)) => life::Ended::Refused(refusal.refused()),
-            Ended::With(_) => life::Ended::Final,
-            Ended::Late => life::Ended::Late,
-            &Ended::Lost { may_have_run } => life::Ended::Lost { may_have_run },
-            &Ended::Unbound(refusal) => life::Ended::Unbound(refusal),
+        match *ended {
+            Ended::With(ref error) => self.after_error(error, idempotent, wait),
+            Ended::Lost { may_have_run } => self.after_loss(may_have_run.then(loss), idempotent),
+            Ended::Late => self.life.after(life::Ended::Late, 0, idempotent, wait),
+            Ended::Unbound(refusal) => self.life.after(life::Ended::Unbound(refusal), 0, idempotent, wait),
+        }
+    }
+
+    /// As [`Life::after`], of an attempt that ended with this error.
+    pub(crate) fn after_error(
+        &mut self,
+        error: &CallError,
+        idempotent: bool,
+        wait: impl FnOnce(Refused, u32) -> Option<Duration>,
+    ) -> Next {
+        let ended = match error {
+            CallError::Refused(refusal) => life::Ended::Refused(refusal.refused()),
+            _ => life::Ended::Final,
         };
-        let transmissions = match ended {
-            life::Ended::Lost { may_have_run: true } => self.note(loss()),
-            _ => 0,
-        };
-        self.life.after(ended, transmissions, idempotent, wait)
+        self.life.after(ended, 0, idempotent, wait)
+    }
+
+    /// As [`Life::after`], of an attempt that was lost with its session. `loss`: how, if it may have run the call.
+    pub(crate) fn after_loss(&mut self, loss: Option<Loss>, idempotent: bool) -> Next {
+        let ended = life::Ended::Lost { may_have_run: loss.is_some() };
+        let transmissions = loss.map_or(0, |loss| self.note(loss));
+        self.life.after(ended, transmissions, idempotent, |_, _| None)
+    }
+
+    /// As [`Life::may_come_again`], after this error.
+    pub(crate) fn may_come_again(&self, error: &CallError, idempotent: bool) -> bool {
+        matches!(error, CallError::Refused(why) if self.life.may_come_again(why.code, idempotent))
     }
 
     /// As [`Life::judged`].

@@ -18,7 +18,8 @@ use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
-use crate::calling::recovery::{EarlierAttempts, no_answer};
+use crate::calling::fate::Fate;
+use crate::calling::recovery::no_answer;
 use crate::calling::short_result::Short;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
+use stoop_calls::life::Told;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::clock;
@@ -88,12 +90,8 @@ struct BegunCall {
     /// When it left; never while it is held back.
     begun: Instant,
     bounds: TimeBounds,
-    /// Its outcomes on earlier connections.
-    earlier: EarlierAttempts,
-    /// How often it was refused because a server is overloaded.
-    refusals: u32,
-    /// The sessions that it has left: it was lost with them, or their servers shut down.
-    left: u32,
+    /// Its attempts so far.
+    fate: Fate,
     /// While it waits to be sent again after a refusal: its error if that fails.
     refused: Option<Box<CallError>>,
     /// The arguments behind room for the header.
@@ -399,7 +397,7 @@ impl Outstanding {
                     if let Some(session) = self.session_of(generation) {
                         session.lanes().abandon(lane, CallId { place, id: call.id });
                     }
-                    call.earlier.late(call.waited())
+                    call.fate.error(Told::Late, None, || call.waited())
                 }
             };
             let id = call.id;
@@ -439,7 +437,7 @@ impl BegunCall {
     /// Whether it was sent once, in one piece, and so came its result of so many bytes.
     #[inline]
     fn took_fast_path(&self, result_len: usize) -> bool {
-        let is_sent_once = (self.refusals, self.left) == (0, 0) && self.earlier == EarlierAttempts::default();
+        let is_sent_once = self.fate == Fate::default();
         // No packet is left of a long call.
         let has_packet = (HEADER_LEN..=HEADER_LEN + STREAM_FRAGMENT).contains(&self.packet.len());
         is_sent_once && has_packet && result_len <= STREAM_FRAGMENT
@@ -469,6 +467,6 @@ impl BegunCall {
 
     /// The error for its caller when its last attempt ends with this error.
     fn explain(&self, error: CallError) -> CallError {
-        self.earlier.or_not_run(error, self.waited())
+        self.fate.error(Told::Latest, Some(error), || self.waited())
     }
 }

@@ -8,8 +8,8 @@ use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, l
 use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::session::Session;
 use std::sync::Arc;
+use stoop_calls::life::Next;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
 use stoop_net::clock;
 use stoop_wire::HEADER_LEN;
 
@@ -24,26 +24,26 @@ impl Outstanding {
     ) -> Option<Wakeup> {
         let (open, deadline_ns) = (state.calls.open_count() as u64, state.calls.deadline_ns(id.place));
         let (begun, call) = (state.answered + open, state.known(id)?);
-        match call.earlier.after(&error, self.is_idempotent(call.procedure)) {
-            // Its packet is needed, and a part of it still leaves.
-            AfterRefusal::SendLater | AfterRefusal::SendElsewhere if call.progress == Progress::Leaving => {
-                (call.progress, call.refused) = (Progress::LeavingRefused, Some(Box::new(error)));
-                return None;
+        let idempotent = self.is_idempotent(call.procedure);
+        // Its packet is needed, and a part of it still leaves.
+        if call.progress == Progress::Leaving && call.fate.may_come_again(&error, idempotent) {
+            (call.progress, call.refused) = (Progress::LeavingRefused, Some(Box::new(error)));
+            return None;
+        }
+        let wait = |refused, refusals| {
+            self.binding.wait_after_begun(begun, refused, refusals, Instant::from_nanos(deadline_ns))
+        };
+        match call.fate.after_error(&error, idempotent, wait) {
+            Next::End(told) => {
+                let error = call.fate.error(told, Some(error), || call.waited());
+                return self.fail_with(state, id, error);
             }
-            AfterRefusal::SendLater => {
-                let CallError::Refused(refusal) = &error else { return None };
-                call.refusals += 1;
-                let deadline = Instant::from_nanos(deadline_ns);
-                let (refused, attempts) = (refusal.refused(), call.refusals);
-                if let Some(wait) = self.binding.wait_after_begun(begun, refused, attempts, deadline) {
-                    (call.progress, call.refused) = (Progress::Postponed, Some(Box::new(error)));
-                    let until = Instant::from_nanos(clock::now_ns()) + wait;
-                    state.postponed.push((until.as_nanos(), id));
-                    return None;
-                }
+            Next::Later(wait) => {
+                (call.progress, call.refused) = (Progress::Postponed, Some(Box::new(error)));
+                let until = Instant::from_nanos(clock::now_ns()) + wait;
+                state.postponed.push((until.as_nanos(), id));
             }
-            AfterRefusal::SendElsewhere if call.left + 1 < ATTEMPTS_MAX => {
-                call.left += 1;
+            Next::Bind(_) | Next::Send => {
                 let Progress::Sent { generation, .. } = call.progress else { return None };
                 (call.progress, call.refused) = (Progress::Queued, Some(Box::new(error)));
                 state.requeue(id);
@@ -52,11 +52,9 @@ impl Outstanding {
                     present.note_closing();
                 }
                 self.wake_background();
-                return None;
             }
-            AfterRefusal::SendElsewhere | AfterRefusal::Report => {}
         }
-        self.fail(state, id, error)
+        None
     }
 
     /// Queues the calls again whose time has come.

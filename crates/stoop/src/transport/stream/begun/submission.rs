@@ -3,7 +3,7 @@
 use crate::calling::background::Driven;
 use crate::calling::begun::CallBatch;
 use crate::calling::call_table::{CallTable, Wakeup};
-use crate::calling::recovery::{EarlierAttempts, no_session_left};
+use crate::calling::fate::Fate;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::message_buffer::keep_arguments;
@@ -14,8 +14,8 @@ use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use stoop_calls::life::Next;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::ATTEMPTS_MAX;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, STREAM_FRAGMENT, left_of_nanos};
@@ -142,7 +142,7 @@ impl Outstanding {
                 if let Some(known) = known {
                     // Part of it is missing: it did not run.
                     (known.packet, known.progress) = (packet, Progress::Queued);
-                    wakeup = self.leave_session(&mut state, call);
+                    wakeup = self.leave_session(&mut state, call, false);
                 }
                 drop(state);
                 session.lose();
@@ -184,29 +184,28 @@ impl Outstanding {
             let call = state.calls.get_mut(place).expect("it is open");
             let may_have_run = loss(call).is_none_or(|(_, may_have_run)| *may_have_run);
             call.progress = Progress::Queued;
-            if may_have_run {
-                call.earlier.lose(UnknownCause::ConnectionLost);
-            }
             let id = call.id;
-            wakeups.extend(self.leave_session(&mut state, CallId { place, id }));
+            wakeups.extend(self.leave_session(&mut state, CallId { place, id }, may_have_run));
         }
         drop((state, sending));
         self.give(wakeups);
     }
 
     /// A call was lost with its session: it is queued for another if it may be made again, and ends otherwise.
-    fn leave_session(&self, state: &mut State, id: CallId) -> Option<Wakeup> {
+    fn leave_session(&self, state: &mut State, id: CallId, may_have_run: bool) -> Option<Wakeup> {
         let call = state.known(id)?;
-        call.left += 1;
-        let error = match call.earlier.allows_another(self.is_idempotent(call.procedure)) {
-            true if call.left < ATTEMPTS_MAX => {
-                state.requeue(id);
-                return None;
+        let idempotent = self.is_idempotent(call.procedure);
+        let loss = may_have_run.then(|| UnknownCause::ConnectionLost.into());
+        match call.fate.after_loss(loss, idempotent) {
+            Next::End(told) => {
+                let error = call.fate.error(told, None, || call.waited());
+                self.fail_with(state, id, error)
             }
-            true => call.explain(no_session_left()),
-            false => call.earlier.lost(call.waited()),
-        };
-        self.fail_with(state, id, error)
+            Next::Bind(_) | Next::Send | Next::Later(_) => {
+                state.requeue(id);
+                None
+            }
+        }
     }
 }
 
@@ -224,10 +223,8 @@ impl State {
         self.last_id += 1;
         // Its time does not run yet.
         let (id, begun, bounds) = (self.last_id, Instant::NEVER, TimeBounds::current(batch.timeout_ns));
-        let (earlier, progress) = (EarlierAttempts::default(), Progress::Queued);
-        let (refusals, left, refused) = (0, 0, None);
-        let call =
-            BegunCall { id, procedure, begun, bounds, earlier, refusals, left, refused, packet, progress };
+        let (fate, refused, progress) = (Fate::default(), None, Progress::Queued);
+        let call = BegunCall { id, procedure, begun, bounds, fate, refused, packet, progress };
         let place = self.calls.open(u64::MAX, call);
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back.0.push(CallId { place, id });
