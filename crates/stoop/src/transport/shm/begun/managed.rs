@@ -2,7 +2,8 @@
 //! server.
 
 use crate::calling::call_table::{Outcome, Payload};
-use crate::calling::recovery::{EarlierAttempts, no_answer, no_session_left};
+use crate::calling::fate::Fate;
+use crate::calling::recovery::no_answer;
 use crate::error::{CallError, RefusalCode, SendError, UnbindReason};
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
@@ -10,7 +11,7 @@ use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
+use stoop_calls::life::{Next, Told};
 use stoop_marshal::GatherList;
 use stoop_net::{clock, host};
 use stoop_shm::layout::SLOT;
@@ -21,12 +22,8 @@ pub(super) struct ManagedCall {
     pub(super) id: u64,
     pub(super) procedure: u16,
     pub(super) begun_ns: u64,
-    /// Its outcomes on earlier sessions.
-    earlier: EarlierAttempts,
-    /// How often it was refused because a server is overloaded.
-    pub(super) refusals: u32,
-    /// The sessions that it has left: it was lost with them, or their servers shut down.
-    pub(super) left: u32,
+    /// Its attempts so far.
+    pub(super) fate: Fate,
     /// While it waits to be sent again after a refusal: its error if that fails.
     pub(super) refused: Option<Box<CallError>>,
     arguments: Vec<u8>,
@@ -54,8 +51,7 @@ pub(super) enum Step {
 impl ManagedCall {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        let (earlier, refusals, left, refused) = (EarlierAttempts::default(), 0, 0, None);
-        Self { id, procedure, begun_ns, earlier, refusals, left, refused, arguments, sent: None }
+        Self { id, procedure, begun_ns, fate: Fate::default(), refused: None, arguments, sent: None }
     }
 
     /// This call, which has been published on a lane with that ticket.
@@ -76,13 +72,13 @@ impl ManagedCall {
     }
 
     /// Time since it was begun.
-    fn waited(&self) -> Duration {
+    pub(super) fn waited(&self) -> Duration {
         Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns))
     }
 
     /// The error of its caller when its last attempt ends with this error.
     pub(super) fn explain(&self, error: CallError) -> CallError {
-        self.earlier.or_not_run(error, self.waited())
+        self.fate.error(Told::Latest, Some(error), || self.waited())
     }
 
     /// Publishes it on `lane`, and through `channel` if it is long.
@@ -152,11 +148,6 @@ impl ManagedCall {
         }
     }
 
-    /// Decides what to do after a refusal.
-    pub(super) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
-        self.earlier.after(error, idempotent)
-    }
-
     /// Whether it has left on a session that is not the present one.
     pub(super) fn is_elsewhere(&self, present: &Session) -> bool {
         self.sent.as_ref().is_some_and(|sent| sent.session.generation != present.generation)
@@ -165,16 +156,13 @@ impl ManagedCall {
     /// Its server is lost.
     #[cold]
     fn lose(&mut self, may_run_again: bool) -> Step {
-        self.left += 1;
-        if let Some(Sent { session, call, .. }) = self.sent.take()
-            && (call.is_answered(&session) || !session.was_left(call.ticket))
-        {
-            self.earlier.lose(session.cause_of_loss());
-        }
-        match self.earlier.allows_another(may_run_again) {
-            true if self.left < ATTEMPTS_MAX => Step::Again,
-            true => Step::Ended(Err(self.explain(no_session_left()))),
-            false => Step::Ended(Err(self.earlier.lost(self.waited()))),
+        let may_have_run =
+            |sent: &Sent| sent.call.is_answered(&sent.session) || !sent.session.was_left(sent.call.ticket);
+        let sent = self.sent.take().filter(may_have_run);
+        let loss = sent.map(|sent| sent.session.cause_of_loss().into());
+        match self.fate.after_loss(loss, may_run_again) {
+            Next::End(told) => Step::Ended(Err(self.fate.error(told, None, || self.waited()))),
+            Next::Bind(_) | Next::Send | Next::Later(_) => Step::Again,
         }
     }
 
@@ -183,7 +171,7 @@ impl ManagedCall {
         let is_sent = self.sent.is_some();
         self.abandon();
         if is_sent {
-            return self.earlier.late(self.waited());
+            return self.fate.error(Told::Late, None, || self.waited());
         }
         if let Some(refused) = self.refused.take() {
             return self.explain(*refused);

@@ -5,8 +5,8 @@ use crate::calling::call_table::Wakeup;
 use crate::error::CallError;
 use crate::transport::shm::begun::managed_calls::{CallKey, ManagedCalls, State, find};
 use crate::transport::shm::caller::session::Session;
+use stoop_calls::life::Next;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
 use stoop_net::clock;
 
 impl ManagedCalls {
@@ -17,35 +17,26 @@ impl ManagedCalls {
         let mut state = self.state();
         let deadline = Instant::from_nanos(state.calls.deadline_ns(key.0));
         let managed = find(&mut state.calls, key)?;
-        let after = managed.after(&error, self.binding.is_idempotent(managed.procedure));
-        let comes_again = match (after, &error) {
-            (AfterRefusal::SendLater, CallError::Refused(refusal)) => {
-                managed.refusals += 1;
-                let (refused, attempts) = (refusal.refused(), managed.refusals);
-                let wait = self.binding.wait_after_begun(begun, refused, attempts, deadline);
-                let until = wait.map(|wait| Instant::from_nanos(clock::now_ns()) + wait);
-                state.postponed.extend(until.map(|until| (until.as_nanos(), key)));
-                until.is_some()
+        let idempotent = self.binding.is_idempotent(managed.procedure);
+        let wait = |refused, refusals| self.binding.wait_after_begun(begun, refused, refusals, deadline);
+        match managed.fate.after_error(&error, idempotent, wait) {
+            Next::End(told) => {
+                let error = managed.fate.error(told, Some(error), || managed.waited());
+                return state.calls.end(key.0, Err(error)).if_awaited();
             }
-            (AfterRefusal::SendElsewhere, _) => {
-                managed.left += 1;
-                let goes = managed.left < ATTEMPTS_MAX;
-                if goes {
-                    state.requeue(key);
-                }
-                goes
+            Next::Later(wait) => {
+                managed.refused = Some(Box::new(error));
+                let until = Instant::from_nanos(clock::now_ns()) + wait;
+                state.postponed.push((until.as_nanos(), key));
             }
-            _ => false,
-        };
-        let managed = find(&mut state.calls, key)?;
-        if comes_again {
-            managed.refused = Some(Box::new(error));
-            drop(state);
-            self.wake_background();
-            return None;
+            Next::Bind(_) | Next::Send => {
+                managed.refused = Some(Box::new(error));
+                state.requeue(key);
+            }
         }
-        let error = managed.explain(error);
-        state.calls.end(key.0, Err(error)).if_awaited()
+        drop(state);
+        self.wake_background();
+        None
     }
 
     /// Whether calls have left on a session before the present one, whose server may answer them still.
