@@ -4,7 +4,7 @@ use crate::calling::recovery::{Ended, Loss, no_session_left};
 use crate::error::{BindError, CallError, SendError, UnknownCause};
 use std::time::Duration;
 use stoop_calls::life::{self, Life, Next, Said, Told, Why};
-use stoop_exchange::outcome::Verdict;
+use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_wire::Refused;
 
 /// The attempts of one call so far. That of a call that goes well is the default.
@@ -33,7 +33,7 @@ impl Fate {
             Ended::With(ref error) => self.after_error(error, idempotent, wait),
             Ended::Lost { may_have_run } => self.after_loss(may_have_run.then(loss), idempotent),
             Ended::Late => self.life.after(life::Ended::Late, 0, idempotent, wait),
-            Ended::Unbound(refusal) => self.life.after(life::Ended::Unbound(refusal), 0, idempotent, wait),
+            Ended::Unbound(refusal) => self.after_unbound(refusal),
         }
     }
 
@@ -56,6 +56,11 @@ impl Fate {
         let ended = life::Ended::Lost { may_have_run: loss.is_some() };
         let transmissions = loss.map_or(0, |loss| self.note(loss));
         self.life.after(ended, transmissions, idempotent, |_, _| None)
+    }
+
+    /// As [`Life::after`], of an attempt on a session that the server does not know any more.
+    pub(crate) fn after_unbound(&mut self, refusal: Unbound) -> Next {
+        self.life.after(life::Ended::Unbound(refusal), 0, false, |_, _| None)
     }
 
     /// As [`Life::may_come_again`], after this error.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use stoop_calls::life::{Next, Told, Why};
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{AfterRefusal, LostAttempts, Unbound, Verdict};
+use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_net::clock;
 use stoop_wire::Refused;
 
@@ -67,64 +67,6 @@ pub(crate) struct CallTerms {
     pub(crate) begun_ns: u64,
     pub(crate) deadline_ns: u64,
     pub(crate) idempotent: bool,
-}
-
-/// The attempts of one call that were [lost](LostAttempts), and the errors that follow from them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EarlierAttempts {
-    lost: LostAttempts,
-    /// Why the last of them was lost.
-    cause: Option<UnknownCause>,
-}
-
-impl EarlierAttempts {
-    /// An attempt was lost that may have run the call.
-    pub(crate) fn lose(&mut self, loss: impl Into<Loss>) {
-        let Loss { cause, transmissions } = loss.into();
-        self.lost.add(transmissions);
-        self.cause = Some(cause);
-    }
-
-    /// Whether the call may be made once more.
-    pub(crate) fn allows_another(&self, idempotent: bool) -> bool {
-        self.lost.allow_another(idempotent)
-    }
-
-    /// Decides what to do after this error of the latest attempt: if it is a refusal, the call may be sent again.
-    pub(crate) fn after(&self, error: &CallError, idempotent: bool) -> AfterRefusal {
-        match error {
-            CallError::Refused(why) => AfterRefusal::of(why.code, &self.lost, idempotent),
-            _ => AfterRefusal::Report,
-        }
-    }
-
-    /// The error of the call whose latest attempt ended with that error, and which is not made again: if one of these attempts may
-    /// have run it, no error says that it has not run. `waited`: since the call was first sent.
-    pub(crate) fn or_not_run(&self, error: CallError, waited: Duration) -> CallError {
-        match (self.cause, &error) {
-            (Some(cause), CallError::NotSent(_)) => self.unknown(0, waited, cause),
-            (Some(cause), CallError::Refused(_)) => self.unknown(1, waited, cause),
-            (Some(_), &CallError::Unknown { transmissions, cause, .. }) => {
-                self.unknown(transmissions, waited, cause)
-            }
-            _ => error,
-        }
-    }
-
-    /// The error of a call that may or may not have run, and that was sent `more` times since these attempts.
-    fn unknown(&self, more: u32, waited: Duration, cause: UnknownCause) -> CallError {
-        CallError::Unknown { transmissions: self.lost.transmissions() + more, waited, cause }
-    }
-
-    /// The error of the call when the last of them was lost and it is not made again.
-    pub(crate) fn lost(&self, waited: Duration) -> CallError {
-        self.unknown(0, waited, self.cause.unwrap_or(UnknownCause::ConnectionLost))
-    }
-
-    /// The error of the call when its deadline passes while an attempt has no answer yet.
-    pub(crate) fn late(&self, waited: Duration) -> CallError {
-        self.unknown(1, waited, self.cause.unwrap_or(UnknownCause::DeadlinePassed))
-    }
 }
 
 /// Goes on with a call whose attempt ended without a result: binds again and makes the call once more if that is right, and otherwise

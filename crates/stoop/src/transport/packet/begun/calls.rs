@@ -17,6 +17,7 @@ use crate::transport::packet::session::Session;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use stoop_calls::life::Told;
 use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::Header;
 
@@ -207,7 +208,7 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant) {
         let slot = &self.slots[call as usize];
-        let error = slot.earlier.or_not_run(error, now.since(slot.begun));
+        let error = slot.fate.error(Told::Latest, Some(error), || now.since(slot.begun));
         self.fail_with(call, error);
     }
 

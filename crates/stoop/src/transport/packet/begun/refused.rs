@@ -7,8 +7,8 @@ use crate::transport::packet::link::PacketLink;
 use crate::transport::packet::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_calls::life::Next;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
 
 /// Time until the next attempt of a call that is to come again and finds no room.
 const NO_ROOM: Duration = Duration::from_millis(1);
@@ -17,30 +17,18 @@ impl<L: PacketLink> Calls<L> {
     /// Ends a call with this error of its latest attempt, unless that is a refusal after which the call is sent again.
     #[cold]
     pub(super) fn fail_or_come_again(&mut self, call: u32, error: CallError, clock: Instant) {
-        let slot = &self.slots[call as usize];
-        let after = match slot.owner {
-            Owner::Cancelled => AfterRefusal::Report,
-            _ => slot.earlier.after(&error, self.link.binding.is_idempotent(slot.procedure)),
-        };
-        match after {
-            AfterRefusal::SendLater => match self.wait_after(call, &error) {
-                Some(wait) => self.postpone(call, error, clock + wait),
-                None => self.fail(call, error, clock),
-            },
-            AfterRefusal::SendElsewhere if slot.sessions_lost + 1 < ATTEMPTS_MAX => {
-                self.leave_with(call, error);
-            }
-            AfterRefusal::SendElsewhere | AfterRefusal::Report => self.fail(call, error, clock),
+        if self.slots[call as usize].owner == Owner::Cancelled {
+            return self.fail(call, error, clock);
         }
-    }
-
-    /// How long a call waits that was refused because the server is overloaded; `None`: it does not come again.
-    fn wait_after(&mut self, call: u32, error: &CallError) -> Option<Duration> {
-        let CallError::Refused(refusal) = error else { return None };
-        let begun = self.counters().calls;
+        let (link, begun) = (Arc::clone(&self.link), self.counters().calls);
         let slot = &mut self.slots[call as usize];
-        slot.refusals += 1;
-        self.link.binding.wait_after_begun(begun, refusal.refused(), slot.refusals, slot.deadline)
+        let (deadline, idempotent) = (slot.deadline, link.binding.is_idempotent(slot.procedure));
+        let wait = |refused, refusals| link.binding.wait_after_begun(begun, refused, refusals, deadline);
+        match slot.fate.after_error(&error, idempotent, wait) {
+            Next::End(_) => self.fail(call, error, clock),
+            Next::Later(wait) => self.postpone(call, error, clock + wait),
+            Next::Bind(_) | Next::Send => self.leave_with(call, error),
+        }
     }
 
     /// Has a refused call wait until that time.

@@ -1,6 +1,5 @@
 //! Lanes of slots, and calls whose session the server does not know any more.
 
-use crate::calling::recovery::no_session_left;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
@@ -8,8 +7,9 @@ use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
 use crate::transport::packet::{checksum, now};
 use std::sync::Arc;
+use stoop_calls::life::{Next, Why};
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, Unbound, Verdict};
+use stoop_exchange::outcome::Unbound;
 
 impl<L: PacketLink> Calls<L> {
     /// Adds a slot with a lane of its own.
@@ -78,7 +78,11 @@ impl<L: PacketLink> Calls<L> {
     /// Has a call that was sent wait for another session.
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
-        self.expand(call).lane.abandon(Instant::default());
+        let slot = self.expand(call);
+        slot.lane.abandon(Instant::default());
+        if let Why::Judge(refusal) = slot.why_unbound() {
+            slot.fate.after_unbound(refusal);
+        }
         self.land(call, false);
         self.stop_transfers(call);
         self.wait_unbound(call);
@@ -144,37 +148,44 @@ impl<L: PacketLink> Calls<L> {
                 continue;
             }
             let idempotent = self.link.binding.is_idempotent(slot.procedure);
-            let verdict = match session {
-                _ if slot.refused.is_some() => Verdict::NotRun,
-                Some(session) => lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent),
-                None => Verdict::Unknown,
+            let Some(session) = session else {
+                self.fail_unbound(call, clock);
+                continue;
             };
             let slot = &mut self.slots[call as usize];
-            let refused = slot.refused.take();
-            slot.sessions_lost += 1;
-            if verdict != Verdict::NotRun {
-                slot.lose();
-            }
-            let may_go_on = slot.earlier.allows_another(idempotent) && slot.sessions_lost < ATTEMPTS_MAX;
-            match session.filter(|_| may_go_on) {
-                Some(session) => self.send_again(call, session, clock),
-                None => {
-                    let not_sent = refused.map_or_else(no_session_left, |refused| *refused);
-                    let waited = clock.since(slot.begun);
-                    let error = match slot.earlier.allows_another(idempotent) {
-                        true => slot.earlier.or_not_run(not_sent, waited),
-                        false => slot.earlier.lost(waited),
-                    };
+            let next = match slot.why_unbound() {
+                Why::Judge(_) => {
+                    let verdict = lost.verdict(&slot.lane, (slot.sent, slot.refusal), session, idempotent);
+                    let loss = slot.loss();
+                    slot.fate.judged(verdict, || loss, idempotent)
+                }
+                Why::Leave | Why::Lost => Next::Send,
+            };
+            match next {
+                Next::End(told) => {
+                    let error = slot.fate.error(told, None, || clock.since(slot.begun));
                     self.fail_with(call, error);
                 }
+                Next::Send | Next::Bind(_) | Next::Later(_) => self.send_again(call, session, clock),
             }
         }
+    }
+
+    /// Ends a call for which there is no other session.
+    #[cold]
+    pub(super) fn fail_unbound(&mut self, call: u32, clock: Instant) {
+        let slot = &mut self.slots[call as usize];
+        let (why, loss) = (slot.why_unbound(), slot.loss());
+        let told = slot.fate.not_bound(why, || loss);
+        let refused = slot.refused.take().map(|refused| *refused);
+        let error = slot.fate.error(told, refused, || clock.since(slot.begun));
+        self.fail_with(call, error);
     }
 
     pub(crate) fn send_again(&mut self, call: u32, session: &Arc<Session>, clock: Instant) {
         self.move_to(call, Arc::clone(session));
         let slot = &mut self.slots[call as usize];
-        slot.refusal = None;
+        (slot.refusal, slot.refused) = (None, None);
         self.unbound -= 1;
         self.start_over(call, clock);
     }

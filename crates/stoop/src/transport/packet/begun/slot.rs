@@ -1,7 +1,8 @@
 //! One begun call, and the lane that it is on.
 
 use crate::calling::detached::CallingThread;
-use crate::calling::recovery::{EarlierAttempts, Loss};
+use crate::calling::fate::Fate;
+use crate::calling::recovery::Loss;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
 use crate::transport::packet::link::CallerEndpoint;
@@ -9,6 +10,7 @@ use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Steps;
 use std::sync::Arc;
 use std::task::Waker;
+use stoop_calls::life::Why;
 use stoop_exchange::caller::{self, CompactCall};
 use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Instant, RoundTrip};
@@ -35,11 +37,8 @@ pub(crate) struct Slot {
     pub(crate) is_large: bool,
     /// Parts of its result have arrived.
     pub(crate) is_receiving: bool,
-    /// The call's outcomes on earlier sessions, and their number.
-    pub(crate) earlier: EarlierAttempts,
-    pub(crate) sessions_lost: u32,
-    /// How often the server has refused it because it is overloaded.
-    pub(crate) refusals: u32,
+    /// The call's attempts so far.
+    pub(crate) fate: Fate,
     pub(crate) begun: Instant,
     /// When the call was first sent on its session.
     pub(crate) sent: Instant,
@@ -107,9 +106,7 @@ impl Slot {
             is_under_way: false,
             is_large: false,
             is_receiving: false,
-            earlier: EarlierAttempts::default(),
-            sessions_lost: 0,
-            refusals: 0,
+            fate: Fate::default(),
             begun: Instant::default(),
             sent: Instant::default(),
             refusal: None,
@@ -149,11 +146,18 @@ impl Slot {
         self.lane.update_compact(&mut self.compact);
     }
 
-    /// The call was sent on a session that the server does not know any more, and may have run.
+    /// How the call is lost if it may have run on a session that the server does not know any more.
     #[cold]
-    pub(crate) fn lose(&mut self) {
-        let transmissions = self.lane.last_transmissions();
-        self.earlier.lose(Loss { cause: UnknownCause::ServerRestarted, transmissions });
+    pub(crate) fn loss(&self) -> Loss {
+        Loss { cause: UnknownCause::ServerRestarted, transmissions: self.lane.last_transmissions() }
+    }
+
+    /// The reason why the call waits for another session. If the call was refused, it has not run.
+    pub(crate) fn why_unbound(&self) -> Why {
+        match self.refused {
+            Some(_) => Why::Leave,
+            None => Why::Judge(self.refusal.unwrap_or(Unbound::ANOTHER_VERSION)),
+        }
     }
 
     /// Registers the call with the lane of another session, to be sent again.
@@ -178,7 +182,7 @@ impl Slot {
 
     /// Another call begins.
     fn forget_attempts(&mut self) {
-        (self.earlier, self.sessions_lost, self.refusals) = (EarlierAttempts::default(), 0, 0);
+        self.fate = Fate::default();
     }
 
     /// Stores the arguments of a compact call, for a retransmission.

@@ -6,6 +6,7 @@ use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::PacketLink;
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_calls::life;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Lost;
 
@@ -112,16 +113,7 @@ impl<L: PacketLink> Calls<L> {
                 self.timeouts[call as usize] = u64::MAX
             }
             Stage::Unbound => {
-                let refused = slot.refused.take();
-                if refused.is_none() {
-                    slot.lose();
-                }
-                let waited = clock.since(slot.begun);
-                let error = match refused {
-                    Some(refused) => slot.earlier.or_not_run(*refused, waited),
-                    None => slot.earlier.lost(waited),
-                };
-                self.fail_with(call, error);
+                self.fail_unbound(call, clock);
             }
             Stage::Postponed => self.come_again(call, clock),
             Stage::Waiting => {
@@ -162,15 +154,19 @@ impl<L: PacketLink> Calls<L> {
         self.map_lane(call);
         match error {
             CallError::NotSent(SendError::Bind(_)) if link.binding.options.waits_for_server() => {
-                self.wait_for_restart(call, error);
+                self.wait_for_restart(call, error, clock);
             }
             error => self.fail(call, error, clock),
         }
     }
 
     /// Has a call that has met a closed port each time, and so has not run, wait for the next server. `error`: its error if none comes.
-    fn wait_for_restart(&mut self, call: u32, error: CallError) {
-        self.slots[call as usize].refused = Some(Box::new(error));
+    fn wait_for_restart(&mut self, call: u32, error: CallError, clock: Instant) {
+        let slot = &mut self.slots[call as usize];
+        if let life::Next::End(_) = slot.fate.after_loss(None, false) {
+            return self.fail(call, error, clock);
+        }
+        slot.refused = Some(Box::new(error));
         self.land(call, false);
         self.stop_transfers(call);
         self.wait_unbound(call);
