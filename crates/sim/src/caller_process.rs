@@ -151,7 +151,7 @@ impl Sim {
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
-        let may_have_run = call.lost.may_have_run() && self.sabotage != Sabotage::ForgetsLostAttempts;
+        let may_have_run = call.life.may_have_run() && self.sabotage != Sabotage::ForgetsLostAttempts;
         let told = if told == Told::DidNotRun && may_have_run { Told::Unknown } else { told };
         if let Some(flow) = process.flow.as_mut().filter(|_| call.under_way) {
             flow.on_forgotten(1);

@@ -8,6 +8,7 @@ use crate::{Address, Sim, Told};
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use stoop_calls::life::{self, Ended, Next};
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
@@ -170,15 +171,19 @@ impl Sim {
             Some((lost, sent)) => self.verdict(at, lost, sent, &granted, idempotent),
         };
         let call = self.callers[at.caller].threads[at.thread].call.as_mut().expect("it waits");
-        if verdict != Verdict::NotRun {
-            call.lost.add(sent.as_ref().map_or(0, |(_, sent)| sent.transmissions));
-        }
-        if call.lost.allow_another(idempotent) {
-            self.report.sent_again += u64::from(sent.is_some());
-            self.send_call(at);
-        } else {
-            self.report.unknown_by_restart += 1;
-            self.end_call(at, Told::Unknown);
+        let next = sent.map(|(_, Sent { refusal, transmissions, .. })| {
+            call.life.after(Ended::Unbound(refusal), transmissions, idempotent, |_, _| None);
+            call.life.judged(verdict, transmissions, idempotent)
+        });
+        match next {
+            Some(Next::End(told)) => {
+                self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
+                self.end_call(at, if told == life::Told::Lost { Told::Unknown } else { Told::DidNotRun });
+            }
+            next => {
+                self.report.sent_again += u64::from(next.is_some());
+                self.send_call(at);
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use crate::task::{RESULT_LEN, TASK_LEN, Task};
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::{Address, Sabotage, Sim, Told};
 use std::rc::Rc;
+use stoop_calls::life;
 use stoop_exchange::caller::{Due, Heard, Lane};
-use stoop_exchange::outcome::LostAttempts;
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
 
 impl Sim {
@@ -32,10 +32,8 @@ impl Sim {
             limit: 0,
             cancelled: false,
             stage,
-            lost: LostAttempts::default(),
+            life: life::Life::default(),
             under_way: false,
-            refusals: 0,
-            servers_left: 0,
         };
         let process = &mut self.callers[at.caller];
         process.threads[at.thread].call = Some(call);

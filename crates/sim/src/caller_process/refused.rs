@@ -5,8 +5,8 @@ use crate::ledger::CallId;
 use crate::world::{CallerProcess, Stage, Thread};
 use crate::{Sabotage, Sim, Told};
 use core::time::Duration;
+use stoop_calls::life::{Ended, Next};
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{ATTEMPTS_MAX, AfterRefusal};
 use stoop_exchange::retry::{Retry, RetryBudget};
 use stoop_wire::Refused;
 
@@ -14,36 +14,23 @@ impl Sim {
     /// The server has refused the thread's call.
     pub(super) fn on_refusal(&mut self, at: ThreadId, refused: Refused) {
         self.report.count_refusal(refused.code);
-        match self.after_refusal(at, refused) {
-            AfterRefusal::SendLater => match self.wait_after(at, refused) {
-                Some(wait) => self.postpone(at, wait),
-                None => self.end_call(at, Told::DidNotRun),
-            },
-            AfterRefusal::SendElsewhere => self.sends_elsewhere(at),
-            AfterRefusal::Report => self.end_call(at, Told::DidNotRun),
-        }
-    }
-
-    fn after_refusal(&self, at: ThreadId, refused: Refused) -> AfterRefusal {
-        let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("it was refused");
-        if !self.scenario.follows || call.cancelled {
-            return AfterRefusal::Report;
-        }
-        match AfterRefusal::of(refused.code, &call.lost, call.idempotent) {
-            AfterRefusal::SendElsewhere if call.servers_left + 1 >= ATTEMPTS_MAX => AfterRefusal::Report,
-            after => after,
-        }
-    }
-
-    /// How long the thread's call waits that was refused for overload; `None`: it does not come again.
-    fn wait_after(&mut self, at: ThreadId, refused: Refused) -> Option<Duration> {
         let now = self.caller_now(at.caller);
-        let seed = self.random.bits();
-        let CallerProcess { threads, budget, begun, .. } = &mut self.callers[at.caller];
+        let (random, CallerProcess { threads, budget, begun, .. }) =
+            (&mut self.random, &mut self.callers[at.caller]);
         let call = threads[at.thread].call.as_mut().expect("it was refused");
-        call.refusals += 1;
-        let budget = budget.get_or_insert_with(|| RetryBudget::new(Retry::new(), seed));
-        budget.wait(*begun, refused, call.refusals, call.deadline.since(now))
+        if !self.scenario.follows || call.cancelled {
+            return self.end_call(at, Told::DidNotRun);
+        }
+        let left = call.deadline.since(now);
+        let wait = |refused, refusals| {
+            let budget = budget.get_or_insert_with(|| RetryBudget::new(Retry::new(), random.bits()));
+            budget.wait(*begun, refused, refusals, left)
+        };
+        match call.life.after(Ended::Refused(refused), 0, call.idempotent, wait) {
+            Next::Later(wait) => self.postpone(at, wait),
+            Next::Bind(_) | Next::Send => self.sends_elsewhere(at),
+            Next::End(_) => self.end_call(at, Told::DidNotRun),
+        }
     }
 
     fn postpone(&mut self, at: ThreadId, wait: Duration) {
@@ -86,10 +73,9 @@ impl Sim {
 
     /// The server shuts down and has refused the thread's call, which goes to the next server.
     fn sends_elsewhere(&mut self, at: ThreadId) {
-        let Thread { own, call: Some(call), .. } = &mut self.callers[at.caller].threads[at.thread] else {
+        let Thread { own, call: Some(_), .. } = &mut self.callers[at.caller].threads[at.thread] else {
             return;
         };
-        call.servers_left += 1;
         if let Some(own) = own {
             own.lane.settle(&mut own.path.borrow_mut());
         }

@@ -8,10 +8,11 @@ use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use stoop_calls::life;
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{CompactCall, Lane};
-use stoop_exchange::outcome::{LostAttempts, Sent};
+use stoop_exchange::outcome::Sent;
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::MAX_DATAGRAM;
@@ -148,14 +149,10 @@ pub(crate) struct Call {
     /// The program no longer waits for it.
     pub(crate) cancelled: bool,
     pub(crate) stage: Stage,
-    /// Attempts on lost bindings that may have run it: a later refusal no longer says that it did not run.
-    pub(crate) lost: LostAttempts,
+    /// Its attempts so far.
+    pub(crate) life: life::Life,
     /// It counts among the calls that are under way.
     pub(crate) under_way: bool,
-    /// How often it was refused for overload.
-    pub(crate) refusals: u32,
-    /// How often it was refused for a shutdown.
-    pub(crate) servers_left: u32,
 }
 
 #[derive(Clone, Debug)]
