@@ -278,7 +278,11 @@ fn endpoint_goes_on_at_an_interface_that_has_been_in_another_namespace() {
             assert!(endpoint.has_lost_its_interface(), "{endpoint}");
             wait_until(|| [a, b].iter().all(|side| side.interface().state == State::Up));
             let interface = side.interface();
-            side.inside(|| endpoint.follow(&interface)).unwrap();
+            // The kernel frees the queue of a closed AF_XDP socket in the background.
+            wait_until(|| match side.inside(|| endpoint.follow(&interface)) {
+                Err(OpenError::XdpTaken(_)) => false,
+                followed => followed.map(|()| true).unwrap(),
+            });
             if let (Endpoint::PacketRing(_), 0) = (endpoint, round % 2) {
                 // Beside the old one, which is in a fan-out group that no frame reaches.
                 caller = ethernet.a.connect(backend, &options).unwrap();

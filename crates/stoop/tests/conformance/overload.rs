@@ -180,6 +180,8 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     // All workers are busy that one host may have, and the others wait.
     eventually(|| server.counters().queue.waited > 0);
     drop(naps);
+    // It arrives behind the cancels.
+    client.begin().pay().wait().unwrap();
     let other =
         TillClient::bind_with(&server.uris()[0], &patient(transport).timeout(Duration::from_secs(20)))
             .unwrap();

@@ -69,8 +69,7 @@ fn copies_of_errors_say_the_same_and_have_the_same_sources() {
 
 #[test]
 fn a_call_that_found_no_room_until_its_deadline_is_a_timeout() {
-    let ours = io::Error::new(io::ErrorKind::TimedOut, "no lane was free until the call's deadline");
-    let error = CallError::NotSent(SendError::Io(ours));
+    let error = CallError::NotSent(SendError::DeadlinePassed);
     assert!(error.is_timeout(), "{error}");
     assert_eq!(error.ran(), Ran::No);
     let text = error.to_string();
