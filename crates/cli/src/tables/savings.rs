@@ -1,6 +1,7 @@
 //! Judges predictions of what improvements save by what was then measured.
 
-use super::model::{Figure, Group, Line};
+use super::model::{Figure, Group, Line, Predicted};
+use crate::samples::Quartiles;
 
 /// A prediction that differs from the measured saving by more, as a share of the saving, is named below the table.
 const WITHIN: f64 = 0.2;
@@ -13,7 +14,7 @@ pub(super) fn judged(mut group: Group) -> Group {
     for line in &mut group.lines {
         let (Some(predicted), Some(saved)) = (&mut line.predicted, &line.today) else { continue };
         match is_beyond_spread(saved) {
-            true => predicted.off = Some((predicted.value - saved.median) / saved.median.abs()),
+            true => predicted.off = Some(off(predicted, saved)),
             false => line.remark = Some("no saving beyond the spread".into()),
         }
     }
@@ -23,6 +24,18 @@ pub(super) fn judged(mut group: Group) -> Group {
         group.notes.extend(named);
     }
     group
+}
+
+/// The difference of a prediction from the saving, as a share of the saving: in each round, and the median of the rounds. The machine may
+/// have another speed in each.
+fn off(predicted: &Predicted, saved: &Figure) -> f64 {
+    let differences = predicted.rounds.iter().zip(&saved.rounds);
+    let mut off: Vec<f64> =
+        differences.map(|(predicted, saved)| (predicted.value - saved) / saved.abs()).collect();
+    if off.is_empty() || predicted.rounds.len() != saved.rounds.len() {
+        off = vec![(predicted.value - saved.median) / saved.median.abs()];
+    }
+    Quartiles::of(off).median
 }
 
 /// Whether the quartiles of a saving lie on one side of 0.
@@ -78,6 +91,17 @@ mod tests {
         assert_eq!((line.off().as_deref(), notes.len()), (Some("+200 %"), 2));
         let (line, notes) = judged_line(-0.9, &[-1.1, -1.0, -0.9]);
         assert_eq!((line.off().as_deref(), notes.len()), (Some("+10 %"), 0));
+    }
+
+    #[test]
+    fn prediction_is_judged_by_the_saving_of_its_own_round() {
+        let round =
+            |value| Predicted::once(InRound { value, fixed_s: 1.0, measured_s: Some(2.0) }, "the wire waits");
+        let predicted = Predicted::joined([1.0, 2.0, 4.0].map(round).into()).expect("there are three");
+        let rounds = [1.0, 2.1, 4.0].map(|saved| Figure::of(vec![saved], 1));
+        let line = Line::new("faster").predicted(predicted).today(Figure::of_rounds(&rounds));
+        let group = judged(Group::savings("Null()", "µs", vec![line]));
+        assert_eq!((group.lines[0].off().as_deref(), group.notes.len()), (Some("+0 %"), 0));
     }
 
     #[test]
