@@ -407,7 +407,7 @@ impl<R: Remote> RemoteBinding<R> {
     ) -> Result<HeldLane<'a, R>, CallError> {
         let mut guard = guard
             .or_else(|| self.lanes.hold_another(timeout_ns))
-            .ok_or_else(|| CallError::NotSent(SendError::DeadlinePassed))?;
+            .ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
         let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
         if !guard.as_ref().is_some_and(is_ready) {
             let place = self.place();
