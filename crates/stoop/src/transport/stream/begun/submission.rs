@@ -107,6 +107,10 @@ impl Outstanding {
         };
         let stream = &session.stream;
         let sent = session.outgoing.send_beside(stream, &packet, message, deadline_ns, &mut meanwhile);
+        if matches!(sent, Err(Unsent::Lost)) {
+            // Before it is decided that the call goes to another session.
+            session.lose();
+        }
         let mut lanes = session.lanes();
         if matches!(sent, Err(Unsent::Late)) {
             lanes.give_back(lane);
@@ -145,7 +149,6 @@ impl Outstanding {
                     wakeup = self.leave_session(&mut state, call, false);
                 }
                 drop(state);
-                session.lose();
                 self.give(wakeup);
             }
         }

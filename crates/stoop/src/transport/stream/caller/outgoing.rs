@@ -26,9 +26,9 @@ pub(crate) struct Outgoing {
 struct Rest {
     bytes: Vec<u8>,
     sent: usize,
-    /// Rests so far, and how many of them have been sent.
+    /// Bytes that were ever kept, and how many of them the stream has taken.
     kept: u64,
-    gone: u64,
+    taken: u64,
 }
 
 /// Why a message was not sent.
@@ -98,10 +98,7 @@ impl Outgoing {
             true => stream.try_send(&[IoSlice::new(fragments)])?,
             false => 0,
         };
-        if sent < fragments.len() {
-            rest.bytes.extend_from_slice(&fragments[sent..]);
-            rest.kept += 1;
-        }
+        rest.keep_bytes(&fragments[sent..]);
         Ok(())
     }
 
@@ -148,7 +145,7 @@ impl Outgoing {
         }
     }
 
-    /// Waits until the last of a message has been sent, by this thread or another.
+    /// Waits until the stream has taken the last of a message, from this thread or another: `own` of all bytes that were ever kept.
     fn await_sent<'a>(
         &'a self,
         mut rest: MutexGuard<'a, Rest>,
@@ -158,12 +155,15 @@ impl Outgoing {
     ) -> Result<(), Unsent> {
         loop {
             let flushed = rest.flush(stream);
-            if rest.gone >= own {
+            // Bytes of other messages behind it may be left.
+            if rest.taken >= own {
                 return Ok(());
             }
             flushed?;
             drop(rest);
-            self.wait_for_room(stream, &mut waiting, Unsent::LateButOnItsWay)?;
+            let waited = self.wait_for_room(stream, &mut waiting, Unsent::LateButOnItsWay);
+            // Another thread may still send it.
+            waited.map_err(|_| Unsent::LateButOnItsWay)?;
             rest = self.turn();
         }
     }
@@ -238,15 +238,20 @@ fn begin_fragment(stream: &Stream, packet: &[u8], message: &mut OutgoingMessage)
 }
 
 impl Rest {
-    /// Keeps what is left of the present fragment. Returns the number of this rest.
+    /// Keeps what is left of the present fragment. Returns how many bytes have been kept so far.
     fn keep(&mut self, packet: &[u8], message: &mut OutgoingMessage) -> u64 {
         debug_assert!(self.bytes.is_empty(), "a fragment begins when the one before has left");
         let mut room = [0; HEADER_LEN];
         let slices = message.next_slices(packet, &mut room);
-        slices.iter().for_each(|slice| self.bytes.extend_from_slice(slice));
+        slices.iter().for_each(|slice| self.keep_bytes(slice));
         message.advance(self.bytes.len());
-        self.kept += 1;
         self.kept
+    }
+
+    #[inline]
+    fn keep_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.kept += bytes.len() as u64;
     }
 
     /// Sends what is left, as far as the stream takes it. Returns whether nothing is left.
@@ -257,13 +262,15 @@ impl Rest {
                     self.drop_sent();
                     return Ok(false);
                 }
-                sent => self.sent += sent,
+                sent => {
+                    self.sent += sent;
+                    self.taken += sent as u64;
+                }
             }
         }
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_MAX);
         self.sent = 0;
-        self.gone = self.kept;
         Ok(true)
     }
 
@@ -286,6 +293,39 @@ fn time_left(deadline_ns: u64) -> u32 {
 mod tests {
     use crate::transport::stream::caller::outgoing::*;
     use stoop_net::Patience;
+    use stoop_net::stream::StreamArrival;
+
+    /// Receives what is there, so many bytes at most. Returns how many.
+    fn drain(theirs: &Stream, at_most: usize) -> usize {
+        let (mut buffer, mut taken) = (vec![0; at_most], 0);
+        while taken < at_most
+            && let Ok(StreamArrival::Bytes(len)) = theirs.recv(&mut buffer[taken..], Patience::DontWait)
+        {
+            taken += len;
+        }
+        taken
+    }
+
+    #[test]
+    fn a_message_has_been_sent_when_the_stream_has_its_last_byte_though_others_are_left_behind_it() {
+        let (ours, theirs) = Stream::pair().unwrap();
+        let outgoing = Outgoing::default();
+        // The stream takes nothing more, and a tail is kept; behind it is another message, of which some will be left.
+        while outgoing.turn().bytes.is_empty() {
+            outgoing.post(&ours, &[7; 64 * 1024]).unwrap();
+        }
+        let own = outgoing.turn().kept;
+        outgoing.post(&ours, &vec![8; 16 << 20]).unwrap();
+        while outgoing.turn().taken < own {
+            assert!(drain(&theirs, 64 * 1024) > 0);
+            outgoing.flush(&ours).unwrap();
+        }
+        assert!(!outgoing.turn().bytes.is_empty(), "the other message is left");
+        drop(theirs);
+        let waiting = Waiting { deadline_ns: clock::now_ns() + 60_000_000_000, meanwhile: None };
+        outgoing.await_sent(outgoing.turn(), own, &ours, waiting).unwrap();
+        assert!(matches!(outgoing.flush(&ours), Err(_)), "the stream is broken");
+    }
 
     #[test]
     fn what_has_been_sent_is_not_kept_though_something_is_always_left_over() {
@@ -298,10 +338,7 @@ mod tests {
             let mut taken = 0;
             while taken < fragments.len() {
                 let room = &mut buffer[taken..];
-                let Ok(stoop_net::stream::StreamArrival::Bytes(len)) = theirs.recv(room, Patience::DontWait)
-                else {
-                    panic!()
-                };
+                let Ok(StreamArrival::Bytes(len)) = theirs.recv(room, Patience::DontWait) else { panic!() };
                 taken += len;
                 outgoing.flush(&ours).unwrap();
             }
@@ -314,7 +351,7 @@ mod tests {
         );
         while theirs
             .recv(&mut buffer, Patience::DontWait)
-            .is_ok_and(|arrival| arrival != stoop_net::stream::StreamArrival::Nothing)
+            .is_ok_and(|arrival| arrival != StreamArrival::Nothing)
         {
             outgoing.flush(&ours).unwrap();
         }
