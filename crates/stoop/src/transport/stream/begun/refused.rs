@@ -95,7 +95,11 @@ impl Outstanding {
         if lost > 0 {
             self.recover_lost();
         }
-        locked(&self.sessions).retain(|session| !is_former(session) || self.has_calls_on(session.generation));
+        // Without the lock of the sessions: threads that end calls take it while they hold that of the calls.
+        let has_calls = |session: &Arc<Session>| self.has_calls_on(session.generation);
+        let used: Vec<u64> =
+            former.iter().filter(|session| has_calls(session)).map(|it| it.generation).collect();
+        locked(&self.sessions).retain(|session| !is_former(session) || used.contains(&session.generation));
         true
     }
 
