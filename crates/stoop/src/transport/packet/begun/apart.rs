@@ -15,6 +15,7 @@ use crate::transport::packet::now;
 use crate::transport::packet::session::Session;
 use std::sync::Arc;
 use std::thread;
+use stoop_calls::life::Told;
 use stoop_exchange::Instant;
 use stoop_net::threads;
 use stoop_wire::HEADER_LEN;
@@ -75,7 +76,12 @@ impl<L: PacketLink> Calls<L> {
     fn end_apart(&mut self, call: u32, outcome: Result<Vec<u8>, CallError>) {
         match outcome {
             Ok(result) => self.end_with(call, &result),
-            Err(error) => self.fail(call, error, now()),
+            // The lane has noted the failure.
+            Err(error) => {
+                let slot = &self.slots[call as usize];
+                let error = slot.fate.error(Told::Latest, Some(error), || now().since(slot.begun));
+                self.end(call, Some(error));
+            }
         }
     }
 }

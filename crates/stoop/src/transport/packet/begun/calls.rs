@@ -207,6 +207,7 @@ impl<L: PacketLink> Calls<L> {
     /// Ends a call with this error of its latest attempt.
     #[cold]
     pub(crate) fn fail(&mut self, call: u32, error: CallError, now: Instant) {
+        self.doubts |= self.link.binding.note_failure(&error);
         let slot = &self.slots[call as usize];
         let error = slot.fate.error(Told::Latest, Some(error), || now.since(slot.begun));
         self.fail_with(call, error);

@@ -1,6 +1,6 @@
 //! Begun calls that the server has refused, and that are sent again: later if it is overloaded, to the next server if it shuts down.
 
-use crate::error::CallError;
+use crate::error::{CallError, RefusalCode};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Owner, Stage};
 use crate::transport::packet::link::PacketLink;
@@ -17,8 +17,12 @@ impl<L: PacketLink> Calls<L> {
     /// Ends a call with this error of its latest attempt, unless that is a refusal after which the call is sent again.
     #[cold]
     pub(super) fn fail_or_come_again(&mut self, call: u32, error: CallError, clock: Instant) {
+        if matches!(&error, CallError::Refused(why) if why.code == RefusalCode::ShuttingDown) {
+            // Calls that run there go on, also if this one does not go elsewhere.
+            self.session.note_closing();
+        }
         if self.slots[call as usize].owner == Owner::Cancelled {
-            return self.fail(call, error, clock);
+            return self.end(call, Some(error));
         }
         let (link, begun) = (Arc::clone(&self.link), self.counters().calls);
         let slot = &mut self.slots[call as usize];

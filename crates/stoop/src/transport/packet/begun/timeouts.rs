@@ -163,7 +163,8 @@ impl<L: PacketLink> Calls<L> {
     /// Has a call that has met a closed port each time, and so has not run, wait for the next server. `error`: its error if none comes.
     fn wait_for_restart(&mut self, call: u32, error: CallError, clock: Instant) {
         let slot = &mut self.slots[call as usize];
-        if let life::Next::End(_) = slot.fate.after_loss(None, false) {
+        let idempotent = self.link.binding.is_idempotent(slot.procedure);
+        if let life::Next::End(_) = slot.fate.after_loss(None, idempotent) {
             return self.fail(call, error, clock);
         }
         slot.refused = Some(Box::new(error));
