@@ -149,6 +149,8 @@ impl StreamCalls {
 impl Drop for StreamCalls {
     /// Detached calls go on: the background thread drives them.
     fn drop(&mut self) {
+        // Calls to come would go there.
+        self.0.doubts.store(false, Ordering::SeqCst);
         self.0.submit();
         hand_over(&self.0);
     }
@@ -335,7 +337,9 @@ impl Outstanding {
     /// Ends a call with this error of its latest attempt, unless it has ended before.
     #[cold]
     fn fail(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
-        let error = state.known(call)?.explain(error);
+        let known = state.known(call)?;
+        self.note_doubt(&error);
+        let error = known.explain(error);
         self.fail_with(state, call, error)
     }
 
@@ -344,13 +348,18 @@ impl Outstanding {
     fn fail_with(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
         let known = state.known(call)?;
         self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(known.procedure));
-        if self.binding.note_failure(&error) {
-            self.doubts.store(true, Ordering::SeqCst);
-            self.wake_background();
-        }
+        self.note_doubt(&error);
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut state.packets, packet);
         state.calls.end(call.place, Err(error)).if_awaited()
+    }
+
+    /// A call has failed like this. If its server is perhaps elsewhere, the background thread has the client look there.
+    fn note_doubt(&self, error: &CallError) {
+        if self.binding.note_failure(error) {
+            self.doubts.store(true, Ordering::SeqCst);
+            self.wake_background();
+        }
     }
 
     /// Wakes threads at once, and wakers when no lock is held.

@@ -73,10 +73,11 @@ impl Driven for Outstanding {
     /// Looks for a server that is perhaps elsewhere, and makes another connection for the calls in the queue. If that fails, it ends those that were begun before the attempt; a call
     /// that was begun later has an attempt of its own.
     fn bind_again(self: &Arc<Self>) {
-        if self.doubts.swap(false, Ordering::SeqCst) {
-            self.binding.look_elsewhere(Instant::NEVER);
-        }
+        let has_doubts = self.doubts.swap(false, Ordering::SeqCst);
         let lost = self.binding.present();
+        if has_doubts && !lost.is_lost() && !lost.is_closing() {
+            return self.binding.look_elsewhere(Instant::NEVER);
+        }
         let attempted = Instant::from_nanos(clock::now_ns());
         let bound = match () {
             () if lost.is_lost() => self.binding.rebind(&lost, None, Instant::NEVER).map(drop),
