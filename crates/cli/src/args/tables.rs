@@ -22,8 +22,8 @@ pub(crate) struct TablesArgs {
     /// Compare with an earlier run, which was written by --json
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
-    /// Rounds: each measures all tables once; a table whose rounds differ is void
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Rounds: each measures all tables once; a table whose later rounds differ from the earlier ones is void
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Milliseconds in which a round measures each figure, together with its floor
     #[arg(long, default_value_t = 510, value_name = "MS", value_parser = clap::value_parser!(u32).range(510..=60_000))]

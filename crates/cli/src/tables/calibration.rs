@@ -31,7 +31,7 @@ const WARM_UP: usize = BATCHES / 2;
 const MULTIPLICATIONS: u32 = 500_000;
 const DATAGRAMS: u32 = 600;
 
-/// The largest share by which two medians may differ: before a run and after a round, of two rounds, or of two runs.
+/// The largest share by which two medians may differ: of one calibration and all of a run, of two halves of a run, or of two runs.
 pub(crate) const AGREE_WITHIN: f64 = 0.05;
 /// The largest distance of the quartiles on a quiet machine, as a share of the median.
 const SPREAD_MAX: f64 = 0.10;
@@ -55,24 +55,11 @@ impl Calibration {
         Ok(Self { multiplication_ns: Speed::of(multiplications), datagram_ns: Speed::of(datagrams) })
     }
 
-    /// The reason why a run between `self` and `after` is void, if it is.
-    pub(crate) fn why_void(&self, after: &Calibration) -> Option<String> {
-        self.moved(after).or_else(|| self.noisy()).or_else(|| after.noisy())
-    }
-
-    fn moved(&self, after: &Calibration) -> Option<String> {
-        let loops = [
-            ("computing", self.multiplication_ns, after.multiplication_ns),
-            ("a datagram over loopback", self.datagram_ns, after.datagram_ns),
-        ];
-        loops.into_iter().find_map(|(name, before, after)| {
-            let moved = after.median / before.median - 1.0;
-            (moved.abs() > AGREE_WITHIN).then(|| {
-                let than = if moved > 0.0 { "more" } else { "less" };
-                let share = 100.0 * moved.abs();
-                format!("{name} took {share:.0} % {than} time after a round of the tables than before them")
-            })
-        })
+    /// The reason why a run is void in which the machine was as fast as these say, before its tables and after each round.
+    pub(crate) fn why_void(all: &[Calibration]) -> Option<String> {
+        moved(all, "computing", |it| it.multiplication_ns)
+            .or_else(|| moved(all, "a datagram over loopback", |it| it.datagram_ns))
+            .or_else(|| all.iter().find_map(Calibration::noisy))
     }
 
     /// The reason why the machine is noisy, if it is.
@@ -98,6 +85,21 @@ impl Calibration {
             datagram_ns.high
         )
     }
+}
+
+/// The reason why a run is void, if a loop was once slower or faster than in the median of the run.
+fn moved(all: &[Calibration], name: &str, speed: impl Fn(&Calibration) -> Speed) -> Option<String> {
+    let medians: Vec<f64> = all.iter().map(|it| speed(it).median).collect();
+    let usual = Quartiles::of(medians.clone()).median;
+    let off = |&(_, median): &(usize, f64)| (median / usual - 1.0).abs();
+    let (round, median) =
+        medians.into_iter().enumerate().max_by(|one, other| off(one).total_cmp(&off(other)))?;
+    (off(&(round, median)) > AGREE_WITHIN).then(|| {
+        let when = if round == 0 { "before the tables".into() } else { format!("after round {round}") };
+        let moved = 100.0 * (median / usual - 1.0);
+        let than = if moved > 0.0 { "more" } else { "less" };
+        format!("{name} took {:.0} % {than} time {when} than in the median of the run", moved.abs())
+    })
 }
 
 impl Speed {
@@ -153,14 +155,18 @@ mod tests {
     #[test]
     fn run_is_void_when_the_machine_changed_its_speed_meanwhile() {
         let before = calibration(1.0, 1000.0, 0.01);
-        assert_eq!(before.why_void(&calibration(1.04, 960.0, 0.01)), None);
-        let why = before.why_void(&calibration(1.0, 1400.0, 0.01)).expect("it is 40 % slower");
-        assert!(why.contains("datagram") && why.contains("40 % more"), "{why}");
+        let with = |after: [Calibration; 2]| Calibration::why_void(&[&[before.clone()], &after[..]].concat());
+        assert_eq!(with([calibration(1.04, 960.0, 0.01), calibration(0.96, 1040.0, 0.01)]), None);
+        let why = with([calibration(1.0, 1400.0, 0.01), before.clone()]).expect("it is 40 % slower");
+        assert!(why.contains("datagram") && why.contains("40 % more") && why.contains("round 1"), "{why}");
+        let slow = calibration(1.2, 1000.0, 0.01);
+        let why = with([slow.clone(), slow]).expect("the machine was faster before the tables");
+        assert!(why.contains("computing") && why.contains("17 % less time before the tables"), "{why}");
     }
 
     #[test]
     fn run_is_void_when_the_machine_is_noisy() {
         let quiet = calibration(1.0, 1000.0, 0.05);
-        assert!(quiet.why_void(&calibration(1.0, 1000.0, 0.2)).is_some());
+        assert!(Calibration::why_void(&[quiet, calibration(1.0, 1000.0, 0.2)]).is_some());
     }
 }

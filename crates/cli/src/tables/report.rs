@@ -44,20 +44,24 @@ impl Report {
 
     /// Ends a round, and decides whether the run is void.
     pub(crate) fn end_round(&mut self, after: Calibration) {
-        self.void = self.void.take().or_else(|| self.before.why_void(&after));
         self.after.push(after);
+        let all: Vec<_> = std::iter::once(&self.before).chain(&self.after).cloned().collect();
+        self.void = Calibration::why_void(&all);
     }
 
     /// Whether the run counts, in sentences.
     pub(crate) fn judged(&self) -> Vec<String> {
         let mut sentences = vec![match &self.void {
             Some(why) => format!("VOID: {why}. Measure again when the machine is quiet."),
-            None => "The machine was as fast after each round as before the tables, within 5 %.".into(),
+            None => {
+                "Before the tables and after each round the machine was as fast as in the median, within 5 %."
+                    .into()
+            }
         }];
         let void: Vec<&str> =
             self.tables.iter().filter(|table| table.void.is_some()).map(|table| table.name).collect();
         if !void.is_empty() {
-            sentences.push(format!("Void, because their rounds differ: {}.", void.join(", ")));
+            sentences.push(format!("Void, because the halves of the run differ: {}.", void.join(", ")));
         }
         let (repeated, unsteady) = self.steadiness();
         if repeated > 0 {

@@ -1,7 +1,7 @@
-//! The rounds of a run as one: each figure from all of its rounds, and whether the rounds of a table agree.
+//! The rounds of a run as one: each figure from all of its rounds, and whether the halves of the run agree.
 //!
-//! All tables are measured once in each round, so that the rounds of a figure lie minutes apart, as two runs do: a table whose rounds
-//! differ would not come out again.
+//! All tables are measured once in each round, so that the rounds of a figure lie minutes apart. The first half of the rounds and the
+//! second are two runs, one after the other: a table whose halves differ would not come out again.
 
 use super::calibration::AGREE_WITHIN;
 use super::model::{Figure, Group, Line, Predicted, Table};
@@ -47,31 +47,29 @@ fn joined_line(line: &Line, rounds: &[&Line]) -> Line {
     }
 }
 
-/// The reason why a table is void, if the median of the ratios of the figures of two rounds is not within 5 %.
+/// The reason why a table is void, if the median of the ratios of its figures in both halves of the run is not within 5 %.
 fn why_void(groups: &[Group]) -> Option<String> {
     // A saving near 0 may be any multiple of that of another round.
     let times = groups.iter().filter(|group| !group.savings);
-    let figures: Vec<&Figure> =
-        times.flat_map(|group| &group.lines).filter_map(|line| line.today.as_ref()).collect();
-    let rounds = figures.iter().map(|figure| figure.rounds.len()).max().unwrap_or(0);
-    let pairs = (0..rounds).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
-    let off = |(earlier, later): (usize, usize)| {
-        let ratios = figures.iter().filter_map(|figure| {
-            let (before, after) = (*figure.rounds.get(earlier)?, *figure.rounds.get(later)?);
-            (before > 0.0 && after > 0.0).then(|| after / before)
-        });
-        let ratios: Vec<f64> = ratios.collect();
-        let off = if ratios.is_empty() { 0.0 } else { Quartiles::of(ratios).median - 1.0 };
-        (off, earlier, later)
-    };
-    let (off, earlier, later) = pairs.map(off).max_by(|one, other| one.0.abs().total_cmp(&other.0.abs()))?;
-    (off.abs() > AGREE_WITHIN).then(|| {
-        let (earlier, later) = (earlier + 1, later + 1);
+    let figures = times.flat_map(|group| &group.lines).filter_map(|line| line.today.as_ref());
+    let ratios: Vec<f64> = figures.filter_map(ratio_of_halves).collect();
+    let off = if ratios.is_empty() { 0.0 } else { Quartiles::of(ratios).median - 1.0 };
+    let words = || {
         format!(
-            "its figures of round {later} differ from those of round {earlier} by {:+.0} % in the median",
+            "its figures of the later rounds differ from the earlier ones by {:+.0} % in the median",
             100.0 * off
         )
-    })
+    };
+    (off.abs() > AGREE_WITHIN).then(words)
+}
+
+/// The median of the later rounds of a figure beside that of the earlier ones. The middle one of an odd number is in both halves.
+fn ratio_of_halves(figure: &Figure) -> Option<f64> {
+    let half = figure.rounds.len().div_ceil(2);
+    let median = |rounds: &[f64]| Quartiles::of(rounds.to_vec()).median;
+    let (earlier, later) = (figure.rounds.get(..half)?, figure.rounds.get(figure.rounds.len() - half..)?);
+    let (before, after) = (median(earlier), median(later));
+    (before > 0.0 && after > 0.0).then(|| after / before)
 }
 
 #[cfg(test)]
@@ -104,12 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_void_when_a_round_was_slower_as_a_whole() {
-        let why =
-            joined(vec![table(&[10.0, 20.0, 1.0]), table(&[11.0, 22.0, 1.0]), table(&[10.0, 20.0, 1.0])])
-                .void;
-        let why = why.expect("the second round is 10 % slower");
-        assert!(why.contains("round 2") && why.contains("round 1") && why.contains("+10 %"), "{why}");
+    fn a_table_is_void_when_the_later_half_of_the_run_was_slower_as_a_whole() {
+        let (usual, slow) = ([10.0, 20.0, 1.0], [11.0, 22.0, 1.0]);
+        let run = |rounds: &[[f64; 3]]| joined(rounds.iter().map(|round| table(round)).collect()).void;
+        let why = run(&[usual, usual, slow, slow]).expect("the later half is 10 % slower");
+        assert!(why.contains("later rounds") && why.contains("+10 %"), "{why}");
+        assert_eq!(run(&[usual, slow, usual, slow]), None, "both halves are as fast");
+        assert!(run(&[usual, slow]).is_some() && run(&[usual]).is_none());
     }
 
     #[test]
