@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn run_is_void_when_the_machine_changed_its_speed_meanwhile() {
         let before = calibration(1.0, 1000.0, 0.01);
-        let with = |after: [Calibration; 2]| Calibration::why_void(&[&[before.clone()], &after[..]].concat());
+        let with = |[one, other]: [Calibration; 2]| Calibration::why_void(&[before.clone(), one, other]);
         assert_eq!(with([calibration(1.04, 960.0, 0.01), calibration(0.96, 1040.0, 0.01)]), None);
         let why = with([calibration(1.0, 1400.0, 0.01), before.clone()]).expect("it is 40 % slower");
         assert!(why.contains("datagram") && why.contains("40 % more") && why.contains("round 1"), "{why}");
