@@ -17,11 +17,11 @@ use stoop_net::clock;
 /// How a call ended: its result, or why there is none.
 pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 
-/// A table of outstanding calls: carries the begun calls of a binding to the server, and their results back.
+/// A table of outstanding calls, as their handles see it.
 ///
 /// Obligations of an implementation:
 ///
-/// - [`begin`](Self::begin) gives each call a number. The number belongs to the call's handle until the
+/// - Each call that is begun has a number. The number belongs to the call's handle until the
 ///   handle gives it back, by [`take`](Self::take), [`cancel`](Self::cancel) or [`detach`](Self::detach). The handle calls each of these
 ///   at most once, and nothing with that number afterwards. A forgotten handle never gives its number back.
 /// - Every call ends with its result, or with an error that says whether it ran. The error of the deadline comes no earlier than the
@@ -31,20 +31,6 @@ pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 /// - Any thread may call any method at any time. Only `wait_any` waits; the others take no longer than sending does.
 /// - An `Arc` of the table keeps the binding, and so does a handle. The binding ends with the last of them.
 pub(crate) trait OutstandingCalls: Send + Sync {
-    /// Opens a batch of calls, for [`submit`](Self::submit).
-    fn open_batch(&self, timeout_ns: u64) -> CallBatch;
-
-    /// Begins a call of the procedure of that number in the interface, and copies its arguments: the `len` bytes of `batch.packet`
-    /// from `batch.start` on. The table may hold the call back until `submit`, but only until a thread waits for the call, polls it
-    /// or asks whether it has ended. The time of a call runs from when it leaves: one reading of the clock for all that leave together.
-    ///
-    /// # Errors
-    /// The call could not be begun, and will not run.
-    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
-
-    /// Sends the calls of a batch that are still held back.
-    fn submit(&self, batch: CallBatch);
-
     /// Whether a call has ended, as far as the table knows without waiting. A caller that repeats the question learns it in the end.
     fn is_ready(&self, call: u32) -> bool;
 
@@ -78,7 +64,7 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     /// Lets a call go on without its handle. It may be an ordered one-way call of that thread.
     fn detach(&self, call: u32, calling_thread: Option<CallingThread>);
 
-    /// Whether a call has been handed to the system, or has ended; for calls of batches that were [submitted](Self::submit).
+    /// Whether a call has been handed to the system, or has ended; for calls of batches that were [submitted](BeginsCalls::submit).
     /// `false` while there is no connection or no lane for it.
     fn has_left(&self, call: u32) -> bool;
 
@@ -97,10 +83,27 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     }
 }
 
+/// A table of outstanding calls that carries the begun calls of a binding to the server, and their results back.
+pub(crate) trait BeginsCalls: OutstandingCalls {
+    /// Opens a batch of calls, for [`submit`](Self::submit).
+    fn open_batch(&self, timeout_ns: u64) -> CallBatch;
+
+    /// Begins a call of the procedure of that number in the interface, and copies its arguments: the `len` bytes of `batch.packet`
+    /// from `batch.start` on. The table may hold the call back until `submit`, but only until a thread waits for the call, polls it
+    /// or asks whether it has ended. The time of a call runs from when it leaves: one reading of the clock for all that leave together.
+    ///
+    /// # Errors
+    /// The call could not be begun, and will not run.
+    fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
+
+    /// Sends the calls of a batch that are still held back.
+    fn submit(&self, batch: CallBatch);
+}
+
 /// The begun calls of a binding: one table after the other, where each server or session has one of its own. It is dropped
 /// with the client; calls that have handles or are detached go on.
 pub(crate) trait BegunCalls {
-    type Table: OutstandingCalls;
+    type Table: BeginsCalls;
 
     /// The table for calls that are begun now.
     ///

@@ -1,6 +1,6 @@
 //! The table of outstanding calls of any transport. Each method is that of [`OutstandingCalls`].
 
-use crate::calling::begun::{BegunCalls, CallBatch, Outcome, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, OutstandingCalls};
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;

@@ -4,7 +4,7 @@
 //! change the values that it has passed.
 
 use crate::calling::background::{Background, Driven, Rest, start};
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::table_lock::{Registered, attend, register, take};
@@ -83,7 +83,7 @@ impl LocalCalls {
     }
 }
 
-impl OutstandingCalls for LocalCalls {
+impl BeginsCalls for LocalCalls {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         CallBatch::new(Vec::new(), 0, self.0.server.message_max, timeout_ns)
     }
@@ -115,7 +115,9 @@ impl OutstandingCalls for LocalCalls {
     }
 
     fn submit(&self, _: CallBatch) {}
+}
 
+impl OutstandingCalls for LocalCalls {
     fn is_ready(&self, call: u32) -> bool {
         self.0.look(&[call], Instant::NEVER).is_some()
     }

@@ -27,7 +27,7 @@ pub(crate) mod wakeups;
 
 use crate::calling::background::{self as background_thread, Background, Driven};
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
@@ -268,7 +268,7 @@ impl<L: PacketLink> Drop for Taken<'_, L> {
     }
 }
 
-impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
+impl<L: PacketLink> BeginsCalls for PacketCalls<L> {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let mut calls = self.calls();
         let (packet, limit) = (calls.unused_packets.pop(), calls.longest_call);
@@ -299,7 +299,9 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         self.submit_queue(locked(begin.queue.as_ref().expect("the batch was opened here")));
         self.calls().recycle(begin);
     }
+}
 
+impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
         self.completions.has_ended(call) || self.wait(&[call], Instant::default()).is_some()

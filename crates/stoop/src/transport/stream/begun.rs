@@ -13,7 +13,7 @@ pub(crate) mod waiting;
 use crate::account::calls::Recorder;
 use crate::account::slow::Facts;
 use crate::calling::background::{Background, Driven, hand_over, start};
-use crate::calling::begun::{BegunCalls, CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
@@ -156,7 +156,7 @@ impl Drop for StreamCalls {
     }
 }
 
-impl OutstandingCalls for StreamCalls {
+impl BeginsCalls for StreamCalls {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let limit = self.0.binding.options.max_message.min(u32::MAX as usize);
         CallBatch::unclocked(vec![0; MAX_DATAGRAM], HEADER_LEN, limit, timeout_ns)
@@ -182,7 +182,9 @@ impl OutstandingCalls for StreamCalls {
     fn submit(&self, _: CallBatch) {
         self.0.submit();
     }
+}
 
+impl OutstandingCalls for StreamCalls {
     fn is_ready(&self, call: u32) -> bool {
         let Self(calls) = self;
         if calls.has_ended(call) {

@@ -1,7 +1,7 @@
 //! The table of the begun calls of one session.
 
 use crate::calling::background::{Driven, hand_over};
-use crate::calling::begun::{CallBatch, Outcome, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls};
 use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::context::TimeBounds;
@@ -246,7 +246,7 @@ impl Drop for SessionCalls {
     }
 }
 
-impl OutstandingCalls for SessionCalls {
+impl BeginsCalls for SessionCalls {
     fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         let limit = self.managed.binding.options.max_message.min(u32::MAX as usize);
         let mut buffer = self.buffer();
@@ -276,7 +276,9 @@ impl OutstandingCalls for SessionCalls {
         Reservation::left_in(&batch).give_back(&self.slots);
         self.recycle(batch.packet);
     }
+}
 
+impl OutstandingCalls for SessionCalls {
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
         self.has_ended(call) || self.is_ready_now(call)

@@ -1,4 +1,4 @@
-use crate::calling::begun::{CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls};
 use crate::calling::detaching::Detaching;
 use crate::error::SendError;
 use crate::locked::locked;
