@@ -24,6 +24,12 @@ impl Transport {
             Self::Unix => "onc+unix",
         }
     }
+
+    /// That which carries the messages at `uri`, if it is an address of Sun RPC.
+    pub(crate) fn of(uri: &str) -> Option<Self> {
+        let (scheme, _) = uri.split_once(':')?;
+        [Self::Udp, Self::Tcp, Self::Unix].into_iter().find(|known| known.scheme() == scheme)
+    }
 }
 
 /// An address, taken apart.
@@ -50,9 +56,8 @@ impl Address {
     }
 
     fn try_parse(uri: &str) -> Result<Self, &'static str> {
-        let (scheme, rest) = uri.split_once(':').ok_or(FORMS)?;
-        let transports = [Transport::Udp, Transport::Tcp, Transport::Unix];
-        let transport = transports.into_iter().find(|known| known.scheme() == scheme).ok_or(FORMS)?;
+        let (_, rest) = uri.split_once(':').ok_or(FORMS)?;
+        let transport = Transport::of(uri).ok_or(FORMS)?;
         let (place, version) = rest.rsplit_once('/').ok_or(FORMS)?;
         let version =
             version_id(version).ok_or("the program is missing: write /PROGRAM:VERSION at the end")?;

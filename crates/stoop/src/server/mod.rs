@@ -175,7 +175,7 @@ impl Server {
             return self.listen_inherited(uri, name);
         }
         #[cfg(feature = "onc")]
-        if uri.starts_with("onc+") {
+        if crate::onc::Transport::of(uri).is_some() {
             return self.listen_by_sun_rpc(uri);
         }
         match transports::parse(uri).map_err(ListenError::Uri)? {

@@ -53,7 +53,7 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
         uri: &str,
         options: &BindOptions,
     ) -> Result<Self, BindError> {
-        if !uri.starts_with("onc+") {
+        if onc::Transport::of(uri).is_none() {
             return Ok(Self { native: Client::bind(interface, uri, options)?, sun: None });
         }
         options.own.check_at_client(uri, &[scheme_of(uri)])?;
