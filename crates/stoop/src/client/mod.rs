@@ -7,8 +7,6 @@ pub(crate) mod begin;
 pub(crate) mod binding;
 pub(crate) mod call;
 pub(crate) mod choice;
-#[cfg(feature = "onc")]
-pub(crate) mod other_call;
 pub(crate) mod pending;
 
 pub use crate::calling::counters::CallCounters;

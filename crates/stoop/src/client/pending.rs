@@ -2,8 +2,6 @@
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
-#[cfg(feature = "onc")]
-use crate::client::other_call::OtherCall;
 use crate::error::{CallError, UnknownCause};
 use crate::transports::AnyCalls;
 use std::fmt;
@@ -68,9 +66,6 @@ enum Rare<R> {
     Decoding { begun: BegunCall, decode: DecodeWith<R> },
     /// The call could not be begun.
     Ready(R),
-    /// Begun, and in no table of a transport.
-    #[cfg(feature = "onc")]
-    Other(Box<dyn OtherCall<R>>),
 }
 
 // Programs keep many handles in vectors and move them.
@@ -155,19 +150,6 @@ impl<R> Pending<R> {
         Self { state: State::Rare(Some(Box::new(Rare::Ready(value)))) }
     }
 
-    /// The handle of a call that is in no table.
-    #[cfg(feature = "onc")]
-    pub(crate) fn other(call: Box<dyn OtherCall<R>>) -> Self {
-        Self { state: State::Rare(Some(Box::new(Rare::Other(call)))) }
-    }
-
-    /// The call, if it is in no table.
-    #[cfg(feature = "onc")]
-    fn in_no_table(&self) -> Option<&dyn OtherCall<R>> {
-        let State::Rare(Some(rare)) = &self.state else { return None };
-        if let Rare::Other(call) = &**rare { Some(&**call) } else { None }
-    }
-
     /// Waits for the end of the call, its deadline at the latest, and gives its result.
     ///
     /// # Panics
@@ -198,10 +180,6 @@ impl<R> Pending<R> {
     /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
     fn wait_until(&self, until: Instant) -> bool {
-        #[cfg(feature = "onc")]
-        if let Some(other) = self.in_no_table() {
-            return other.wait_until(until);
-        }
         self.outstanding_here().is_none_or(|begun| begun.calls.wait_any(&[begun.call], until).is_some())
     }
 
@@ -222,8 +200,6 @@ impl<R> Pending<R> {
             State::Rare(Some(rare)) => match &**rare {
                 Rare::Decoding { begun, .. } => Some(begun),
                 Rare::Ready(_) => None,
-                #[cfg(feature = "onc")]
-                Rare::Other(_) => None,
             },
         }
     }
@@ -256,20 +232,12 @@ impl<R> Pending<R> {
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        #[cfg(feature = "onc")]
-        if let Some(other) = self.in_no_table() {
-            return other.is_ready();
-        }
         self.outstanding_here().is_none_or(|begun| begun.calls.is_ready(begun.call))
     }
 
     /// Whether the call has ended; if not, its end wakes `waker`.
     #[inline]
     fn is_ready_or_wakes(&self, waker: &Waker) -> bool {
-        #[cfg(feature = "onc")]
-        if let Some(other) = self.in_no_table() {
-            return other.poll(waker);
-        }
         self.outstanding_here().is_none_or(|begun| begun.calls.poll(begun.call, waker))
     }
 
@@ -277,13 +245,6 @@ impl<R> Pending<R> {
     /// it is lost, also when the client has been dropped. Its result is not kept. A process that ends does not wait for it:
     /// call the client's `close`, or [`Binding::flush`](crate::Binding::flush), before `main` returns.
     pub fn detach(mut self) {
-        #[cfg(feature = "onc")]
-        if self.in_no_table().is_some()
-            && let State::Rare(Some(rare)) = mem::replace(&mut self.state, State::Rare(None))
-            && let Rare::Other(call) = *rare
-        {
-            return call.detach();
-        }
         match self.take_call() {
             Some(begun) if begun.is_of_this_process() => {
                 begun.calls.detach(begun.call, None);
@@ -341,21 +302,12 @@ impl<R> Pending<R> {
                             self.state = State::Rare(Some(rare));
                         }
                     }
-                    #[cfg(feature = "onc")]
-                    Rare::Other(call) => {
-                        value = call.take();
-                        if value.is_none() {
-                            self.state = State::Rare(Some(rare));
-                        }
-                    }
                     _ => match *rare {
                         Rare::Decoding { begun, mut decode } => {
                             begun.leave();
                             value = Some(decode(Err(forked())));
                         }
                         Rare::Ready(result) => value = Some(result),
-                        #[cfg(feature = "onc")]
-                        Rare::Other(_) => unreachable!("it is above"),
                     },
                 }
             }
@@ -405,8 +357,6 @@ impl<R> Pending<R> {
             State::Rare(rare) => match *rare? {
                 Rare::Decoding { begun, .. } => Some(begun),
                 Rare::Ready(_) => None,
-                #[cfg(feature = "onc")]
-                Rare::Other(_) => None,
             },
         }
     }
@@ -459,10 +409,6 @@ pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     let mut calls = Vec::with_capacity(pending.len());
     let mut first: Option<&AnyCalls> = None;
     for (place, each) in pending.iter().enumerate() {
-        #[cfg(feature = "onc")]
-        if each.in_no_table().is_some() {
-            return Some(wait_for_wakers(pending));
-        }
         let Some(begun) = each.outstanding_here() else { return Some(place) };
         if !first.get_or_insert(&begun.calls).is_same(&begun.calls) {
             return Some(wait_for_wakers(pending));

@@ -1,25 +1,25 @@
 //! A client of one version of a program.
 
 use crate::calling::deadline::CallTimes;
-use crate::client::pending::Pending;
+use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError};
 use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
-use crate::onc::begun::{BegunCall, DecodedCall};
 use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::link::Place;
 use crate::onc::caller::request::Request;
 use crate::onc::locate;
 use crate::onc::options::ClientOptions;
 use crate::program::VersionId;
+use crate::transports::AnyCalls;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
+use stoop_net::{clock, fork};
 use stoop_onc::message::ProcedureId;
 use stoop_xdr::{DecodeError, DecodeOwned, Encode, Reader};
 
@@ -206,16 +206,29 @@ impl Client {
         V: Send + Sync + 'static,
     {
         match self.try_begin(procedure, arguments) {
-            Ok(call) => Pending::other(Box::new(DecodedCall::new(call, decode, finish))),
+            Ok((carrier, call)) => {
+                let mut once = Some((decode, finish));
+                Pending::decoding(
+                    call,
+                    Box::new(move |outcome| {
+                        let (decode, finish) = once.take().expect("a call ends once");
+                        finish(outcome.and_then(|results| carrier.result(Ok(results), decode)))
+                    }),
+                )
+            }
             Err(why) => Pending::ready(finish(Err(why))),
         }
     }
 
-    fn try_begin<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<BegunCall, CallError> {
+    fn try_begin<A: Encode + ?Sized>(
+        &self,
+        procedure: u32,
+        arguments: &A,
+    ) -> Result<(Arc<Carrier>, BegunCall), CallError> {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
         let (connection, call) = carrier.begin(self.shared.request(procedure, times, arguments))?;
-        Ok(BegunCall { carrier, connection, call })
+        Ok((carrier, BegunCall::new(AnyCalls::Sun(connection), call, fork::generation())))
     }
 
     /// Sends a call to which the server sends no reply, or whose reply is not wanted (batching, RFC 5531 §8.4.1 of its

@@ -15,7 +15,6 @@
 
 pub(crate) mod address;
 pub(crate) mod authentication;
-pub(crate) mod begun;
 pub(crate) mod broadcast;
 pub(crate) mod caller;
 pub(crate) mod client;

@@ -16,6 +16,9 @@ macro_rules! enums {
         #[derive(Clone)]
         pub(crate) enum AnyCalls {
             $($(#[$meta])* $Name(Arc<<BegunOf<$Type> as BegunCalls>::Table>),)*
+            /// The calls of a client of Sun RPC, which begins them itself.
+            #[cfg(feature = "onc")]
+            Sun(Arc<crate::onc::caller::connection::Connection>),
         }
 
         impl AnyCalls {
@@ -23,6 +26,8 @@ macro_rules! enums {
             pub(crate) fn is_same(&self, other: &Self) -> bool {
                 match (self, other) {
                     $($(#[$meta])* (Self::$Name(one), Self::$Name(other)) => Arc::ptr_eq(one, other),)*
+                    #[cfg(feature = "onc")]
+                    (Self::Sun(one), Self::Sun(other)) => Arc::ptr_eq(one, other),
                     _ => false,
                 }
             }
@@ -31,67 +36,87 @@ macro_rules! enums {
 }
 list! { enums () }
 
+/// The expression, in which `it` is the table of `value`. `elsewhere`: in its place for a table in which no call is begun.
+macro_rules! on_table {
+    (($value:expr, $it:ident => $then:expr $(, elsewhere $elsewhere:expr)?) $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
+        match $value {
+            $($(#[$meta])* AnyCalls::$Name($it) => $then,)*
+            #[cfg(feature = "onc")]
+            AnyCalls::Sun($it) => on_table! { @sun $it, $then $(, $elsewhere)? },
+        }
+    };
+    (@sun $it:ident, $then:expr) => { $then };
+    (@sun $it:ident, $then:expr, $elsewhere:expr) => { { let _ = $it; $elsewhere } };
+}
+
 // A handle has one, and is moved to and fro.
 const _: () = assert!(size_of::<AnyCalls>() == 16);
 
 impl AnyCalls {
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
-        on!(AnyCalls, self, calls => calls.open_batch(timeout_ns))
+        list! { on_table (self, calls => calls.open_batch(timeout_ns), elsewhere begins_itself()) }
     }
 
     #[inline]
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        on!(AnyCalls, self, calls => calls.begin(batch, procedure, len))
+        list! { on_table (self, calls => calls.begin(batch, procedure, len), elsewhere begins_itself()) }
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {
-        on!(AnyCalls, self, calls => calls.submit(batch));
+        list! { on_table (self, calls => calls.submit(batch), elsewhere begins_itself()) }
     }
 
     pub(crate) fn let_go(&self, call: u32, thread: Option<CallingThread>) -> Result<(), CallError> {
-        on!(AnyCalls, self, calls => calls.let_go(call, thread))
+        list! { on_table (self, calls => calls.let_go(call, thread)) }
     }
 
     pub(crate) fn await_order(&self, thread: CallingThread, until: Instant) -> Awaited {
-        on!(AnyCalls, self, calls => calls.await_order(thread, until))
+        list! { on_table (self, calls => calls.await_order(thread, until)) }
     }
 
     pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
-        on!(AnyCalls, self, calls => calls.flush(until))
+        list! { on_table (self, calls => calls.flush(until)) }
     }
 
     #[inline]
     pub(crate) fn is_ready(&self, call: u32) -> bool {
-        on!(AnyCalls, self, calls => calls.is_ready(call))
+        list! { on_table (self, calls => calls.is_ready(call)) }
     }
 
     #[inline]
     pub(crate) fn take_short(&self, call: u32) -> Option<Short> {
-        on!(AnyCalls, self, calls => calls.take_short(call))
+        list! { on_table (self, calls => calls.take_short(call)) }
     }
 
     pub(crate) fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        on!(AnyCalls, self, calls => calls.take(call, with))
+        list! { on_table (self, calls => calls.take(call, with)) }
     }
 
     pub(crate) fn poll(&self, call: u32, waker: &Waker) -> bool {
-        on!(AnyCalls, self, calls => calls.poll(call, waker))
+        list! { on_table (self, calls => calls.poll(call, waker)) }
     }
 
     pub(crate) fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize> {
-        on!(AnyCalls, self, table => table.wait_any(calls, until))
+        list! { on_table (self, table => table.wait_any(calls, until)) }
     }
 
     #[cold]
     pub(crate) fn distrust(&self, call: u32) {
-        on!(AnyCalls, self, calls => calls.distrust(call));
+        list! { on_table (self, calls => calls.distrust(call)) }
     }
 
     pub(crate) fn cancel(&self, call: u32) {
-        on!(AnyCalls, self, calls => calls.cancel(call));
+        list! { on_table (self, calls => calls.cancel(call)) }
     }
 
     pub(crate) fn detach(&self, call: u32, thread: Option<CallingThread>) {
-        on!(AnyCalls, self, calls => calls.detach(call, thread));
+        list! { on_table (self, calls => calls.detach(call, thread)) }
     }
+}
+
+/// A client of Sun RPC never asks its table for a batch.
+#[cfg(feature = "onc")]
+#[cold]
+fn begins_itself() -> ! {
+    unreachable!("a client of Sun RPC begins its calls itself")
 }

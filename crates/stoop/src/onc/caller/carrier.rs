@@ -1,11 +1,11 @@
 //! The carrier of a client's calls to one address: datagrams for blocking calls over UDP, and a shared connection for all others.
 
+use crate::calling::begun::{Outcome, OutstandingCalls};
 use crate::calling::deadline::CallTimes;
 use crate::error::{BindError, CallError, SendError};
 use crate::onc::caller::connection::Connection;
 use crate::onc::caller::datagrams::DatagramCaller;
 use crate::onc::caller::link::Place;
-use crate::onc::caller::outstanding::{Ended, OutstandingCall};
 use crate::onc::caller::reply;
 use crate::onc::caller::request::Request;
 use crate::onc::options::ClientOptions;
@@ -13,6 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stoop_exchange::Instant;
 use stoop_xdr::{DecodeError, Encode, Reader};
 
 /// The way to a server.
@@ -64,7 +65,7 @@ impl Carrier {
         }
         let limit = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
         let connected = Connection::connect(&self.place, &self.options, limit.min(self.options.bind_timeout));
-        let connection = Arc::new(connected.inspect_err(|_| self.is_stale.store(true, Ordering::Relaxed))?);
+        let connection = connected.inspect_err(|_| self.is_stale.store(true, Ordering::Relaxed))?;
         *present = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -98,9 +99,10 @@ impl Carrier {
         }
         let connection = self.connection_for_call(request.times)?;
         let call = connection.begin(request, false)?;
-        connection.wait(&call, u64::MAX);
-        let ended = call.take().expect("a call ends by its deadline");
-        self.result(ended, decode)
+        connection.wait_any(&[call], Instant::NEVER);
+        let (mut decode, mut result) = (Some(decode), None);
+        connection.take(call, &mut |ended| result = decode.take().map(|decode| self.result(ended, decode)));
+        result.expect("a call ends by its deadline")
     }
 
     /// Begins a call without waiting.
@@ -110,7 +112,7 @@ impl Carrier {
     pub(crate) fn begin<A: Encode + ?Sized>(
         &self,
         request: Request<'_, A>,
-    ) -> Result<(Arc<Connection>, Arc<OutstandingCall>), CallError> {
+    ) -> Result<(Arc<Connection>, u32), CallError> {
         let connection = self.connection_for_call(request.times)?;
         let call = connection.begin(request, true)?;
         Ok((connection, call))
@@ -130,17 +132,17 @@ impl Carrier {
     /// They could not be sent, and will not run.
     pub(crate) fn flush(&self, deadline_ns: u64) -> Result<(), CallError> {
         let connection = self.present().clone();
-        connection.map_or(Ok(()), |connection| connection.flush(deadline_ns))
+        connection.map_or(Ok(()), |connection| connection.send_waiting(deadline_ns))
     }
 
     /// The results in the reply of a call.
     pub(crate) fn result<R>(
         &self,
-        ended: Ended,
+        ended: Outcome<'_>,
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
-        let (message, transmissions) = ended?;
-        let mut results = reply::results(&message, transmissions, &*self.options.authentication)?;
+        let (message, transmissions) = reply::of_kept(ended?.into_payload());
+        let mut results = reply::results(message, transmissions, &*self.options.authentication)?;
         decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
     }
 }

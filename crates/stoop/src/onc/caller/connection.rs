@@ -3,25 +3,29 @@
 //! One thread at a time has the receive role, and receives for all: a thread that waits for its own call, or the background
 //! thread while calls are begun that no thread waits for.
 
+use crate::calling::begun::OutstandingCalls;
+use crate::calling::call_table::{self, CallTable, Wakeup};
+use crate::calling::completion_table::CompletionTable;
 use crate::calling::deadline::CallTimes;
-use crate::calling::receive_role::{Pause, ReceiveRole, RoleGuard};
-use crate::calling::waiting_thread::WaitingThread;
+use crate::calling::receive_role::{ReceiveRole, RoleGuard};
+use crate::calling::table_lock::HasCalls;
 use crate::error::{CallError, SendError, UnknownCause};
+use crate::locked::locked;
 use crate::onc::caller::background::{Attended, Background, Look};
 use crate::onc::caller::link::{Arrival, Incoming, Link, Place};
-use crate::onc::caller::outstanding::OutstandingCall;
+use crate::onc::caller::reply;
 use crate::onc::caller::request::{self, Request};
 use crate::onc::options::ClientOptions;
 use crate::onc::placement;
 use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use stoop_net::host;
 use stoop_net::waiting::Waiter;
 use stoop_net::{clock, fork};
-use stoop_onc::calls::{Calls, Timeout};
+use stoop_onc::calls::{Calls, Completed, Timeout};
 use stoop_onc::message::ProcedureId;
 use stoop_onc::record;
 use stoop_onc::{Instant, Retransmission, Xid, Xids};
@@ -35,20 +39,48 @@ pub(crate) struct Connection {
     generation: u32,
     /// Messages that wait for the next call, with which they leave; and the right to send.
     outgoing: Mutex<Vec<u8>>,
-    calls: Mutex<Calls<Arc<OutstandingCall>>>,
-    role: ReceiveRole<Receiver>,
-    is_lost: AtomicBool,
+    pub(super) state: Mutex<State>,
+    pub(super) completions: Arc<CompletionTable>,
+    pub(super) role: ReceiveRole<Receiver>,
+    pub(super) is_lost: AtomicBool,
     /// When the last call ended.
-    used_ns: AtomicU64,
+    pub(super) used_ns: AtomicU64,
     /// Calls that have been begun and have not ended.
-    begun: AtomicUsize,
+    pub(super) begun: AtomicUsize,
     background: OnceLock<Background>,
     /// Held by the thread that starts the background thread.
     starting: Mutex<()>,
+    pub(super) itself: Weak<Connection>,
+}
+
+pub(super) struct State {
+    /// The places in the table of the calls that are outstanding, by their xids.
+    pub(super) calls: Calls<u32>,
+    pub(super) table: CallTable<SentCall>,
+    /// The connection itself, while calls without handles are outstanding.
+    pub(super) kept: Option<Arc<Connection>>,
+}
+
+/// A call that has been sent and has not ended.
+pub(super) struct SentCall {
+    pub(super) xid: Xid,
+    /// The message, where it may have to be sent again.
+    message: Option<Arc<Vec<u8>>>,
+    begun_ns: u64,
+    /// The background thread receives its reply if no thread waits for it.
+    pub(super) is_begun: bool,
+}
+
+impl HasCalls for State {
+    type Call = SentCall;
+
+    fn calls(&mut self) -> &mut CallTable<SentCall> {
+        &mut self.table
+    }
 }
 
 /// State of the thread with the receive role.
-struct Receiver {
+pub(super) struct Receiver {
     incoming: Incoming,
     waiter: Waiter,
 }
@@ -67,27 +99,32 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Link::connect`].
-    pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Arc<Self>> {
         let link = Link::connect(place, options, limit)?;
         let retransmission = if link.is_stream() { Retransmission::Never } else { options.retransmission };
         let waiter = Waiter::new(options.waiting, placement::of_this_end());
-        Ok(Self {
+        let completions = Arc::<CompletionTable>::default();
+        let calls = Calls::new(retransmission, Xids::new(host::random_bytes()));
+        let table = CallTable::with_completions(Arc::clone(&completions));
+        Ok(Arc::new_cyclic(|itself| Self {
             link,
             options: options.clone(),
             generation: fork::generation(),
             outgoing: Mutex::default(),
-            calls: Mutex::new(Calls::new(retransmission, Xids::new(host::random_bytes()))),
+            state: Mutex::new(State { calls, table, kept: None }),
+            completions,
             role: ReceiveRole::new(Receiver { incoming: Incoming::new(options.message_max), waiter }),
             is_lost: AtomicBool::new(false),
             used_ns: AtomicU64::new(clock::now_ns()),
             begun: AtomicUsize::new(0),
             background: OnceLock::new(),
             starting: Mutex::default(),
-        })
+            itself: Weak::clone(itself),
+        }))
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls<Arc<OutstandingCall>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
     }
 
     /// Whether this process made it, and no parent did.
@@ -104,47 +141,50 @@ impl Connection {
     /// Whether the server has closed it while no call was in flight.
     fn was_closed(&self, now_ns: u64) -> bool {
         let idle_ns = now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed));
-        idle_ns >= IDLE_NS && self.calls().is_empty() && self.link.is_closed()
+        idle_ns >= IDLE_NS && self.state().calls.is_empty() && self.link.is_closed()
     }
 
     /// Replies so far that answered no call.
     pub(crate) fn unmatched(&self) -> u64 {
-        self.calls().unmatched()
+        self.state().calls.unmatched()
     }
 
-    /// Sends a call. `is_begun`: the background thread receives its reply if no thread waits for it.
+    /// Sends a call, and returns its place in the table. `is_begun`: the background thread receives its reply if no thread waits for it.
     ///
     /// # Errors
     /// It could not be sent, and will not run.
     pub(crate) fn begin<A: Encode + ?Sized>(
-        self: &Arc<Self>,
+        &self,
         request: Request<'_, A>,
         is_begun: bool,
-    ) -> Result<Arc<OutstandingCall>, CallError> {
+    ) -> Result<u32, CallError> {
         let Request { procedure, times: CallTimes { begun_ns, deadline }, arguments } = request;
         let deadline_ns = deadline.at(begun_ns);
         // Encoded without a lock, for encoding runs code of the user. The xid is filled in when the call is registered.
         let mut message = self.write(procedure, arguments)?;
-        let keeps_message = !self.link.is_stream();
+        let mut kept = None;
         let call = {
             let (now, deadline) = (Instant::from_nanos(begun_ns), Instant::from_nanos(deadline_ns));
-            let mut calls = self.calls();
-            let (_, call) = calls.begin(now, deadline, |xid| {
-                self.put_xid(&mut message, xid);
-                let kept = if keeps_message { mem::take(&mut message) } else { Vec::new() };
-                Arc::new(OutstandingCall::new(xid, kept, begun_ns, deadline_ns, is_begun))
-            });
-            Arc::clone(call)
+            let State { calls, table, .. } = &mut *self.state();
+            *calls
+                .begin(now, deadline, |xid| {
+                    self.put_xid(&mut message, xid);
+                    if !self.link.is_stream() {
+                        kept = Some(Arc::new(mem::take(&mut message)));
+                    }
+                    table.open(deadline_ns, SentCall { xid, message: kept.clone(), begun_ns, is_begun })
+                })
+                .1
         };
         if is_begun {
             self.begun.fetch_add(1, Ordering::SeqCst);
         }
         let started = if is_begun { self.start_background() } else { Ok(()) };
-        let bytes = if keeps_message { &call.message } else { &message };
+        let bytes = kept.as_deref().unwrap_or(&message);
         match started.and_then(|()| self.send(bytes, deadline_ns)) {
             Ok(()) => Ok(call),
             Err(why) => {
-                self.cancel(&call);
+                self.cancel(call);
                 Err(why)
             }
         }
@@ -180,7 +220,7 @@ impl Connection {
 
     /// Sends a message, behind those that wait.
     fn send(&self, message: &[u8], deadline_ns: u64) -> Result<(), CallError> {
-        let mut outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outgoing = locked(&self.outgoing);
         if outgoing.is_empty() {
             return self.send_all(message, deadline_ns);
         }
@@ -214,12 +254,12 @@ impl Connection {
         let Request { procedure, times, arguments } = request;
         let deadline_ns = times.deadline.latest_ns;
         let mut message = self.write(procedure, arguments)?;
-        let xid = self.calls().draw();
+        let xid = self.state().calls.draw();
         self.put_xid(&mut message, xid);
         if !self.link.is_stream() {
             return self.send(&message, deadline_ns);
         }
-        let mut outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outgoing = locked(&self.outgoing);
         outgoing.extend_from_slice(&message);
         if outgoing.len() < WAITING_MAX {
             return Ok(());
@@ -232,47 +272,19 @@ impl Connection {
     ///
     /// # Errors
     /// They could not be sent, and will not run.
-    pub(crate) fn flush(&self, deadline_ns: u64) -> Result<(), CallError> {
-        let mut outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn send_waiting(&self, deadline_ns: u64) -> Result<(), CallError> {
+        let mut outgoing = locked(&self.outgoing);
         let waiting = mem::take(&mut *outgoing);
         if waiting.is_empty() { Ok(()) } else { self.send_all(&waiting, deadline_ns) }
     }
 
-    /// Waits for the end of a call, until that time or its deadline. Returns whether it has ended.
-    pub(crate) fn wait(self: &Arc<Self>, call: &Arc<OutstandingCall>, until_ns: u64) -> bool {
-        let thread = WaitingThread::current();
-        call.set_thread(&thread);
-        let until_ns = until_ns.min(call.deadline_ns);
-        while !call.has_ended() {
-            if self.is_lost.load(Ordering::Acquire) {
-                self.end_all();
-                continue;
-            }
-            if clock::now_ns() >= until_ns {
-                self.handle_timeouts();
-                return call.has_ended();
-            }
-            let is_over = || call.has_ended() || self.is_lost.load(Ordering::Acquire);
-            let role = self.role.try_take().or_else(|| {
-                self.role.follow(&thread, is_over, || match until_ns.saturating_sub(clock::now_ns()) {
-                    0 => Pause::End,
-                    left_ns => Pause::Sleep(left_ns),
-                })
-            });
-            if let Some(role) = role {
-                self.receive_until(role, call, until_ns);
-            }
-        }
-        self.used_ns.store(call.begun_ns, Ordering::Relaxed);
-        true
-    }
-
-    /// Receives for all threads, until a call has ended or that time has come.
-    fn receive_until(&self, mut role: RoleGuard<'_, Receiver>, call: &OutstandingCall, until_ns: u64) {
+    /// Receives for all threads, until one of these calls has ended or that time has come.
+    pub(super) fn receive_until(&self, mut role: RoleGuard<'_, Receiver>, calls: &[u32], until_ns: u64) {
+        let has_ended = || self.ended_among(calls).is_some();
         let Receiver { incoming, waiter } = &mut *role;
         let mut now_ns = clock::now_ns();
         let mut wait = waiter.begin(now_ns);
-        while !call.has_ended() && now_ns < until_ns && !self.is_lost.load(Ordering::Relaxed) {
+        while !has_ended() && now_ns < until_ns && !self.is_lost.load(Ordering::Relaxed) {
             let limit_ns =
                 if wait.sleeps() { self.next_timeout_ns().min(until_ns).saturating_sub(now_ns) } else { 0 };
             match self.link.receive(incoming, limit_ns) {
@@ -280,7 +292,7 @@ impl Connection {
                     now_ns = clock::now_ns();
                     waiter.arrived(&wait, now_ns);
                     self.take_in(incoming, len, now_ns);
-                    if !call.has_ended() {
+                    if !has_ended() {
                         waiter.begin_again(&mut wait, now_ns);
                     }
                     continue;
@@ -305,42 +317,58 @@ impl Connection {
         let now = Instant::from_nanos(now_ns);
         let taken = incoming.messages(&self.link, len, |message| {
             let Some(xid) = Xid::of(message) else { return };
-            let completed = self.calls().complete(now, xid);
-            if let Some(completed) = completed {
-                self.end(&completed.data, Ok((message.to_vec(), completed.transmissions)));
-            }
+            let mut state = self.state();
+            let Some(Completed { data: call, transmissions, .. }) = state.calls.complete(now, xid) else {
+                return;
+            };
+            self.end(state, [(call, Ok(reply::kept(message, transmissions)))]);
         });
         if taken.is_err() {
             self.lose();
         }
     }
 
-    fn end(&self, call: &OutstandingCall, ended: Result<(Vec<u8>, u32), CallError>) {
-        if call.is_begun {
-            self.begun.fetch_sub(1, Ordering::SeqCst);
-        }
-        call.end(ended);
+    /// Ends calls, and wakes the threads and tasks that wait for them.
+    fn end(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        ended: impl IntoIterator<Item = (u32, call_table::Outcome)>,
+    ) {
+        let end = |(call, outcome)| {
+            let is_begun = state.table.get_mut(call).is_some_and(|sent| sent.is_begun);
+            self.begun.fetch_sub(usize::from(is_begun), Ordering::SeqCst);
+            state.table.end(call, outcome).if_awaited()
+        };
+        let wakeups: Vec<Wakeup> = ended.into_iter().filter_map(end).collect();
+        let kept = if state.table.detached() == 0 { state.kept.take() } else { None };
+        // A waker is code of the user, and the connection may end here.
+        drop(state);
+        wakeups.into_iter().for_each(Wakeup::give);
+        drop(kept);
     }
 
     fn next_timeout_ns(&self) -> u64 {
-        self.calls().next_timeout().map_or(u64::MAX, Instant::as_nanos)
+        self.state().calls.next_timeout().map_or(u64::MAX, Instant::as_nanos)
     }
 
     /// Sends calls again, and ends those whose deadline has passed.
-    fn handle_timeouts(&self) {
+    pub(super) fn handle_timeouts(&self) {
         let now = Instant::from_nanos(clock::now_ns());
         loop {
-            let due = match self.calls().handle_timeout(now) {
+            let mut state = self.state();
+            let State { calls, table, .. } = &mut *state;
+            match calls.handle_timeout(now) {
                 None => return,
-                Some(Timeout::Retransmit { data, .. }) => Ok(Arc::clone(data)),
-                Some(Timeout::Expired { data, transmissions, .. }) => Err((data, transmissions)),
-            };
-            match due {
-                // An error is like a loss: only the deadline ends a call.
-                Ok(call) => drop(self.link.send(&call.message, call.deadline_ns)),
-                Err((call, transmissions)) => {
-                    let why = unknown(&call, transmissions, UnknownCause::DeadlinePassed);
-                    self.end(&call, Err(why));
+                Some(Timeout::Retransmit { data: call, .. }) => {
+                    let deadline_ns = table.deadline_ns(*call);
+                    let message = table.get_mut(*call).and_then(|sent| sent.message.clone());
+                    drop(state);
+                    // An error is like a loss: only the deadline ends a call.
+                    let _ = message.map(|message| self.link.send(&message, deadline_ns));
+                }
+                Some(Timeout::Expired { data: call, transmissions, .. }) => {
+                    let why = unknown(table, call, transmissions, UnknownCause::DeadlinePassed);
+                    self.end(state, [(call, Err(why))]);
                 }
             }
         }
@@ -357,7 +385,7 @@ impl Connection {
     }
 
     /// Makes sure that the background thread runs, and that it knows of the latest call.
-    fn start_background(self: &Arc<Self>) -> Result<(), CallError> {
+    fn start_background(&self) -> Result<(), CallError> {
         if self.background.get().is_none() {
             self.start_thread().map_err(|why| CallError::NotSent(SendError::Io(why)))?;
         }
@@ -366,25 +394,12 @@ impl Connection {
     }
 
     #[cold]
-    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
-        let _one_at_a_time = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+    fn start_thread(&self) -> io::Result<()> {
+        let _one_at_a_time = locked(&self.starting);
         if self.background.get().is_none() {
-            let _ = self.background.set(Background::start(&self.link, Arc::downgrade(self))?);
+            let _ = self.background.set(Background::start(&self.link, Weak::clone(&self.itself))?);
         }
         Ok(())
-    }
-
-    /// Abandons a call. Its reply will match nothing.
-    pub(crate) fn cancel(&self, call: &OutstandingCall) {
-        let cancelled = self.calls().cancel(call.xid);
-        if cancelled.is_some() && call.is_begun {
-            self.begun.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Lets a call go on without its handle: the connection stays until it has ended.
-    pub(crate) fn detach(self: &Arc<Self>, call: Arc<OutstandingCall>) {
-        call.keep(self.clone());
     }
 
     /// The connection cannot go on: its calls end, and the next call connects again.
@@ -396,24 +411,24 @@ impl Connection {
     }
 
     #[cold]
-    fn end_all(&self) {
-        let calls: Vec<_> = self.calls().drain().map(|(_, call)| call).collect();
-        for call in calls {
-            let why = unknown(&call, 1, UnknownCause::ConnectionLost);
-            self.end(&call, Err(why));
-        }
+    pub(super) fn end_all(&self) {
+        self.end_as_unknown(UnknownCause::ConnectionLost);
         self.role.notify_all();
     }
 
     /// Over UDP the server's machine says that the port is closed: of calls in flight, some may have run before.
     #[cold]
     fn end_refused(&self) {
-        let calls: Vec<_> = self.calls().drain().map(|(_, call)| call).collect();
-        for call in calls {
-            let why = unknown(&call, 1, UnknownCause::PortClosed);
-            self.end(&call, Err(why));
-        }
+        self.end_as_unknown(UnknownCause::PortClosed);
         self.is_lost.store(true, Ordering::Release);
+    }
+
+    fn end_as_unknown(&self, cause: UnknownCause) {
+        let mut state = self.state();
+        let State { calls, table, .. } = &mut *state;
+        let ended = |(_, call)| (call, Err(unknown(table, call, 1, cause)));
+        let ended: Vec<_> = calls.drain().map(ended).collect();
+        self.end(state, ended);
     }
 }
 
@@ -454,7 +469,8 @@ impl Drop for Connection {
 }
 
 #[cold]
-fn unknown(call: &OutstandingCall, transmissions: u32, cause: UnknownCause) -> CallError {
-    let waited = Duration::from_nanos(clock::now_ns().saturating_sub(call.begun_ns));
+fn unknown(table: &mut CallTable<SentCall>, call: u32, transmissions: u32, cause: UnknownCause) -> CallError {
+    let begun_ns = table.get_mut(call).map_or(0, |sent| sent.begun_ns);
+    let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
     CallError::Unknown { transmissions, waited, cause }
 }

@@ -1,9 +1,23 @@
 //! The outcome of a call, read from its reply.
 
+use crate::calling::call_table::Payload;
 use crate::error::{CallError, SunError, SunFault};
 use crate::onc::authentication::Authentication;
 use stoop_onc::message::{Accepted, Denied, Reply, ReplyBody};
 use stoop_xdr::{DecodeError, Reader};
+
+/// A reply, and how often its call was sent, as the table of calls keeps them.
+pub(crate) fn kept(message: &[u8], transmissions: u32) -> Payload {
+    let packet = [message, &transmissions.to_le_bytes()].concat();
+    let len = packet.len();
+    Payload::new(packet, 0, len)
+}
+
+/// What [`kept`] has kept.
+pub(crate) fn of_kept(kept: &[u8]) -> (&[u8], u32) {
+    let (message, transmissions) = kept.split_last_chunk().expect("it was kept with this");
+    (message, u32::from_le_bytes(*transmissions))
+}
 
 /// The results in a reply.
 ///
