@@ -14,7 +14,7 @@ pub(crate) mod bind;
 pub(crate) mod call;
 pub(crate) mod close;
 pub(crate) mod listen;
-#[cfg(feature = "onc")]
+#[cfg_attr(not(feature = "onc"), path = "error/no_sun.rs")]
 pub(crate) mod sun;
 pub(crate) mod unserved;
 
@@ -23,8 +23,7 @@ pub(crate) use crate::error::bind::{CROWDED, SHUTTING_DOWN};
 pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, SendError, UnknownCause};
 pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};
-#[cfg(feature = "onc")]
-pub use crate::error::sun::{SunError, SunFault};
+pub use crate::error::sun::{SunError, SunFault, XdrError};
 use std::fmt;
 use std::io;
 pub use stoop_marshal::{DecodeError, EncodeError};

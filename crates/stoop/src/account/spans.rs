@@ -142,7 +142,6 @@ fn kind_of(error: &CallError) -> &'static str {
         CallError::Failed(_) => "failed",
         CallError::Unknown { .. } => "unknown",
         CallError::Peer(_) => "peer",
-        #[cfg(feature = "onc")]
         CallError::Sun(_) => "sun",
     }
 }

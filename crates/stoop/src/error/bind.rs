@@ -97,13 +97,11 @@ pub enum BindError {
         why: String,
     },
     /// Over Sun RPC: the program is not registered with the rpcbind of that host, for this transport.
-    #[cfg(feature = "onc")]
     NotRegistered {
         /// The address as it was given.
         server: String,
     },
     /// Over Sun RPC: rpcbind could not be asked where the program listens.
-    #[cfg(feature = "onc")]
     Rpcbind {
         /// The address as it was given.
         server: String,
@@ -188,13 +186,11 @@ impl fmt::Display for BindError {
                     "the program that answers at {server} is no Stoop server of this version: {why}; check the address"
                 )
             }
-            #[cfg(feature = "onc")]
             Self::NotRegistered { server } => write!(
                 f,
                 "rpcbind there knows no program for {server}; is its server running, with this version and over this transport? \
                  (`rpcinfo` lists those that are registered)"
             ),
-            #[cfg(feature = "onc")]
             Self::Rpcbind { server, why } => write!(
                 f,
                 "rpcbind could not be asked where {server} listens: {why}; if the port is known, write it in the address"
@@ -212,10 +208,8 @@ impl BindError {
                 !matches!(cause.kind(), InvalidInput | PermissionDenied) && !needs_descriptor(cause)
             }
             Self::NoAnswer { .. } => true,
-            #[cfg(feature = "onc")]
             Self::NotRegistered { .. } => true,
             // A rpcbind that is started together with the server.
-            #[cfg(feature = "onc")]
             Self::Rpcbind { why, .. } => matches!(
                 &**why,
                 crate::error::CallError::NotSent(crate::error::SendError::Bind(_))
@@ -270,9 +264,7 @@ impl Clone for BindError {
                 Self::UnusedOptions { server: server.clone(), option, schemes }
             }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
-            #[cfg(feature = "onc")]
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
-            #[cfg(feature = "onc")]
             Self::Rpcbind { server, why } => Self::Rpcbind { server: server.clone(), why: why.clone() },
         }
     }

@@ -1,8 +1,6 @@
 //! Why a call gave no result.
 
-#[cfg(feature = "onc")]
-use crate::error::SunError;
-use crate::error::{BindError, cloned, debug_as_display, needs_descriptor, with_detail};
+use crate::error::{BindError, SunError, XdrError, cloned, debug_as_display, needs_descriptor, with_detail};
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -56,7 +54,6 @@ pub enum CallError {
     /// it said.
     Peer(DecodeError),
     /// Over Sun RPC: the server refused the call or failed, or its reply makes no sense.
-    #[cfg(feature = "onc")]
     Sun(SunError),
 }
 
@@ -89,7 +86,6 @@ impl CallError {
             Self::NotSent(_) | Self::Refused(_) => Ran::No,
             Self::Failed(_) => Ran::Yes,
             Self::Unknown { .. } | Self::Peer(_) => Ran::Perhaps,
-            #[cfg(feature = "onc")]
             Self::Sun(why) => why.ran(),
         }
     }
@@ -135,7 +131,6 @@ impl fmt::Display for CallError {
                 "the server broke the protocol, and whether the procedure ran is not known: its result is no value of \
                  the procedure's type ({why}); is it built from the same interface?"
             ),
-            #[cfg(feature = "onc")]
             Self::Sun(why) => write!(f, "{why}"),
         }
     }
@@ -148,7 +143,6 @@ impl std::error::Error for CallError {
             Self::NotSent(SendError::Arguments(why)) => Some(why),
             Self::NotSent(SendError::Bind(why)) => Some(why),
             Self::Peer(why) => Some(why),
-            #[cfg(feature = "onc")]
             Self::Sun(why) => Some(why),
             _ => None,
         }
@@ -174,8 +168,7 @@ pub enum SendError {
     /// The arguments cannot be sent.
     Arguments(EncodeError),
     /// Over Sun RPC: the arguments have no XDR form, or it is too long for the transport.
-    #[cfg(feature = "onc")]
-    Xdr(stoop_xdr::EncodeError),
+    Xdr(XdrError),
     /// Its time was over before it was sent: the timeout is zero, the deadline that this call inherited from the call being served
     /// had passed, or the server took nothing more, or no lane was free, until the call's deadline.
     DeadlinePassed,
@@ -203,7 +196,6 @@ impl Clone for SendError {
     fn clone(&self) -> Self {
         match self {
             Self::Arguments(why) => Self::Arguments(*why),
-            #[cfg(feature = "onc")]
             Self::Xdr(why) => Self::Xdr(*why),
             Self::DeadlinePassed => Self::DeadlinePassed,
             Self::Io(why) => Self::Io(cloned(why)),
@@ -220,7 +212,6 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(why) => write!(f, "{why}"),
-            #[cfg(feature = "onc")]
             Self::Xdr(why) => write!(f, "the arguments: {why}"),
             Self::DeadlinePassed => f.write_str(
                 "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, or \

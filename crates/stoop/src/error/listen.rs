@@ -35,7 +35,6 @@ pub enum ListenError {
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
     /// The server's programs could not be registered, as [`Server::register`](crate::Server::register) asks for.
-    #[cfg(feature = "onc")]
     Rpcbind(io::Error),
 }
 
@@ -79,7 +78,6 @@ impl fmt::Display for ListenError {
                 "the machine cannot be kept awake (/dev/cpu_dma_latency: {cause}); let this user write there, or leave \
                  Server::low_latency out"
             ),
-            #[cfg(feature = "onc")]
             Self::Rpcbind(cause) => write!(
                 f,
                 "the programs could not be registered: {cause}; start rpcbind, or leave Server::register out and write the port in the \
@@ -127,7 +125,6 @@ impl Clone for ListenError {
             }
             Self::UnknownProcedure(name) => Self::UnknownProcedure(name.clone()),
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
-            #[cfg(feature = "onc")]
             Self::Rpcbind(cause) => Self::Rpcbind(cloned(cause)),
         }
     }
@@ -138,7 +135,6 @@ impl std::error::Error for ListenError {
         match self {
             Self::Uri(why) => Some(why),
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
-            #[cfg(feature = "onc")]
             Self::Rpcbind(cause) => Some(cause),
             Self::Incomplete(_) | Self::UnusedOptions { .. } | Self::UnknownProcedure(_) => None,
         }

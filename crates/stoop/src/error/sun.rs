@@ -6,6 +6,8 @@ use stoop_onc::auth::AuthStatus;
 use stoop_onc::message::VersionRange;
 use stoop_onc::outcome::Ending;
 use stoop_xdr::DecodeError;
+/// Why arguments have no XDR form.
+pub use stoop_xdr::EncodeError as XdrError;
 
 /// Why a server of Sun RPC gave no result, or none that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
