@@ -16,9 +16,9 @@ macro_rules! enums {
         #[derive(Clone)]
         pub(crate) enum AnyCalls {
             $($(#[$meta])* $Name(Arc<<BegunOf<$Type> as BegunCalls>::Table>),)*
-            /// The calls of a client of Sun RPC, which begins them itself.
+            /// The calls of a client of Sun RPC, which begins them itself. A thin pointer: handles are small.
             #[cfg(feature = "onc")]
-            Sun(Arc<crate::onc::caller::connection::Connection>),
+            Sun(Box<Arc<dyn OutstandingCalls>>),
         }
 
         impl AnyCalls {
