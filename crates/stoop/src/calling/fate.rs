@@ -1,11 +1,40 @@
 //! The attempts of one call so far, and the error that its caller gets of them.
 
-use crate::calling::recovery::{Ended, Loss, no_session_left};
 use crate::error::{BindError, CallError, SendError, UnknownCause};
+use std::io;
 use std::time::Duration;
 use stoop_calls::life::{self, Life, Next, Said, Told, Why};
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_wire::Refused;
+
+/// How an attempt to make a call ended without a result.
+pub(crate) enum Ended {
+    /// With the error that the caller gets.
+    With(CallError),
+    /// By its deadline. The server may have the call.
+    Late,
+    /// By the loss of its session.
+    Lost {
+        /// The server may have run the call; if not, it has not taken the call, and never will.
+        may_have_run: bool,
+    },
+    /// The server does not know its session any more. Only the next bind shows whether the server may have run the call.
+    Unbound(Unbound),
+}
+
+/// An attempt that was lost with its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Loss {
+    pub(crate) cause: UnknownCause,
+    pub(crate) transmissions: u32,
+}
+
+impl From<UnknownCause> for Loss {
+    /// The loss of a call that was sent once.
+    fn from(cause: UnknownCause) -> Self {
+        Self { cause, transmissions: 1 }
+    }
+}
 
 /// The attempts of one call so far. That of a call that goes well is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,4 +140,9 @@ impl Fate {
 /// Another session could not be had.
 pub(crate) fn not_bound(why: BindError) -> CallError {
     CallError::NotSent(SendError::Bind(Box::new(why)))
+}
+
+/// A call that has not run has been lost with as many sessions as one call may use.
+fn no_session_left() -> CallError {
+    CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()))
 }

@@ -1,44 +1,15 @@
 //! Makes a blocking call again whose session was lost, or that was refused, over all transports. [`stoop_calls`] decides whether.
 
-use crate::calling::fate::{Fate, not_bound};
-use crate::error::{BindError, CallError, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::calling::fate::{Ended, Fate, Loss, not_bound};
+use crate::error::{BindError, CallError, Refusal, RefusalCode, SendError};
 use std::io;
 use std::thread;
 use std::time::Duration;
 use stoop_calls::life::{Next, Told, Why};
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::{Unbound, Verdict};
+use stoop_exchange::outcome::Verdict;
 use stoop_net::clock;
 use stoop_wire::Refused;
-
-/// How an attempt to make a call ended without a result.
-pub(crate) enum Ended {
-    /// With the error that the caller gets.
-    With(CallError),
-    /// By its deadline. The server may have the call.
-    Late,
-    /// By the loss of its session.
-    Lost {
-        /// The server may have run the call; if not, it has not taken the call, and never will.
-        may_have_run: bool,
-    },
-    /// The server does not know its session any more. Only the next bind shows whether the server may have run the call.
-    Unbound(Unbound),
-}
-
-/// An attempt that was lost with its session.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Loss {
-    pub(crate) cause: UnknownCause,
-    pub(crate) transmissions: u32,
-}
-
-impl From<UnknownCause> for Loss {
-    /// The loss of a call that was sent once.
-    fn from(cause: UnknownCause) -> Self {
-        Self { cause, transmissions: 1 }
-    }
-}
 
 /// A call that can be made again.
 pub(crate) trait Attempts {
@@ -134,11 +105,6 @@ pub(crate) fn refused_in_advance() -> Ended {
     Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")))
 }
 
-/// A call that has not run has been lost with as many sessions as one call may use.
-pub(crate) fn no_session_left() -> CallError {
-    CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()))
-}
-
 /// No lane is left for another call.
 fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";
@@ -148,8 +114,8 @@ fn no_lane() -> CallError {
 #[cfg(test)]
 mod tests {
     use crate::calling::recovery::*;
-    use crate::error::Ran;
-    use stoop_exchange::outcome::ATTEMPTS_MAX;
+    use crate::error::{Ran, UnknownCause};
+    use stoop_exchange::outcome::{ATTEMPTS_MAX, Unbound};
 
     /// A call whose attempts end like this, the last first.
     struct Scripted {

@@ -7,8 +7,8 @@ pub(crate) mod result_parts;
 
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
+use crate::calling::fate::{self, Loss};
 use crate::calling::handshake::NotBound;
-use crate::calling::recovery::{self, Loss};
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::transport::contract::Target;
 use crate::transport::packet::bind::bind;
@@ -163,7 +163,7 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
         procedure: u16,
         len: usize,
         gather: &mut GatherList<'_, '_>,
-    ) -> Result<(), recovery::Ended> {
+    ) -> Result<(), fate::Ended> {
         let begun = Instant::from_nanos(times.begun_ns);
         let deadline = Instant::from_nanos(times.deadline.latest_ns);
         let ended = match gather.is_empty() {
@@ -217,12 +217,12 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
 impl<L: PacketLink> PacketLane<Endpoint<L>> {
     /// The call has ended without a result.
     #[cold]
-    fn explain(&mut self, ended: Ended) -> recovery::Ended {
+    fn explain(&mut self, ended: Ended) -> fate::Ended {
         self.closed = None;
         match ended {
-            Ended::Unbound(refusal) => recovery::Ended::Unbound(refusal),
+            Ended::Unbound(refusal) => fate::Ended::Unbound(refusal),
             Ended::With(CallError::NotSent(SendError::Bind(_))) if self.waits_for_restart => {
-                recovery::Ended::Lost { may_have_run: false }
+                fate::Ended::Lost { may_have_run: false }
             }
             // An idempotent call waits for the next server and runs there; any other ends with this cause.
             Ended::With(CallError::Unknown {
@@ -232,13 +232,13 @@ impl<L: PacketLink> PacketLane<Endpoint<L>> {
             }) if self.waits_for_restart => {
                 self.closed = Some(Loss { cause, transmissions });
                 self.replace();
-                recovery::Ended::Lost { may_have_run: true }
+                fate::Ended::Lost { may_have_run: true }
             }
             Ended::With(error) => {
                 if matches!(error, CallError::Unknown { .. }) {
                     self.replace();
                 }
-                recovery::Ended::With(error)
+                fate::Ended::With(error)
             }
         }
     }

@@ -13,9 +13,9 @@ pub(crate) mod session;
 
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
+use crate::calling::fate::{Ended, Loss};
 use crate::calling::handshake::NotBound;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::{Ended, Loss};
 use crate::error::{CallError, UnknownCause};
 use crate::transport::contract::Target;
 use crate::transport::remote::{Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced};

@@ -2,7 +2,7 @@
 
 use crate::calling::detached::CallingThread;
 use crate::calling::fate::Fate;
-use crate::calling::recovery::Loss;
+use crate::calling::fate::Loss;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
 use crate::transport::packet::link::CallerEndpoint;

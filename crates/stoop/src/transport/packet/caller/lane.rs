@@ -1,8 +1,8 @@
 //! A calling thread's lane, and calls of one packet each way.
 
 use crate::calling::counters::CallCounters;
+use crate::calling::fate::Loss;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::Loss;
 use crate::error::{CallError, SendError};
 use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::{LargeBuffers, RESULT_LEN};

@@ -3,9 +3,10 @@
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::{CallTimes, Deadline};
+use crate::calling::fate::{Ended, Loss};
 use crate::calling::kept_memory;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::{Ended, Loss, refused_in_advance};
+use crate::calling::recovery::refused_in_advance;
 use crate::error::{CallError, SendError, UnbindReason};
 use crate::transport::remote::{Plan, RemoteLane};
 use crate::transport::shm::ShmTransport;

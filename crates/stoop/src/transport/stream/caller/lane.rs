@@ -1,7 +1,8 @@
 //! A thread's lane: sends one call after another, and waits for the answer to each.
 
+use crate::calling::fate::Ended;
 use crate::calling::receive_role::Pause;
-use crate::calling::recovery::{Ended, refused_in_advance};
+use crate::calling::recovery::refused_in_advance;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::answer::Answer;
