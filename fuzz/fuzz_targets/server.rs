@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder};
-use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Peer, Server};
+use stoop_exchange::server::{Effect, Assignment, Limits, Next, Peer, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{
@@ -226,13 +226,13 @@ fuzz_target!(|input: &[u8]| {
             }
         };
         match server.handle_packet(now, &From(step >> 6), &packet, &mut reply) {
-            Arrival::Run(call) => {
+            Effect::Run(call) => {
                 known.begins(&call);
                 running.push((call, packet));
             }
-            Arrival::Reply | Arrival::Cancelled(..) => known.hears(&reply),
-            Arrival::Transmit => transmit(&mut server, now, &mut known),
-            Arrival::Nothing => {}
+            Effect::Reply | Effect::Cancelled(..) => known.hears(&reply),
+            Effect::Transmit => transmit(&mut server, now, &mut known),
+            Effect::Nothing => {}
         }
         assert!(server.incomplete_bytes() <= LIMITS.incomplete, "{}", server.incomplete_bytes());
         assert!(server.retained_bytes() <= LIMITS.retained, "{}", server.retained_bytes());

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stoop_exchange::stream::{Arrival, Bounds, Reassembler, Violation};
+use stoop_exchange::stream::{StreamEvent, Bounds, Reassembler, Violation};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announced_max: 2 << 30, lanes: 4 };
@@ -17,7 +17,7 @@ fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
         loop {
             match reassembler.poll() {
                 Ok(None) => break,
-                Ok(Some(Arrival::Message(message))) => {
+                Ok(Some(StreamEvent::Message(message))) => {
                     let header = message.header;
                     seen.push((header.lane.0, header.number.0, message.payload().len()));
                     let mut packet = vec![0; 16];
@@ -26,7 +26,7 @@ fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
                     let taken = Header::from_bytes(packet.first_chunk().expect("a message has a header"));
                     assert_eq!(taken.expect("it was read before").to_bytes(), header.to_bytes());
                 }
-                Ok(Some(Arrival::NotTaken(header, _))) => {
+                Ok(Some(StreamEvent::NotTaken(header, _))) => {
                     seen.push((header.lane.0, header.number.0, usize::MAX));
                 }
                 Err(violation) => return (seen, Some(violation)),

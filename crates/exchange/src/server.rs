@@ -59,7 +59,7 @@ use table::Table;
 
 /// The effect of an arriving packet.
 #[derive(Debug)]
-pub enum Arrival<P> {
+pub enum Effect<P> {
     /// Run this procedure; the arriving packet's payload has its arguments.
     Run(Assignment<P>),
     /// Send the packet in `reply` back to the sender of this one.
@@ -158,13 +158,7 @@ impl<P: Peer> Server<P> {
     /// Handles a packet from `peer`. The packet to send back is put into `reply`, whose former contents are lost.
     // Inlined where a driver handles one packet at a time: that saves a tenth of the instructions here.
     #[inline(always)]
-    pub fn handle_packet(
-        &mut self,
-        now: Instant,
-        peer: &P,
-        packet: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    pub fn handle_packet(&mut self, now: Instant, peer: &P, packet: &[u8], reply: &mut Vec<u8>) -> Effect<P> {
         match Header::parse_whole(Kind::Call, packet) {
             Some(header) => self.on_call(now, peer, &header, packet, reply),
             None => self.on_other_packet(now, *peer, packet, reply),
@@ -174,10 +168,10 @@ impl<P: Peer> Server<P> {
     /// Handles a packet that is not a plain call of one packet. An empty one means nothing: the server's own machine sends it to wake
     /// a thread that receives.
     #[inline(never)]
-    fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+    fn on_other_packet(&mut self, now: Instant, peer: P, packet: &[u8], reply: &mut Vec<u8>) -> Effect<P> {
         let (header, payload) = match Header::parse(packet) {
             Ok(parsed) => parsed,
-            Err(HeaderError::Truncated { got: 0 }) => return Arrival::Nothing,
+            Err(HeaderError::Truncated { got: 0 }) => return Effect::Nothing,
             Err(why) => {
                 self.counters.malformed += 1;
                 return tell_versions(why, packet, reply);
@@ -207,7 +201,7 @@ impl<P: Peer> Server<P> {
             | Kind::Handshake
             | Kind::Versions => {
                 self.counters.malformed += 1;
-                Arrival::Nothing
+                Effect::Nothing
             }
         }
     }
@@ -265,14 +259,14 @@ impl<P: Peer> Server<P> {
 }
 
 /// Tells a peer of another version which versions are spoken here.
-fn tell_versions<P>(why: HeaderError, packet: &[u8], reply: &mut Vec<u8>) -> Arrival<P> {
+fn tell_versions<P>(why: HeaderError, packet: &[u8], reply: &mut Vec<u8>) -> Effect<P> {
     match Versions::answer_to(packet).filter(|_| matches!(why, HeaderError::Version(_))) {
         Some(answer) => {
             reply.clear();
             reply.extend_from_slice(&answer);
-            Arrival::Reply
+            Effect::Reply
         }
-        None => Arrival::Nothing,
+        None => Effect::Nothing,
     }
 }
 

@@ -11,7 +11,7 @@ mod outgoing;
 mod reassembler;
 mod terms;
 
-pub use message::{Arrival, Message};
+pub use message::{Message, StreamEvent};
 pub use outgoing::OutgoingMessage;
 pub use reassembler::Reassembler;
 pub use terms::{Account, Bounds, Violation};

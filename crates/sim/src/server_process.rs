@@ -10,7 +10,7 @@ use crate::task::{Manner, Task, interface};
 use crate::world::{Job, ServerProcess};
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
-use stoop_exchange::server::{Arrival, Assignment, Next, Server};
+use stoop_exchange::server::{Assignment, Effect, Next, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, RetryAfter};
 
@@ -138,24 +138,24 @@ impl Sim {
             server.take_calls(now, &from, packet, packet.len(), |call, _| together = Some(call));
         }
         let arrival = match together {
-            Some(assignment) => Arrival::Run(assignment),
+            Some(assignment) => Effect::Run(assignment),
             None => server.handle_packet(now, &from, packet, &mut reply),
         };
         self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
         match arrival {
-            Arrival::Run(assignment) => {
+            Effect::Run(assignment) => {
                 self.note_asking(&assignment, packet, came);
                 self.dispatch(assignment, packet);
             }
-            Arrival::Reply => {
+            Effect::Reply => {
                 self.check_reply(&reply, packet);
                 self.send_to_caller(from, reply.clone());
             }
-            Arrival::Cancelled(binding, lane, number) => {
+            Effect::Cancelled(binding, lane, number) => {
                 self.send_to_caller(from, reply.clone());
                 self.cancel_assigned((binding, lane, number));
             }
-            Arrival::Transmit | Arrival::Nothing => {}
+            Effect::Transmit | Effect::Nothing => {}
         }
         self.reply = reply;
         self.server_transmits();

@@ -44,7 +44,7 @@ pub(crate) use crate::transports::lane::AnyLane;
 use crate::calling::handshake::NotBound;
 use crate::error::UriError;
 use crate::serving::running::Listener;
-use crate::transport::contract::{Binding, Place, Target, Transport};
+use crate::transport::contract::{Binding, ListenAddress, Target, Transport};
 use crate::uri::{Scheme, Uri};
 use std::io;
 use std::sync::Arc;
@@ -84,9 +84,9 @@ macro_rules! entry_points {
         }
 
         /// Listens by the transport that the scheme names.
-        pub(crate) fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
-            $($(#[$meta])* if place.scheme.is_one_of(<$Type>::SCHEMES) {
-                return <$Type>::listen(place);
+        pub(crate) fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
+            $($(#[$meta])* if at.scheme.is_one_of(<$Type>::SCHEMES) {
+                return <$Type>::listen(at);
             })*
             unreachable!("every scheme is in the list")
         }

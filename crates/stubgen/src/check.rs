@@ -44,7 +44,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
 /// All mistakes, each at the offending token.
 pub fn field(ty: &Type) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
-    owned(ty, Place::Field, &mut mistakes);
+    owned(ty, Position::Field, &mut mistakes);
     mistakes.into_result()
 }
 
@@ -70,7 +70,7 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
     match (&argument.shape, argument.mode) {
         (Shape::Text, Mode::InOut | Mode::Out) => {
             mistakes
-                .add(&argument.declared, "a `str` cannot change its length in place; write `&mut String`");
+                .add(&argument.declared, "a `str` cannot change its length in position; write `&mut String`");
         }
         (Shape::Text, _) => {}
         (Shape::Buffer(_), Mode::OptionalIn) => mistakes.add(
@@ -84,9 +84,9 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
         ),
         (Shape::Buffer(_), _) => {}
         (Shape::Slice(element) | Shape::Array(element, _), _) => {
-            owned(&element.ty, Place::Argument, mistakes)
+            owned(&element.ty, Position::Argument, mistakes)
         }
-        (Shape::Whole(ty), _) => owned(ty, Place::Argument, mistakes),
+        (Shape::Whole(ty), _) => owned(ty, Position::Argument, mistakes),
     }
 }
 
@@ -103,10 +103,10 @@ fn may_be_number(ty: &Type) -> bool {
 fn returns(returns: &Returns, mistakes: &mut Mistakes) {
     match returns {
         Returns::Nothing => {}
-        Returns::Value(ty) => owned(ty, Place::Result, mistakes),
+        Returns::Value(ty) => owned(ty, Position::Result, mistakes),
         Returns::Fallible(fallible) => {
-            owned(&fallible.value, Place::Result, mistakes);
-            owned(&fallible.error, Place::Result, mistakes);
+            owned(&fallible.value, Position::Result, mistakes);
+            owned(&fallible.error, Position::Result, mistakes);
         }
     }
 }
@@ -139,47 +139,47 @@ fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
 
 /// Position of a type in the interface, for the advice in a message.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Position {
     Argument,
     Result,
     Field,
 }
 
 /// Checks a type whose values travel, and the types that it consists of.
-fn owned(ty: &Type, place: Place, mistakes: &mut Mistakes) {
+fn owned(ty: &Type, position: Position, mistakes: &mut Mistakes) {
     let ty = plain(ty);
-    if let Some(advice) = advice(ty, place) {
+    if let Some(advice) = advice(ty, position) {
         return mistakes.add(ty, advice);
     }
     match ty {
-        Type::Array(array) => owned(&array.elem, place, mistakes),
-        Type::Tuple(tuple) => tuple.elems.iter().for_each(|part| owned(part, place, mistakes)),
+        Type::Array(array) => owned(&array.elem, position, mistakes),
+        Type::Tuple(tuple) => tuple.elems.iter().for_each(|part| owned(part, position, mistakes)),
         Type::Path(path) => {
-            path.path.segments.iter().for_each(|segment| type_arguments(segment, place, mistakes))
+            path.path.segments.iter().for_each(|segment| type_arguments(segment, position, mistakes))
         }
         _ => {}
     }
 }
 
-fn type_arguments(segment: &PathSegment, place: Place, mistakes: &mut Mistakes) {
+fn type_arguments(segment: &PathSegment, position: Position, mistakes: &mut Mistakes) {
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return };
     // `Box<[T]>` and `Box<str>` have an unsized parameter, which is allowed.
     let is_box = segment.ident == "Box";
     for ty in arguments.args.iter().filter_map(as_type) {
         match plain(ty) {
-            Type::Slice(slice) if is_box => owned(&slice.elem, place, mistakes),
+            Type::Slice(slice) if is_box => owned(&slice.elem, position, mistakes),
             Type::Path(path) if is_box && path.path.is_ident("str") => {}
             // A `PhantomData` has no value to send.
             _ if segment.ident == "PhantomData" => {}
-            ty => owned(ty, place, mistakes),
+            ty => owned(ty, position, mistakes),
         }
     }
 }
 
 /// Advice for a type that cannot travel.
-fn advice(ty: &Type, place: Place) -> Option<String> {
+fn advice(ty: &Type, position: Position) -> Option<String> {
     let advice = match ty {
-        Type::Reference(reference) => return Some(instead_of_reference(&reference.elem, place)),
+        Type::Reference(reference) => return Some(instead_of_reference(&reference.elem, position)),
         Type::Ptr(_) => {
             "a pointer means nothing in another process; send what it points to, `Box<T>` if it may be large"
         }
@@ -200,19 +200,19 @@ fn advice(ty: &Type, place: Place) -> Option<String> {
         }
         Type::Path(path) if in_place(path).is_some() => {
             let element = in_place(path).map(written).unwrap_or_default();
-            return Some(match place {
-                Place::Argument => format!(
+            return Some(match position {
+                Position::Argument => format!(
                     "a buffer stays where its caller has it; as a whole argument, write `&InPlace<{element}>`, or `&mut InPlace<{element}>` \
                      for the procedure to write to it"
                 ),
-                Place::Result => format!(
+                Position::Result => format!(
                     "a buffer stays where its caller has it, and cannot be returned; return `Vec<{element}>`, or fill an argument \
                      `&mut InPlace<{element}>`"
                 ),
-                Place::Field => format!("a value that travels owns its parts; write `Vec<{element}>`"),
+                Position::Field => format!("a value that travels owns its parts; write `Vec<{element}>`"),
             });
         }
-        Type::Path(path) if path.path.is_ident("Self") && place != Place::Field => {
+        Type::Path(path) if path.path.is_ident("Self") && position != Position::Field => {
             "`Self` is the server itself, which cannot travel; write the type of a value"
         }
         _ => return None,
@@ -220,20 +220,20 @@ fn advice(ty: &Type, place: Place) -> Option<String> {
     Some(advice.to_owned())
 }
 
-fn instead_of_reference(target: &Type, place: Place) -> String {
+fn instead_of_reference(target: &Type, position: Position) -> String {
     let owned = match target {
         Type::Path(path) if path.path.is_ident("str") => "String".to_owned(),
         Type::Slice(slice) => format!("Vec<{}>", written(&slice.elem)),
         other => written(other),
     };
-    match place {
-        Place::Argument => {
+    match position {
+        Position::Argument => {
             format!("only a whole argument can be a reference, not a part of one; write `{owned}`")
         }
-        Place::Result => format!(
+        Position::Result => format!(
             "a result is new to the caller and cannot be borrowed from the server; return `{owned}`, or fill an argument `#[out] value: &mut {owned}`"
         ),
-        Place::Field => format!("a value that travels owns its parts; write `{owned}`"),
+        Position::Field => format!("a value that travels owns its parts; write `{owned}`"),
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::server::{Arrival, Limits, Peer, Server};
+use crate::server::{Effect, Limits, Peer, Server};
 use crate::{Interfaces, Procedure};
 use alloc::format;
 use stoop_wire::HEADER_LEN;
@@ -41,7 +41,7 @@ fn bind(binder: &mut Binder, server: &mut Server<Host>) -> (BindStep, usize) {
     let mut reply = Vec::new();
     for round in 1..20 {
         let packet = binder.transmit(now()).expect("something to ask");
-        assert!(matches!(server.handle_packet(now(), &Host(1), &packet, &mut reply), Arrival::Reply));
+        assert!(matches!(server.handle_packet(now(), &Host(1), &packet, &mut reply), Effect::Reply));
         assert!(reply.len() <= packet.len(), "a reply longer than its request would amplify");
         match binder.handle_packet(now(), &reply) {
             BindStep::Continue => {}
@@ -130,7 +130,7 @@ fn a_late_duplicate_of_a_request_does_not_revive_a_binding() {
     let BindStep::Bound(bound) = binder.handle_packet(now(), &reply) else { panic!() };
     let unbind = Header::bare(Kind::Unbind, bound.binding, LaneId(0), CallNumber::ZERO).to_bytes();
     server.handle_packet(now(), &Host(1), &unbind, &mut reply);
-    assert!(matches!(server.handle_packet(now(), &Host(1), &with_cookie, &mut reply), Arrival::Nothing));
+    assert!(matches!(server.handle_packet(now(), &Host(1), &with_cookie, &mut reply), Effect::Nothing));
     assert_eq!(server.bindings(), 0);
 }
 

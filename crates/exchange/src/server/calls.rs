@@ -5,7 +5,7 @@ use super::lane::{Age, Answer};
 use super::parked::Parked;
 use super::replies::waiting;
 use super::retained::Retention;
-use super::{Arrival, Next, Peer, Server};
+use super::{Effect, Next, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         packet: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
             return self.unknown_binding(now, header, reply);
         };
@@ -55,9 +55,9 @@ impl<P: Peer> Server<P> {
         header: &Header,
         packet: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let mut arrival = self.on_call(now, &peer, header, packet, reply);
-        if let Arrival::Run(assignment) = &mut arrival
+        if let Effect::Run(assignment) = &mut arrival
             && Header::has_credit(packet)
         {
             assignment.grant(self.credits.grant(now, header.binding, peer.host()));
@@ -75,7 +75,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         packet: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         match answer {
             Answer::Start => {
                 self.leave_large(header);
@@ -108,15 +108,15 @@ impl<P: Peer> Server<P> {
         (arrived, peer, message): (Instant, P, Vec<u8>),
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         self.leave_large(header);
         match self.start(now, arrived, peer, header, reply) {
-            Arrival::Run(mut assignment) => {
+            Effect::Run(mut assignment) => {
                 let in_place = self.interfaces.in_place(assignment.interface, assignment.procedure);
                 let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
                 let owner = self.shares.begin_running(&mut binding.share, message.len());
                 assignment.set_message(message, in_place, owner);
-                Arrival::Run(assignment)
+                Effect::Run(assignment)
             }
             refused => {
                 self.give_message_back(header, Some(message));
@@ -147,7 +147,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let terms = binding.terms();
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
@@ -171,7 +171,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         terms: Terms,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         assignment.begin(arrived, peer, header, terms);
         self.running += 1;
         let known =
@@ -180,13 +180,13 @@ impl<P: Peer> Server<P> {
             return self.refuse_new(now, assignment, reply);
         }
         self.counters.calls += 1;
-        Arrival::Run(assignment)
+        Effect::Run(assignment)
     }
 
     /// Refuses a call instead of giving it out: the server is shutting down, or there is no such procedure.
     #[cold]
     #[inline(never)]
-    fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+    fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Effect<P> {
         let code = if self.shutting_down { RefusalCode::ShuttingDown } else { RefusalCode::UnknownProcedure };
         self.counters.refused += 1;
         reply.clear();
@@ -194,7 +194,7 @@ impl<P: Peer> Server<P> {
         // No call can be parked behind one that has only just begun.
         let next = self.finish(now, assignment);
         debug_assert!(matches!(next, Next::Nothing));
-        Arrival::Reply
+        Effect::Reply
     }
 
     /// Takes back an assignment whose answer has been sent. The answer is retained, and the call that waited for this
@@ -228,7 +228,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Parks a call until the running one has returned, unless a newer one is parked already.
-    pub(super) fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn park(&mut self, header: &Header, parked: Parked<P>, reply: &mut Vec<u8>) -> Effect<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let (newer, refused) = match &lane.parked {
@@ -238,7 +238,7 @@ impl<P: Peer> Server<P> {
         if lane.parked.is_none() && !self.shares.take_packet(&mut binding.share) {
             self.counters.dropped += 1;
             self.give_message_back(header, parked.message);
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         if !newer {
             self.give_message_back(header, parked.message);
@@ -289,9 +289,9 @@ impl<P: Peer> Server<P> {
             }
         };
         match arrival {
-            Arrival::Run(assignment) => Next::Run(assignment, parked.packet),
-            Arrival::Reply => Next::Reply(parked.peer, reply),
-            Arrival::Nothing | Arrival::Transmit | Arrival::Cancelled(..) => Next::Nothing,
+            Effect::Run(assignment) => Next::Run(assignment, parked.packet),
+            Effect::Reply => Next::Reply(parked.peer, reply),
+            Effect::Nothing | Effect::Transmit | Effect::Cancelled(..) => Next::Nothing,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::lane::{Age, Answer};
 use super::parked::Parked;
 use super::replies::{acknowledgement, refusal};
-use super::{Arrival, Peer, Server};
+use super::{Effect, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
@@ -33,15 +33,15 @@ impl<P: Peer> Server<P> {
         match answer {
             Answer::Drop => {
                 self.counters.stale += 1;
-                return Arrival::Nothing;
+                return Effect::Nothing;
             }
             Answer::TellProcedure => {
                 if !lane.is_cancelled() {
                     self.counters.cancelled += 1;
                     lane.cancel();
                 }
-                let _: Arrival<P> = acknowledgement(header, reply);
-                return Arrival::Cancelled(header.binding, header.lane, header.number);
+                let _: Effect<P> = acknowledgement(header, reply);
+                return Effect::Cancelled(header.binding, header.lane, header.number);
             }
             Answer::Release => {
                 if let Some(large) = &mut lane.large {
@@ -92,7 +92,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         code: RefusalCode,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let lane = self.bindings.lane_mut(header);
         let older = lane.large.as_mut().and_then(|large| large.drop_incomplete(header.number));
         let waits = lane.parked.as_mut().filter(|parked| parked.number == header.number);

@@ -5,7 +5,7 @@ use super::lane::{Age, Answer};
 use super::large::{IncompleteCall, Large};
 use super::parked::Parked;
 use super::replies::{refusal, waiting};
-use super::{Arrival, Peer, Server};
+use super::{Effect, Peer, Server};
 use crate::Instant;
 use crate::bulk::Taken;
 use crate::caller::put_receipt;
@@ -32,13 +32,13 @@ impl<P: Peer> Server<P> {
         peer: P,
         datagram: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
-        let mut outcome = Arrival::Nothing;
+    ) -> Effect<P> {
+        let mut outcome = Effect::Nothing;
         for packet in Header::parts_in(datagram) {
             let Ok((header, payload)) = Header::parse(packet) else { break };
             match self.on_part(now, peer, &header, payload, reply) {
-                Arrival::Nothing => {}
-                run @ Arrival::Run(_) => return run,
+                Effect::Nothing => {}
+                run @ Effect::Run(_) => return run,
                 // Among several answers, the last one has the most information.
                 other => outcome = other,
             }
@@ -56,7 +56,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
@@ -83,14 +83,14 @@ impl<P: Peer> Server<P> {
             self.counters.duplicates += 1;
             return match parked.number == header.number {
                 true => waiting(parked.refused, header, reply),
-                false => Arrival::Nothing,
+                false => Effect::Nothing,
             };
         }
         match lane.large.as_ref().and_then(|large| large.incomplete.as_ref()) {
             Some(call) if call.number == header.number => {}
             Some(call) if call.number.is_after(header.number) => {
                 self.counters.stale += 1;
-                return Arrival::Nothing;
+                return Effect::Nothing;
             }
             Some(_) | None => {
                 if !self.begin_message(now, peer, header) {
@@ -225,7 +225,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let end = header.offset as usize + payload.len();
         let place = (header.binding, header.lane);
         if self.arriving(place).is_some_and(|call| end > call.room() && call.has_part(header)) {
@@ -233,17 +233,17 @@ impl<P: Peer> Server<P> {
         }
         let lane = self.bindings.lane_mut(header);
         let Some(Large { incomplete: Some(call), owes, .. }) = lane.large.as_deref_mut() else {
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         let is_other = |procedure| header.offset == 0 && procedure != header.procedure;
         if !call.has_part(header) || call.procedure.is_some_and(is_other) {
             self.counters.malformed += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         if end > call.room() {
             // It was sent before the receipt that says how far the memory reaches.
             self.counters.waited += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         let transmission = (header.offset != 0).then_some(header.time);
         match call.incoming.take(now, header.offset, payload.len() as u32, transmission) {
@@ -259,7 +259,7 @@ impl<P: Peer> Server<P> {
             Taken::Duplicate => {}
             Taken::TooScattered => {
                 self.counters.dropped += 1;
-                return Arrival::Nothing;
+                return Effect::Nothing;
             }
         }
         if call.incoming.is_complete() {
@@ -268,17 +268,17 @@ impl<P: Peer> Server<P> {
         if call.incoming.receipt_is_urgent() {
             return self
                 .receipt(now, header.binding, header.lane, reply)
-                .map_or(Arrival::Nothing, |_| Arrival::Reply);
+                .map_or(Effect::Nothing, |_| Effect::Reply);
         }
         if !*owes && call.incoming.receipt_is_due() {
             *owes = true;
             self.agenda.owing.push((header.binding, header.lane));
         }
-        Arrival::Nothing
+        Effect::Nothing
     }
 
     /// Starts or parks a call that has arrived completely.
-    fn complete(&mut self, now: Instant, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    fn complete(&mut self, now: Instant, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let call = lane.large.as_mut().and_then(|large| large.incomplete.take());
@@ -361,7 +361,7 @@ impl<P: Peer> Server<P> {
         if state.is_running() {
             let peer = call.peer;
             let mut unsent = Vec::new();
-            let _: Arrival<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsent);
+            let _: Effect<P> = self.forbid_next(now, peer, &header, RefusalCode::Incomplete, &mut unsent);
         } else {
             self.forbid(&header, RefusalCode::Incomplete);
         }
@@ -369,11 +369,11 @@ impl<P: Peer> Server<P> {
 }
 
 /// There is no memory for the call: the caller is to ask again. The server remembers nothing about it.
-fn no_room<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+fn no_room<P>(header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
     let receipt = Receipt::new(0, 0, 0, 0);
     // Its number is 0, so that every later receipt of the call is newer.
     put(&receipt, Header::bare(Kind::Receipt, header.binding, header.lane, header.number), 0, reply);
-    Arrival::Reply
+    Effect::Reply
 }
 
 fn put(receipt: &Receipt, header: Header, number: u32, reply: &mut Vec<u8>) {

@@ -5,7 +5,7 @@ use super::lanes::Lanes;
 use super::replies::put;
 use super::shares::Share;
 use super::table::Binding;
-use super::{Arrival, Peer, Server};
+use super::{Effect, Peer, Server};
 use crate::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -29,12 +29,12 @@ impl<P: Peer> Server<P> {
         header: &Header,
         nonce: u64,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         self.counters.challenges += 1;
         let cookie = self.admission.cookie(now, peer.host(), peer.port(), nonce);
         let challenge = Header::bare(Kind::Challenge, header.binding, header.lane, header.number);
         put(reply, &challenge.with_challenge(Kind::Challenge, cookie), &[]);
-        Arrival::Reply
+        Effect::Reply
     }
 
     /// Asks a bound caller to prove that it receives at the address from which its packet came.
@@ -45,7 +45,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         if let Some(binding) = self.bindings.get_mut(header.binding) {
             binding.others.challenge(&peer);
         }
@@ -54,7 +54,7 @@ impl<P: Peer> Server<P> {
 
     /// Moves a bound caller to another address, if it has proved that it receives there.
     #[cold]
-    pub(super) fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Arrival<P> {
+    pub(super) fn on_proof(&mut self, now: Instant, peer: P, header: &Header) -> Effect<P> {
         match self.proven_host(now, &peer, header) {
             Some(host) => {
                 if let Some(binding) = self.bindings.get_mut(header.binding) {
@@ -64,7 +64,7 @@ impl<P: Peer> Server<P> {
             }
             None => self.counters.malformed += 1,
         }
-        Arrival::Nothing
+        Effect::Nothing
     }
 
     /// The host at which a proof shows that the binding's caller receives: the one from which the proof comes or, if the caller's
@@ -78,7 +78,7 @@ impl<P: Peer> Server<P> {
     }
 
     #[cold]
-    pub(super) fn on_unbind(&mut self, peer: P, header: &Header) -> Arrival<P> {
+    pub(super) fn on_unbind(&mut self, peer: P, header: &Header) -> Effect<P> {
         match self.bindings.get_mut(header.binding) {
             Some(binding) if binding.is_from(&peer) => {
                 self.release(header.binding);
@@ -86,7 +86,7 @@ impl<P: Peer> Server<P> {
             }
             _ => self.counters.unknown_bindings += 1,
         }
-        Arrival::Nothing
+        Effect::Nothing
     }
 
     #[cold]
@@ -95,10 +95,10 @@ impl<P: Peer> Server<P> {
         asked_in: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let Some(asked) = Describe::decode(payload) else {
             self.counters.malformed += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         let signature = self.interfaces.signature(&asked).into();
         let payload = Description { nonce: asked.nonce, signature }.encode();
@@ -106,7 +106,7 @@ impl<P: Peer> Server<P> {
             Header::bare(Kind::Description, asked_in.binding, LaneId(0), CallNumber(asked.nonce as u32));
         header.message_len = payload.len() as u32;
         put(reply, &header, &payload);
-        Arrival::Reply
+        Effect::Reply
     }
 
     /// Stores nothing before the cookie returns, so that forged addresses cannot fill the table or make the server
@@ -119,10 +119,10 @@ impl<P: Peer> Server<P> {
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let Some(request) = BindRequest::decode(payload) else {
             self.counters.malformed += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
             return self.challenge(now, peer, header, request.nonce, reply);
@@ -130,15 +130,15 @@ impl<P: Peer> Server<P> {
         if ((request.required | request.wanted) & CHECKSUM != 0) != header.binding.has_checksum() {
             // Flags and header disagree: one of them is corrupt.
             self.counters.malformed += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), header.number);
         header.message_len = answer.len() as u32;
         put(reply, &header, &answer);
-        Arrival::Reply
+        Effect::Reply
     }
 
     /// Makes the binding, or finds the one that an earlier copy of the request has made. `None`: a late duplicate.

@@ -1,7 +1,7 @@
 //! Answers to packets that begin no call.
 
 use super::lane::{Age, Answer};
-use super::{Arrival, Peer, Server};
+use super::{Effect, Peer, Server};
 use crate::Instant;
 use alloc::vec::Vec;
 use stoop_wire::{FailureCode, Header, Kind, RefusalCode};
@@ -13,7 +13,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
@@ -21,7 +21,7 @@ impl<P: Peer> Server<P> {
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
             self.counters.stale += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         if let Some(parked) = lane.parked.as_ref().filter(|parked| parked.number == header.number) {
             return waiting(parked.refused, header, reply);
@@ -29,7 +29,7 @@ impl<P: Peer> Server<P> {
         match lane.on_probe(Age::of(header.number, lane.number)) {
             Answer::Drop => {
                 self.counters.stale += 1;
-                Arrival::Nothing
+                Effect::Nothing
             }
             answer => self.repeat(peer, answer, header, reply),
         }
@@ -43,7 +43,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Option<Arrival<P>> {
+    ) -> Option<Effect<P>> {
         let Some(binding) = self.bindings.get_mut(header.binding) else {
             return Some(self.unknown_binding(now, header, reply));
         };
@@ -60,19 +60,19 @@ impl<P: Peer> Server<P> {
         now: Instant,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         self.counters.unknown_bindings += 1;
         put(reply, &header.unknown_binding(self.admission.incarnation(), self.clock.up_s(now)), &[]);
-        Arrival::Reply
+        Effect::Reply
     }
 
     /// Answers a packet for a lane that does not exist: the number is too high, for ever; or there is no memory for the
     /// lane now. The latter is not said to the caller: another copy of the packet could find memory later, and run.
     #[cold]
-    pub(super) fn no_such_lane(&mut self, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn no_such_lane(&mut self, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
         if header.lane.0 < self.limits.lanes {
             self.counters.dropped += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         self.counters.refused += 1;
         refusal(header, RefusalCode::TooManyLanes, reply)
@@ -85,7 +85,7 @@ impl<P: Peer> Server<P> {
         answer: Answer,
         header: &Header,
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         let lane = self.bindings.lane_mut(header);
         match answer {
             Answer::Acknowledge => acknowledgement(header, reply),
@@ -93,7 +93,7 @@ impl<P: Peer> Server<P> {
                 Some(retained) if retained.len() <= stoop_wire::HEADER_LEN + header.binding.packet_data() => {
                     reply.clear();
                     reply.extend_from_slice(retained);
-                    Arrival::Reply
+                    Effect::Reply
                 }
                 _ => self.resend_large(peer, header, reply),
             },
@@ -101,29 +101,29 @@ impl<P: Peer> Server<P> {
                 let mut gone = Header::bare(Kind::Failure, header.binding, header.lane, header.number);
                 gone.time = FailureCode::ResultGone.code();
                 put(reply, &gone, &[]);
-                Arrival::Reply
+                Effect::Reply
             }
             Answer::SayRefused(code) => refusal(header, code, reply),
             Answer::Forbid | Answer::ForbidNext => refusal(header, RefusalCode::Cancelled, reply),
             Answer::Drop | Answer::Start | Answer::Park | Answer::TellProcedure | Answer::Release => {
-                Arrival::Nothing
+                Effect::Nothing
             }
         }
     }
 }
 
-pub(super) fn acknowledgement<P>(header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+pub(super) fn acknowledgement<P>(header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
     put(reply, &Header::bare(Kind::Acknowledgement, header.binding, header.lane, header.number), &[]);
-    Arrival::Reply
+    Effect::Reply
 }
 
-pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>) -> Arrival<P> {
+pub(super) fn refusal<P>(header: &Header, code: RefusalCode, reply: &mut Vec<u8>) -> Effect<P> {
     put(reply, &header.refuse(code), &[]);
-    Arrival::Reply
+    Effect::Reply
 }
 
 /// Answers a packet about a call that waits for the one before it, or that will not run for the reason `refused`.
-pub(super) fn waiting<P>(refused: Option<RefusalCode>, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+pub(super) fn waiting<P>(refused: Option<RefusalCode>, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
     match refused {
         Some(code) => refusal(header, code, reply),
         None => acknowledgement(header, reply),

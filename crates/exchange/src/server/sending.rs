@@ -5,7 +5,7 @@ use super::assignment::Assignment;
 use super::large::Sending;
 use super::replies::acknowledgement;
 use super::retained::Retention;
-use super::{Arrival, Next, PacketRoom, Peer, Server};
+use super::{Effect, Next, PacketRoom, Peer, Server};
 use crate::bulk::{Outgoing, Path, Run};
 use crate::caller::{Framing, is_newer};
 use crate::{Instant, RoundTrip};
@@ -222,7 +222,7 @@ impl<P: Peer> Server<P> {
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
-    ) -> Arrival<P> {
+    ) -> Effect<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
@@ -230,26 +230,26 @@ impl<P: Peer> Server<P> {
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(receipt) = Receipt::decode(payload) else {
             self.counters.malformed += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         let lane = binding.lanes.get_mut(header.lane);
         if lane.is_none_or(|lane| lane.number != header.number) {
             self.counters.stale += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         // The server may have stopped sending, because the caller was silent for long.
         self.begin_sending((header.binding, header.lane));
-        let Some(binding) = self.bindings.get_mut(header.binding) else { return Arrival::Nothing };
-        let Some(lane) = binding.lanes.get_mut(header.lane) else { return Arrival::Nothing };
+        let Some(binding) = self.bindings.get_mut(header.binding) else { return Effect::Nothing };
+        let Some(lane) = binding.lanes.get_mut(header.lane) else { return Effect::Nothing };
         lane.redirect(peer);
-        let Some(large) = &mut lane.large else { return Arrival::Nothing };
+        let Some(large) = &mut lane.large else { return Effect::Nothing };
         let (Some(Sending { outgoing, taken, .. }), Some(path)) = (&mut large.sending, &mut binding.path)
         else {
-            return Arrival::Nothing;
+            return Effect::Nothing;
         };
         if !is_newer(header.time, *taken) {
             self.counters.stale += 1;
-            return Arrival::Nothing;
+            return Effect::Nothing;
         }
         *taken = header.time;
         if outgoing.on_receipt(now, &receipt, path) {
@@ -270,7 +270,7 @@ impl<P: Peer> Server<P> {
             // After the lanes that have waited.
             self.enqueue_sender((header.binding, header.lane));
         }
-        if self.may_transmit() { Arrival::Transmit } else { Arrival::Nothing }
+        if self.may_transmit() { Effect::Transmit } else { Effect::Nothing }
     }
 
     /// The path to a caller may have space again: tries the lanes that have waited longest, as many as there is space
@@ -312,7 +312,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Answers a question about a call whose answer is being sent.
-    pub(super) fn resend_large(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Arrival<P> {
+    pub(super) fn resend_large(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
         let lane = self.bindings.get_mut(header.binding).and_then(|it| it.lanes.get_mut(header.lane));
         if let Some(lane) = lane {
             lane.redirect(peer);

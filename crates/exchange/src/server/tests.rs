@@ -93,9 +93,9 @@ enum Made {
 fn give_from(server: &mut Server<Host>, from: Host, now: Instant, packet: &[u8]) -> Made {
     let mut reply = Vec::new();
     match server.handle_packet(now, &from, packet, &mut reply) {
-        Arrival::Run(assignment) => Made::Run(assignment),
-        Arrival::Nothing | Arrival::Transmit => Made::Nothing,
-        Arrival::Reply | Arrival::Cancelled(..) => {
+        Effect::Run(assignment) => Made::Run(assignment),
+        Effect::Nothing | Effect::Transmit => Made::Nothing,
+        Effect::Reply | Effect::Cancelled(..) => {
             let (header, _) = Header::parse(&reply).unwrap();
             Made::Reply(header.kind, header.time)
         }
@@ -159,7 +159,7 @@ fn a_duplicate_of_an_answered_call_gets_the_retained_answer() {
     let sent = assignment.complete(at(2), 3).to_vec();
     server.finish(at(2), assignment);
     let mut reply = Vec::new();
-    assert!(matches!(server.handle_packet(at(3), &CALLER, &call, &mut reply), Arrival::Reply));
+    assert!(matches!(server.handle_packet(at(3), &CALLER, &call, &mut reply), Effect::Reply));
     assert_eq!(reply, sent);
     assert_eq!(server.counters().calls, 1);
 }
@@ -291,7 +291,7 @@ fn a_binding_works_from_another_address_only_after_a_proof() {
 fn call_from(server: &mut Server<Host>, host: Host, call: &[u8]) -> bool {
     let mut reply = Vec::new();
     let arrival = server.handle_packet(at(1), &host, call, &mut reply);
-    if let Arrival::Run(assignment) = arrival {
+    if let Effect::Run(assignment) = arrival {
         finish(server, assignment);
         return false;
     }

@@ -7,14 +7,14 @@ use stoop_wire::{HEADER_LEN, Header, RefusalCode};
 
 /// An event on the stream.
 #[derive(Debug)]
-pub enum Arrival<'a> {
+pub enum StreamEvent<'a> {
     /// A whole message.
     Message(Message<'a>),
     /// A message that was not accepted, and why. All its bytes have been skipped.
     NotTaken(Header, RefusalCode),
 }
 
-impl Arrival<'_> {
+impl StreamEvent<'_> {
     /// Header of the message.
     #[inline]
     pub fn header(&self) -> &Header {

@@ -1,7 +1,7 @@
 //! Reassembles messages from an arriving byte stream.
 
 use crate::stream::buffers::{Buffers, INPUT_LEN};
-use crate::stream::message::{Arrival, Body, Message};
+use crate::stream::message::{Body, Message, StreamEvent};
 use crate::stream::terms::{Account, Bounds, Unbounded, Violation};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -142,7 +142,7 @@ impl Reassembler {
     /// # Errors
     /// If the peer broke the protocol. No later byte of the stream can be understood.
     #[inline]
-    pub fn poll(&mut self) -> Result<Option<Arrival<'_>>, Violation> {
+    pub fn poll(&mut self) -> Result<Option<StreamEvent<'_>>, Violation> {
         loop {
             if self.fragment.is_some() {
                 match self.continue_fragment() {
@@ -150,9 +150,9 @@ impl Reassembler {
                     Some(None) => continue,
                     Some(Some((header, Ok(packet)))) => {
                         let body = Body::Packet { buffers: &mut self.buffers, packet };
-                        return Ok(Some(Arrival::Message(Message { header, body })));
+                        return Ok(Some(StreamEvent::Message(Message { header, body })));
                     }
-                    Some(Some((header, Err(why)))) => return Ok(Some(Arrival::NotTaken(header, why))),
+                    Some(Some((header, Err(why)))) => return Ok(Some(StreamEvent::NotTaken(header, why))),
                 }
             }
             if let Some(header) = self.short_message() {
@@ -189,10 +189,10 @@ impl Reassembler {
 
     /// Gives out the message with this header, which is wholly in the input buffer.
     #[inline]
-    fn give(&mut self, header: Header) -> Arrival<'_> {
+    fn give(&mut self, header: Header) -> StreamEvent<'_> {
         let at = self.buffers.start;
         self.buffers.start += HEADER_LEN + header.message_len as usize;
-        Arrival::Message(Message { header, body: Body::Input { buffers: &mut self.buffers, at } })
+        StreamEvent::Message(Message { header, body: Body::Input { buffers: &mut self.buffers, at } })
     }
 
     /// Checks a header by itself and returns the length of its payload.

@@ -69,7 +69,7 @@ fn feed(reassembler: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec
         reassembler.received(len);
         while let Some(arrival) = reassembler.poll()? {
             seen.push(match arrival {
-                Arrival::Message(message) => {
+                StreamEvent::Message(message) => {
                     let header = message.header;
                     let payload = message.payload().to_vec();
                     let mut taken = vec![0; Reassembler::BUFFER_LEN];
@@ -80,7 +80,7 @@ fn feed(reassembler: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec
                     assert_eq!(taken[..HEADER_LEN], header.to_bytes());
                     Seen::Message(header.lane.0, header.number.0, payload)
                 }
-                Arrival::NotTaken(header, why) => Seen::NotTaken(header.lane.0, why),
+                StreamEvent::NotTaken(header, why) => Seen::NotTaken(header.lane.0, why),
             });
         }
     }
@@ -130,7 +130,7 @@ fn a_message_that_arrives_alone_is_taken_without_a_copy() {
     reassembler.space()[..stream.len()].copy_from_slice(&stream);
     let place = reassembler.space().as_ptr();
     reassembler.received(stream.len());
-    let Some(Arrival::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
+    let Some(StreamEvent::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
     let mut packet = vec![0; Reassembler::BUFFER_LEN];
     message.take(&mut packet);
     assert_eq!(packet.as_ptr(), place);
@@ -143,7 +143,7 @@ fn a_flag_of_a_later_version_that_may_be_ignored_stays_in_the_packet() {
     let mut reassembler = Reassembler::new(BOUNDS);
     reassembler.space()[..stream.len()].copy_from_slice(&stream);
     reassembler.received(stream.len());
-    let Some(Arrival::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
+    let Some(StreamEvent::Message(message)) = reassembler.poll().unwrap() else { panic!("a message") };
     let header = message.header;
     let mut packet = vec![0; Reassembler::BUFFER_LEN];
     message.take(&mut packet);

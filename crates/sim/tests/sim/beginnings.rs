@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder};
-use stoop_exchange::server::{Arrival, Limits, Server};
+use stoop_exchange::server::{Effect, Limits, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure};
 use stoop_sim::{Address, Random};
 use stoop_wire::bind::HostFacts;
@@ -44,7 +44,7 @@ fn begins(
         server.take_calls(NOW, &from, &packet, packet.len(), |begun, _| call = Some(begun));
     }
     if call.is_none()
-        && let Arrival::Run(begun) = server.handle_packet(NOW, &from, &packet, &mut Vec::new())
+        && let Effect::Run(begun) = server.handle_packet(NOW, &from, &packet, &mut Vec::new())
     {
         call = Some(begun);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{Due, Heard, Lane};
-use stoop_exchange::server::{Arrival, Assignment, Limits, Next, Server};
+use stoop_exchange::server::{Assignment, Effect, Limits, Next, Server};
 use stoop_exchange::{Instant, Interface, Interfaces, Procedure, RoundTrip};
 use stoop_sim::{Address, Random};
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts};
@@ -41,7 +41,7 @@ fn bind(server: &mut Server<Address>, now: Instant, nonce: u64) -> Option<(Bindi
     let (mut said, mut reply) = (Vec::new(), Vec::new());
     loop {
         let packet = binder.transmit(now).expect("the server answers at once");
-        assert!(matches!(server.handle_packet(now, &CALLER, &packet, &mut reply), Arrival::Reply));
+        assert!(matches!(server.handle_packet(now, &CALLER, &packet, &mut reply), Effect::Reply));
         said.extend([packet, reply.clone()]);
         match binder.handle_packet(now, &reply) {
             BindStep::Continue => {}
@@ -173,15 +173,15 @@ fn random_packets_do_not_break_a_server() {
             }
         }
         match server.handle_packet(now, &from, &packet, &mut reply) {
-            Arrival::Run(call) => {
+            Effect::Run(call) => {
                 runs += u32::from(!is_plain);
                 begins(&mut begun, &call);
                 running.push(call);
             }
-            Arrival::Reply | Arrival::Cancelled(..) => {
+            Effect::Reply | Effect::Cancelled(..) => {
                 Header::parse(&reply).expect("what a server sends is a packet");
             }
-            Arrival::Transmit | Arrival::Nothing => {}
+            Effect::Transmit | Effect::Nothing => {}
         }
         if running.len() > 8 || random.chance(300) && !running.is_empty() {
             let call = running.swap_remove(random.below(running.len() as u64) as usize);

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::io;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
-use stoop_exchange::stream::{Arrival, Reassembler, Violation};
+use stoop_exchange::stream::{Reassembler, StreamEvent, Violation};
 use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
@@ -120,12 +120,12 @@ impl<'a> Handshake<'a> {
         }
         match intake.poll().map_err(|why| self.violation(&why))? {
             None => Ok(None),
-            Some(Arrival::Message(message)) => {
+            Some(StreamEvent::Message(message)) => {
                 let len = HEADER_LEN + message.header.message_len as usize;
                 message.take(packet);
                 Ok(Some(len))
             }
-            Some(Arrival::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
+            Some(StreamEvent::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> Handshake<'a> {
     /// Why the server has ended the connection, if that was received with an earlier message.
     pub(crate) fn farewell_in(&self, intake: &mut Reassembler) -> Option<BindError> {
         match intake.poll() {
-            Ok(Some(Arrival::Message(message))) if message.header.kind == Kind::Unbind => {
+            Ok(Some(StreamEvent::Message(message))) if message.header.kind == Kind::Unbind => {
                 Some(self.ended(UnbindReason::from_code(message.header.time)))
             }
             _ => None,

@@ -22,7 +22,7 @@ use crate::serving::dispatch::Exports;
 use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
-use crate::transport::contract::Place;
+use crate::transport::contract::ListenAddress;
 use crate::transports;
 use crate::uri::Uri;
 use std::io;
@@ -180,7 +180,7 @@ impl Server {
         }
         match transports::parse(uri).map_err(ListenError::Uri)? {
             Uri::Address(scheme, address) => {
-                let listener = transports::listen(&Place { scheme, uri, address, own: &self.own });
+                let listener = transports::listen(&ListenAddress { scheme, uri, address, own: &self.own });
                 self.listeners.push(listener.map_err(|cause| ListenError::Io { uri: uri.into(), cause })?);
                 self.own.apply_to(uri);
                 Ok(self)

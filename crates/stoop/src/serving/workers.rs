@@ -19,8 +19,8 @@ mod quiet;
 pub(crate) mod role;
 mod rotation;
 mod shared_queue;
-mod shares;
 mod worker;
+mod worker_shares;
 
 use crate::serving::counters::{QueueCounters, ServerCounters};
 use crate::serving::terms::CallTerms;

@@ -94,11 +94,11 @@ pub(crate) trait Transport {
     ///
     /// # Errors
     /// The address cannot be listened at.
-    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>>;
+    fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>>;
 }
 
-/// Where a server listens.
-pub(crate) struct Place<'a> {
+/// An address at which a server is to listen.
+pub(crate) struct ListenAddress<'a> {
     pub(crate) scheme: &'static Scheme,
     /// The whole address.
     pub(crate) uri: &'a str,

@@ -4,8 +4,8 @@
 //! lane of the [contract](crate::transport::contract) of them.
 
 pub(crate) mod held_lane;
+pub(crate) mod located;
 pub(crate) mod moving;
-pub(crate) mod place;
 
 use crate::account::calls::Recorder;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
@@ -22,8 +22,8 @@ use crate::locked::locked;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
+use crate::transport::remote::located::{Located, Terms};
 use crate::transport::remote::moving::{Care, Name};
-use crate::transport::remote::place::{Place, Terms};
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
@@ -286,7 +286,7 @@ pub(crate) struct RemoteBinding<R: Remote> {
     name: Option<Name<R>>,
     care: Care,
     pub(crate) recorder: Option<Recorder>,
-    sessions: Sessions<Place<R>>,
+    sessions: Sessions<Located<R>>,
     lanes: Lanes<R::Lane>,
     retries: Mutex<RetryBudget>,
     /// Begun calls, as far as the budget knows of them.
@@ -301,9 +301,9 @@ impl<R: Remote> RemoteBinding<R> {
         let unreachable = |cause| BindError::Unreachable { server: uri.into(), cause };
         let addresses = R::resolve(target, deadline).map_err(unreachable)?;
         let terms = Terms { interface, uri, options, own: &own };
-        let (place, lane) = place::connect_to_any(&terms, addresses, deadline, None)?;
+        let (located, lane) = located::connect_to_any(&terms, addresses, deadline, None)?;
         let name = R::may_move(target, &own).then(|| Name::new(target));
-        let (sessions, lanes) = (Sessions::new(Arc::new(place)), Lanes::keeping_memory());
+        let (sessions, lanes) = (Sessions::new(Arc::new(located)), Lanes::keeping_memory());
         // No other thread has the lanes yet.
         if let Some(mut slot) = lanes.try_hold() {
             *slot = lane;
@@ -321,17 +321,17 @@ impl<R: Remote> RemoteBinding<R> {
     }
 
     /// The plan of sessions and lanes at the address of a session.
-    fn plan<'a>(&'a self, place: &'a Place<R>) -> Plan<'a, R> {
-        self.terms().at(&place.address)
+    fn plan<'a>(&'a self, located: &'a Located<R>) -> Plan<'a, R> {
+        self.terms().at(&located.address)
     }
 
     /// The present session.
     pub(crate) fn present(&self) -> Arc<R::Session> {
-        Arc::clone(&self.place().session)
+        Arc::clone(&self.located().session)
     }
 
     /// The present session, and the address of its server.
-    pub(crate) fn place(&self) -> Arc<Place<R>> {
+    pub(crate) fn located(&self) -> Arc<Located<R>> {
         self.sessions.present()
     }
 
@@ -388,14 +388,14 @@ impl<R: Remote> RemoteBinding<R> {
     ) -> Result<Arc<R::Session>, BindError> {
         let bind = |deadline| {
             let replaced = Replaced { session: lost, refusal };
-            let addresses = addresses(&self.place().address, deadline);
-            let connected = place::connect_to_any(&self.terms(), addresses, deadline, Some(replaced));
-            connected.map(|(place, _)| Arc::new(place)).map_err(|not_bound| not_bound.error)
+            let addresses = addresses(&self.located().address, deadline);
+            let connected = located::connect_to_any(&self.terms(), addresses, deadline, Some(replaced));
+            connected.map(|(located, _)| Arc::new(located)).map_err(|not_bound| not_bound.error)
         };
         let (generation, longest) = (lost.generation(), self.options.time_to_bind());
         let patient = |deadline| patience::bind(&self.options, deadline, bind);
-        let place = self.sessions.replace(generation, &self.uri, deadline, longest, patient)?;
-        Ok(Arc::clone(&place.session))
+        let located = self.sessions.replace(generation, &self.uri, deadline, longest, patient)?;
+        Ok(Arc::clone(&located.session))
     }
 
     /// Makes the thread's lane, or moves it to the present session. `guard`: none if the calling thread holds its own slot already.
@@ -410,8 +410,8 @@ impl<R: Remote> RemoteBinding<R> {
             .ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
         let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
         if !guard.as_ref().is_some_and(is_ready) {
-            let place = self.place();
-            let (plan, session) = (self.plan(&place), Arc::clone(&place.session));
+            let located = self.located();
+            let (plan, session) = (self.plan(&located), Arc::clone(&located.session));
             match &mut *guard {
                 None => {
                     let begun_ns = clock::now_ns();
@@ -440,8 +440,8 @@ impl<R: Remote> Binding for RemoteBinding<R> {
     }
 
     fn describe(&self) -> String {
-        let place = self.place();
-        R::describe(&self.plan(&place), &place.session)
+        let located = self.located();
+        R::describe(&self.plan(&located), &located.session)
     }
 
     fn describe_buffers(&self) -> String {

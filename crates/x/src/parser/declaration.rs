@@ -17,9 +17,9 @@ enum Specifier {
     Type(Type),
 }
 
-/// The parts of a declaration that the language lets a file leave out.
+/// Where a declaration stands: it may leave out different parts there.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum DeclaredIn {
     /// A field, an arm or a typedef: nothing.
     Field,
     /// An argument or a result of a procedure: the bound of a string.
@@ -39,7 +39,7 @@ impl Parser<'_> {
         };
         let star = self.star();
         let name = self.name("what is declared")?;
-        let ty = self.length(specifier, star, Place::Field)?;
+        let ty = self.length(specifier, star, DeclaredIn::Field)?;
         // The comment after the semicolon is found, too: only white space and `;` is between.
         let notes = self.notes(first, self.at, self.at);
         Ok(Some(Field { name, notes, ty }))
@@ -59,7 +59,7 @@ impl Parser<'_> {
             Kind::Word => self.name("the argument")?,
             _ => Name { text: format!("arg{position}"), span: self.tokens[first].span },
         };
-        let ty = self.length(specifier, early_star, Place::Procedure)?;
+        let ty = self.length(specifier, early_star, DeclaredIn::Procedure)?;
         Ok(Some(Field { name, notes: self.notes(first, self.at, self.at), ty }))
     }
 
@@ -70,7 +70,7 @@ impl Parser<'_> {
         }
         let specifier = self.specifier()?;
         let star = self.star();
-        self.length(specifier, star, Place::Procedure).map(Some)
+        self.length(specifier, star, DeclaredIn::Procedure).map(Some)
     }
 
     /// Takes the `*` of optional data.
@@ -145,7 +145,12 @@ impl Parser<'_> {
     }
 
     /// Parses the part behind the name: `[N]`, `<N>`, `<>` or nothing.
-    fn length(&mut self, specifier: Specifier, star: Option<Span>, place: Place) -> Result<Type, Mistake> {
+    fn length(
+        &mut self,
+        specifier: Specifier,
+        star: Option<Span>,
+        within: DeclaredIn,
+    ) -> Result<Type, Mistake> {
         let (is_fixed, is_variable) = (self.peek_is("["), self.peek_is("<"));
         if let Some(star) = star.filter(|_| is_fixed || is_variable) {
             let advice = "optional data cannot be an array in one declaration: use a typedef for one of both";
@@ -156,7 +161,7 @@ impl Parser<'_> {
             Specifier::Opaque if is_variable => Type::Opaque(self.bound()?),
             Specifier::Opaque => return Err(self.expected("`[` or `<`: opaque data has a length")),
             Specifier::String if is_variable => Type::String(self.bound()?),
-            Specifier::String if place == Place::Procedure && star.is_none() => Type::String(None),
+            Specifier::String if within == DeclaredIn::Procedure && star.is_none() => Type::String(None),
             Specifier::String => return Err(self.expected("`<`: the length of a string is variable")),
             Specifier::Type(ty) if is_fixed => Type::Array(Box::new(ty), self.fixed_length()?),
             Specifier::Type(ty) if is_variable => Type::Sequence(Box::new(ty), self.bound()?),

@@ -20,7 +20,7 @@ fn the_driver_is_told_of_a_cancelled_call_that_runs() {
     let running = run(&mut server, &packet(Kind::Call, binding, 1));
     let mut reply = Vec::new();
     let arrival = server.handle_packet(at(1), &CALLER, &packet(Kind::Cancel, binding, 1), &mut reply);
-    let Arrival::Cancelled(of, lane, number) = arrival else { panic!("{arrival:?}") };
+    let Effect::Cancelled(of, lane, number) = arrival else { panic!("{arrival:?}") };
     assert_eq!((of, lane, number), running.identity());
     assert_eq!(Header::parse(&reply).unwrap().0.kind, Kind::Acknowledgement);
     finish(&mut server, running);

@@ -58,7 +58,7 @@ fn ten_thousand_bindings_take_a_kibibyte_each() {
         .iter()
         .map(|binding| {
             match server.handle_packet(at(1), &peer, &packet(Kind::Call, *binding, 1), &mut reply) {
-                Arrival::Run(assignment) => assignment,
+                Effect::Run(assignment) => assignment,
                 other => panic!("{other:?}"),
             }
         })

@@ -10,7 +10,7 @@ fn lane(server: &mut Server<Host>, binding: BindingId) -> &mut lane::LaneState<H
 fn call_at(server: &mut Server<Host>, binding: BindingId, now: Instant, number: u32) -> Vec<u8> {
     let mut reply = Vec::new();
     let call = packet(Kind::Call, binding, number);
-    let Arrival::Run(mut assignment) = server.handle_packet(now, &CALLER, &call, &mut reply) else {
+    let Effect::Run(mut assignment) = server.handle_packet(now, &CALLER, &call, &mut reply) else {
         panic!("not run")
     };
     assignment.packet_mut()[HEADER_LEN..HEADER_LEN + 4].copy_from_slice(&number.to_le_bytes());
@@ -23,7 +23,7 @@ fn call_at(server: &mut Server<Host>, binding: BindingId, now: Instant, number: 
 fn again_at(server: &mut Server<Host>, binding: BindingId, now: Instant, number: u32) -> Vec<u8> {
     let mut reply = Vec::new();
     let call = packet(Kind::Call, binding, number);
-    assert!(matches!(server.handle_packet(now, &CALLER, &call, &mut reply), Arrival::Reply));
+    assert!(matches!(server.handle_packet(now, &CALLER, &call, &mut reply), Effect::Reply));
     reply
 }
 
@@ -69,7 +69,7 @@ fn calls_that_follow_each_other_late_are_retained_as_copies() {
         assert_eq!(server.packets(), 1);
         let mut reply = Vec::new();
         let before = packet(Kind::Call, binding, number - 1);
-        assert!(matches!(server.handle_packet(now, &CALLER, &before, &mut reply), Arrival::Nothing));
+        assert!(matches!(server.handle_packet(now, &CALLER, &before, &mut reply), Effect::Nothing));
     }
     assert_eq!(server.counters().calls, 3);
 }
@@ -88,7 +88,7 @@ fn a_lane_that_is_not_used_any_more_gives_its_packet_back_and_has_its_answer() {
         finish(&mut server, assignment);
     }
     let mut sent = Vec::new();
-    assert!(matches!(server.handle_packet(at(3), &CALLER, &call(2), &mut sent), Arrival::Reply));
+    assert!(matches!(server.handle_packet(at(3), &CALLER, &call(2), &mut sent), Effect::Reply));
     assert!(lane(&mut server, binding).has_packet());
     server.handle_timeout(at(20_000));
     assert!(!lane(&mut server, binding).has_packet());

@@ -32,10 +32,10 @@ fn a_packet_of_another_version_is_answered_with_the_spoken_versions() {
         let mut reply = Vec::new();
         let arrival = server.handle_packet(at(0), &CALLER, &asked, &mut reply);
         if kind == Kind::Versions as u8 {
-            assert!(matches!(arrival, Arrival::Nothing));
+            assert!(matches!(arrival, Effect::Nothing));
             continue;
         }
-        assert!(matches!(arrival, Arrival::Reply));
+        assert!(matches!(arrival, Effect::Reply));
         let list = stoop_wire::Versions::answer_to(&asked).unwrap();
         assert_eq!((&reply[..], reply.len() <= asked.len()), (&list[..], true));
     }

@@ -22,7 +22,7 @@ use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
 use crate::serving::workers::computing::{Computing, Kind};
 use crate::serving::workers::rotation::Rotation;
-use crate::serving::workers::shares::WorkerShares;
+use crate::serving::workers::worker_shares::WorkerShares;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::shares::Owner;
 use stoop_wire::RetryAfter;

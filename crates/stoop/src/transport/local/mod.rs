@@ -9,7 +9,7 @@ pub(crate) mod server;
 use crate::calling::handshake::NotBound;
 use crate::offers::Offer;
 use crate::serving::running::{Listener, RunningEndpoint, Setup};
-use crate::transport::contract::{Place, Target, Transport};
+use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::transport::local::binding::{LocalBegun, LocalBinding, Source};
 use crate::transport::local::server::LocalServer;
 pub(crate) use crate::transport::local::server::is_taken;
@@ -46,7 +46,9 @@ impl Transport for LocalTransport {
         Ok(LocalBegun::new(binding))
     }
 
-    fn listen(&Place { uri, address: name, .. }: &Place<'_>) -> io::Result<Box<dyn Listener>> {
+    fn listen(
+        &ListenAddress { uri, address: name, .. }: &ListenAddress<'_>,
+    ) -> io::Result<Box<dyn Listener>> {
         match is_taken(name) {
             true => Err(io::ErrorKind::AddrInUse.into()),
             false => Ok(Box::new(LocalListener { uri: uri.into(), name: name.into() })),

@@ -71,12 +71,12 @@ const SMALL: usize = 64;
 impl<L: PacketLink> PacketCalls<L> {
     /// The calls of `binding`, with an endpoint and a background thread of their own.
     pub(crate) fn new(binding: Arc<PacketBinding<L>>) -> io::Result<Arc<Self>> {
-        let place = binding.place();
-        let endpoint = Endpoint::connect(&place.address, Share::ManyLanes, binding.own.shares_endpoints)?;
-        place.session.prepare(&endpoint);
+        let located = binding.located();
+        let endpoint = Endpoint::connect(&located.address, Share::ManyLanes, binding.own.shares_endpoints)?;
+        located.session.prepare(&endpoint);
         let role = ReceiveRole::new(Receiver::new(&binding));
         let link = Arc::new(BoundEndpoint { binding, endpoint });
-        let calls = Calls::new(Arc::clone(&link), &place.session);
+        let calls = Calls::new(Arc::clone(&link), &located.session);
         let completions = Arc::clone(&calls.completions);
         let (calls, background) = (Mutex::new(calls), Background::default());
         let calls = Arc::new(Self { link, calls, role, completions, background });

@@ -9,7 +9,7 @@ pub(crate) mod endpoint;
 pub(crate) mod link;
 pub(crate) mod mailbox;
 pub(crate) mod options;
-pub(crate) mod outgoing;
+pub(crate) mod packet_run;
 pub(crate) mod room;
 pub(crate) mod server;
 pub(crate) mod server_endpoint;

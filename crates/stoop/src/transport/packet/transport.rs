@@ -2,7 +2,7 @@
 
 use crate::calling::handshake::NotBound;
 use crate::serving::running::Listener;
-use crate::transport::contract::{Place, Target, Transport};
+use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::transport::packet::begun::PacketBegun;
 use crate::transport::packet::caller::PacketBinding;
 pub(crate) use crate::transport::packet::caller::PacketTransport;
@@ -31,8 +31,8 @@ impl<L: PacketLink> Transport for PacketTransport<L> {
         PacketBegun::new(binding)
     }
 
-    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
-        let link = L::listen(&L::place(place.address)?)?;
-        Ok(Box::new(PacketListener::new(L::uri(&link)?, link, place.own.of())))
+    fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
+        let link = L::listen(&L::place(at.address)?)?;
+        Ok(Box::new(PacketListener::new(L::uri(&link)?, link, at.own.of())))
     }
 }

@@ -271,8 +271,8 @@ impl<R: Remote> HeldLane<'_, R> {
 
     /// Goes over to the present session, if there is another. `false`: that has no lane.
     fn adopt_present(&mut self) -> bool {
-        let place = self.binding.place();
-        let (plan, session) = (self.binding.plan(&place), Arc::clone(&place.session));
+        let located = self.binding.located();
+        let (plan, session) = (self.binding.plan(&located), Arc::clone(&located.session));
         Arc::ptr_eq(self.made().session(), &session) || self.lane().adopt(&plan, session)
     }
 }

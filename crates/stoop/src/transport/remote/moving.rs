@@ -143,9 +143,9 @@ impl<R: Remote> RemoteBinding<R> {
         if doubt == NONE {
             return;
         }
-        let place = self.place();
+        let located = self.located();
         let mut addresses = name.resolve(deadline.min(now() + self.options.bind_timeout));
-        let is_here = |address: &R::Address| address.to_string() == place.address.to_string();
+        let is_here = |address: &R::Address| address.to_string() == located.address.to_string();
         let is_still_there = addresses.iter().any(is_here);
         addresses.retain(|address| !is_here(address));
         // A server that is only silent may be slow: leave it only if the name does.
@@ -153,7 +153,7 @@ impl<R: Remote> RemoteBinding<R> {
             return;
         }
         // If that fails, the call is made where the server was.
-        let _ = self.rebind_at(&place.session, None, deadline, |_, _| addresses.clone());
+        let _ = self.rebind_at(&located.session, None, deadline, |_, _| addresses.clone());
     }
 
     /// Where to bind again after a session at the address `before` was lost: there first, if the name still stands for it, for the

@@ -9,7 +9,7 @@ pub(crate) mod server;
 use crate::calling::handshake::NotBound;
 use crate::offers::Offer;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
-use crate::transport::contract::{Place, Target, Transport};
+use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::transport::shm::address::{SHM, socket_address};
 use crate::transport::shm::begun::ShmCalls;
 use crate::transport::shm::caller::ShmBinding;
@@ -46,10 +46,10 @@ impl Transport for ShmTransport {
         ShmCalls::new(binding)
     }
 
-    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
-        let socket = StreamListener::bind(&socket_address(place.address))?;
+    fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&socket_address(at.address))?;
         let incarnation = u64::from_le_bytes(host::random_bytes());
-        Ok(Box::new(ShmListener { uri: place.uri.into(), socket, incarnation, own: place.own.of() }))
+        Ok(Box::new(ShmListener { uri: at.uri.into(), socket, incarnation, own: at.own.of() }))
     }
 }
 

@@ -5,12 +5,12 @@
 //! all callers do when the receiver sleeps.
 
 pub(crate) mod binding;
+pub(crate) mod binding_shares;
 pub(crate) mod bindings;
 pub(crate) mod call;
 pub(crate) mod handshake;
 pub(crate) mod long_messages;
 pub(crate) mod receiving;
-pub(crate) mod shares;
 pub(crate) mod transfers;
 pub(crate) mod worker;
 
@@ -26,9 +26,9 @@ use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::binding_shares::BindingShares;
 use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::{OUT_UNCOUNTED, ShmCall};
-use crate::transport::shm::server::shares::BindingShares;
 use crate::transport::shm::server::worker::WorkerState;
 use std::io;
 use std::mem;

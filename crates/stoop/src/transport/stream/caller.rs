@@ -8,7 +8,7 @@ pub(crate) mod connect;
 pub(crate) mod lane;
 pub(crate) mod lane_table;
 pub(crate) mod mailbox;
-pub(crate) mod outgoing;
+pub(crate) mod sending_half;
 pub(crate) mod session;
 
 use crate::calling::counters::CallCounters;

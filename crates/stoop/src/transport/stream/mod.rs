@@ -8,7 +8,7 @@ pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
-use crate::transport::contract::{Place, Target, Transport};
+use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::transport::stream::address::{TCP, UNIX, addresses};
 use crate::transport::stream::begun::StreamCalls;
 use crate::transport::stream::caller::StreamBinding;
@@ -42,9 +42,9 @@ impl Transport for StreamTransport {
         Ok(Arc::new(StreamCalls::new(binding)?))
     }
 
-    fn listen(place: &Place<'_>) -> io::Result<Box<dyn Listener>> {
-        let socket = StreamListener::bind(&addresses(place.scheme, place.address)?[0])?;
-        let (uri, own) = (socket.local_addr().to_string(), place.own.of());
+    fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
+        let socket = StreamListener::bind(&addresses(at.scheme, at.address)?[0])?;
+        let (uri, own) = (socket.local_addr().to_string(), at.own.of());
         Ok(Box::new(SocketListener { uri, socket, own }))
     }
 }

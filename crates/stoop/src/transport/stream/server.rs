@@ -10,9 +10,9 @@ pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod incoming;
 pub(crate) mod numbers;
-pub(crate) mod outgoing;
 pub(crate) mod pending;
 pub(crate) mod receiving;
+pub(crate) mod unsent_answers;
 pub(crate) mod worker;
 
 use crate::context::cancelled;

@@ -39,7 +39,7 @@ fn a_receipt_lets_no_more_lanes_try_than_the_window_has_space_for() {
         let mut header = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
         header.time = 10_000_000;
         let arrival = server.handle_packet(at(1), &CALLER, &header.to_bytes(), &mut Vec::new());
-        let Arrival::Run(mut running) = arrival else { panic!("not run") };
+        let Effect::Run(mut running) = arrival else { panic!("not run") };
         running.packet_mut().resize(HEADER_LEN + RESULT, 7);
         let _ = running.complete(at(1), RESULT);
         assert!(matches!(server.finish(at(1), running), Next::Nothing));

@@ -86,12 +86,12 @@ impl World {
     pub(super) fn give_server(&mut self, packet: &[u8]) {
         let mut reply = Vec::new();
         match self.server.handle_packet(self.now, &CALLER, packet, &mut reply) {
-            Arrival::Run(assignment) => {
+            Effect::Run(assignment) => {
                 assert!(self.running.is_none(), "run twice");
                 self.running = Some(assignment);
             }
-            Arrival::Reply | Arrival::Cancelled(..) => self.reach_caller(&reply),
-            Arrival::Transmit | Arrival::Nothing => {}
+            Effect::Reply | Effect::Cancelled(..) => self.reach_caller(&reply),
+            Effect::Transmit | Effect::Nothing => {}
         }
     }
 

@@ -7,7 +7,7 @@ use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::Stage;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
-use crate::transport::packet::outgoing::{Arguments, Outgoing};
+use crate::transport::packet::packet_run::{Arguments, PacketRun};
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::{check_result_len, result_memory};
 use std::sync::Arc;
@@ -157,12 +157,12 @@ impl<L: PacketLink> Calls<L> {
         &mut self,
         clock: Instant,
         room: &mut <Endpoint<L> as CallerEndpoint>::Room,
-    ) -> Option<(Outgoing, Arc<Session>)> {
+    ) -> Option<(PacketRun, Arc<Session>)> {
         while let Some(call) = self.large.sending.last().copied() {
             let slot = &mut self.slots[call as usize];
             if slot.stage == Stage::Sent && slot.is_large {
                 let session = Arc::clone(&slot.session);
-                let packets = Outgoing::next(&mut slot.lane, &session, &self.link.endpoint, clock);
+                let packets = PacketRun::next(&mut slot.lane, &session, &self.link.endpoint, clock);
                 if let Some(packets) = packets {
                     let inline = &slot.call[HEADER_LEN..];
                     self.link.endpoint.lend(room);

@@ -57,15 +57,15 @@ impl<L: PacketLink> Calls<L> {
             self.leaves = true;
             return;
         }
-        let place = self.link.binding.place();
-        self.generation = place.session.generation;
-        self.longest_call = place.session.longest_call;
-        self.flow.begin_again(place.session.bound.credit, place.session.round_trip);
-        let before = std::mem::replace(&mut self.session, Arc::clone(&place.session));
+        let located = self.link.binding.located();
+        self.generation = located.session.generation;
+        self.longest_call = located.session.longest_call;
+        self.flow.begin_again(located.session.bound.credit, located.session.round_trip);
+        let before = std::mem::replace(&mut self.session, Arc::clone(&located.session));
         (self.leaves, self.is_last) = (false, false);
-        if before.server != place.session.server {
-            self.link.endpoint.redirect(&place.address);
-            place.session.prepare(&self.link.endpoint);
+        if before.server != located.session.server {
+            self.link.endpoint.redirect(&located.address);
+            located.session.prepare(&self.link.endpoint);
         }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];

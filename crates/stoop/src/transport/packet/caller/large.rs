@@ -5,7 +5,7 @@ use crate::transport::packet::caller::lane::PacketLane;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
 use crate::transport::packet::caller::result_parts::ResultParts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Segments, Sending};
-use crate::transport::packet::outgoing::{Arguments, Outgoing};
+use crate::transport::packet::packet_run::{Arguments, PacketRun};
 use crate::transport::packet::steps::{Ended, Steps};
 use crate::transport::packet::{checksum, now};
 use std::sync::atomic::Ordering;
@@ -155,7 +155,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
             return Ok(false);
         }
         let PacketLane { exchange, session, endpoint, call, .. } = &mut *self.lane;
-        let Some(packets) = Outgoing::next(exchange, session, endpoint, clock) else { return Ok(false) };
+        let Some(packets) = PacketRun::next(exchange, session, endpoint, clock) else { return Ok(false) };
         let inline = &call[HEADER_LEN..HEADER_LEN + self.len - self.gather.borrowed_len()];
         let arguments = Arguments { inline, gather: self.gather };
         let sent = packets.send(&arguments, session, endpoint, &mut self.buffers.room);

@@ -12,7 +12,7 @@ use std::mem;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use stoop_exchange::Instant;
-use stoop_exchange::server::{Arrival, Server};
+use stoop_exchange::server::{Effect, Server};
 use stoop_net::{memory, prefetch};
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
@@ -52,7 +52,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let mut exchange = self.exchange();
         let (now, peer) = (self.arrived(worker), self.link.peer(&worker.link));
         match exchange.handle_packet(now, peer, &packet[..len], &mut worker.reply) {
-            Arrival::Run(assignment) => {
+            Effect::Run(assignment) => {
                 drop(exchange);
                 Some(PacketCall { assignment, packet: CallPacket::AT_WORKER })
             }
@@ -105,27 +105,27 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         &self,
         worker: &mut WorkerState<S>,
         exchange: MutexGuard<'_, Server<S::Peer>>,
-        arrival: Arrival<S::Peer>,
+        effect: Effect<S::Peer>,
         len: usize,
     ) {
-        match arrival {
-            Arrival::Run(_) => unreachable!("that is a call"),
-            Arrival::Nothing if len == 0 => {
+        match effect {
+            Effect::Run(_) => unreachable!("that is a call"),
+            Effect::Nothing if len == 0 => {
                 drop(exchange);
                 // The background thread has asked for it, or a peer has: then the process has not grown, and this takes no time.
                 memory::give_back_end_of_arena();
             }
-            Arrival::Reply => {
+            Effect::Reply => {
                 // It may be the first binding, which may never be used: its timeout is noted.
                 self.note_and_wake(exchange);
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
-            Arrival::Cancelled(binding, lane, number) => {
+            Effect::Cancelled(binding, lane, number) => {
                 self.cancel_procedure(binding, lane, number);
                 drop(exchange);
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
-            Arrival::Transmit | Arrival::Nothing => self.attend_later(worker, exchange, len),
+            Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
     }
 
@@ -200,13 +200,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         arrived.start += arrived.next_len();
         let packet = &arrived.packets[start..arrived.start];
         match exchange.handle_packet(now, peer, packet, &mut worker.reply) {
-            Arrival::Run(assignment) => run(assignment, 0),
-            Arrival::Reply => replies.push(peer, &worker.reply),
-            Arrival::Cancelled(binding, lane, number) => {
+            Effect::Run(assignment) => run(assignment, 0),
+            Effect::Reply => replies.push(peer, &worker.reply),
+            Effect::Cancelled(binding, lane, number) => {
                 self.cancel_procedure(binding, lane, number);
                 replies.push(peer, &worker.reply);
             }
-            Arrival::Transmit | Arrival::Nothing => {
+            Effect::Transmit | Effect::Nothing => {
                 arrived.parts = true;
                 return true;
             }

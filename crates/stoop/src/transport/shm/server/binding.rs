@@ -8,8 +8,8 @@ use crate::error::RefusalCode;
 use crate::locked::locked;
 use crate::serving::binder::Bound;
 use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
-use crate::transport::shm::server::long_messages::{Incoming, Outgoing};
-use crate::transport::shm::server::shares::BindingShare;
+use crate::transport::shm::server::binding_shares::BindingShare;
+use crate::transport::shm::server::long_messages::{Incoming, LeavingResults};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stoop_net::poller::Bell;
@@ -50,7 +50,7 @@ pub(super) struct Binding {
     /// Its place among the bindings of its user.
     _share: BindingShare,
     incoming: Mutex<Incoming>,
-    outgoing: Mutex<Outgoing>,
+    outgoing: Mutex<LeavingResults>,
 }
 
 const BUSY: u32 = 1;
@@ -193,12 +193,12 @@ impl Binding {
         self.incoming().recycle(arguments, &self.memory);
     }
 
-    pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+    pub(super) fn outgoing(&self) -> MutexGuard<'_, LeavingResults> {
         locked(&self.outgoing)
     }
 
     /// Begins to send the results for which there are channels.
-    pub(super) fn begin_waiting(&self, outgoing: &mut Outgoing, cpu: u16) {
+    pub(super) fn begin_waiting(&self, outgoing: &mut LeavingResults, cpu: u16) {
         outgoing
             .begin_waiting(&self.segment, cpu, |lane, number, answer| self.answer(lane, number, answer, &[]));
     }

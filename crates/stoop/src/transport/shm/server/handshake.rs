@@ -5,13 +5,13 @@ use crate::context::Caller;
 use crate::serving::binder::{Bound, MissingResource};
 use crate::serving::service::{Service, caller_of};
 use crate::transport::shm::server::binding::Binding;
-use crate::transport::shm::server::shares::{BindingShare, BindingShares};
+use crate::transport::shm::server::binding_shares::{BindingShare, BindingShares};
 use crate::users::Users;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use stoop_exchange::stream::{Arrival, Bounds, Reassembler, Violation};
+use stoop_exchange::stream::{Bounds, Reassembler, StreamEvent, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::host;
@@ -131,12 +131,12 @@ impl Handshake {
         loop {
             let message = match self.intake.poll() {
                 Ok(None) => return Step::Continue,
-                Ok(Some(Arrival::Message(message))) => message,
+                Ok(Some(StreamEvent::Message(message))) => message,
                 Err(Violation::Version { answer }) => {
                     let _ = self.stream.try_send(&[IoSlice::new(&answer)]);
                     return Step::Malformed;
                 }
-                Ok(Some(Arrival::NotTaken(..))) | Err(_) => return Step::Malformed,
+                Ok(Some(StreamEvent::NotTaken(..))) | Err(_) => return Step::Malformed,
             };
             let header = message.header;
             match (header.kind, self.bound) {

@@ -29,7 +29,7 @@ struct Arriving {
 
 /// Results that leave in chunks.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct LeavingResults {
     channels: [Option<Leaving>; CHANNELS],
     /// The last result that left through each channel. Its caller may not have taken it, and will not if it cancels the call.
     left: [Option<(u16, u32, Filling)>; CHANNELS],
@@ -68,7 +68,7 @@ pub(super) const LONG_MESSAGES: usize = 4;
 const BUFFER_KEPT: usize = 4 << 20;
 
 /// How the arrival of a call ended.
-pub(super) enum Ended {
+pub(super) enum Received {
     /// All of it is there.
     Arrived(Request, Vec<u8>),
     /// There is no memory for the rest: in this process, or in what its caller may have of it.
@@ -116,7 +116,7 @@ impl Incoming {
         segment: &Segment,
         memory: &MemoryShare,
         moved: &mut bool,
-    ) -> Result<Option<Ended>, Disorder> {
+    ) -> Result<Option<Received>, Disorder> {
         for slot in &mut self.channels {
             let Some(arriving) = slot else { continue };
             for _ in 0..ROUNDS {
@@ -128,14 +128,14 @@ impl Incoming {
                     // The part that has arrived is freed before the refusal is written, which takes memory.
                     return Ok(slot
                         .take()
-                        .map(|arriving| Ended::NoMemory(arriving.request, arriving.emptying, why)));
+                        .map(|arriving| Received::NoMemory(arriving.request, arriving.emptying, why)));
                 }
                 arriving.emptying.take(segment, &mut arriving.message);
                 *moved = true;
                 listening::tell_of_chunks(segment);
             }
             if arriving.emptying.is_done() {
-                return Ok(slot.take().map(|arrived| Ended::Arrived(arrived.request, arrived.message)));
+                return Ok(slot.take().map(|arrived| Received::Arrived(arrived.request, arrived.message)));
             }
         }
         Ok(None)
@@ -205,7 +205,7 @@ fn keep(unused: &mut Vec<u8>, buffer: Vec<u8>, memory: &MemoryShare) {
     *unused = if memory.keep(buffer.capacity()) { buffer } else { Vec::new() };
 }
 
-impl Outgoing {
+impl LeavingResults {
     /// A buffer for a result, if there is one that has been used for another of this caller's.
     pub(super) fn take_buffer(&mut self, memory: &MemoryShare) -> Vec<u8> {
         memory.uncount_kept(self.unused.capacity());

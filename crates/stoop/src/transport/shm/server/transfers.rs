@@ -6,7 +6,9 @@ use crate::serving::message_memory::{Content, NO_MEMORY_FOR_ARGUMENTS, NO_MEMORY
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::call::ShmCall;
-use crate::transport::shm::server::long_messages::{Cancelled, Ended, LONG_MESSAGES, LongResult, NoMemory};
+use crate::transport::shm::server::long_messages::{
+    Cancelled, LONG_MESSAGES, LongResult, NoMemory, Received,
+};
 use crate::transport::shm::server::worker::WorkerState;
 use std::sync::atomic::Ordering;
 use stoop_shm::{Disorder, Emptying, Request};
@@ -38,8 +40,8 @@ impl ShmEndpoint {
             }
         }
         let (request, message) = match ended {
-            Some(Ended::Arrived(request, message)) => (request, message),
-            Some(Ended::NoMemory(request, emptying, why)) => {
+            Some(Received::Arrived(request, message)) => (request, message),
+            Some(Received::NoMemory(request, emptying, why)) => {
                 self.refuse_for_memory(worker, binding, (&request, &emptying), why);
                 return Ok(None);
             }

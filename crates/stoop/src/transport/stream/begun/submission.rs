@@ -9,7 +9,7 @@ use crate::error::{CallError, SendError, UnknownCause};
 use crate::message_buffer::keep_arguments;
 use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked};
 use crate::transport::stream::caller::lane_table::CallId;
-use crate::transport::stream::caller::outgoing::Unsent;
+use crate::transport::stream::caller::sending_half::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use crate::calling::call_table::{Outcome, Payload};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
-use stoop_exchange::stream::{Arrival, Message};
+use stoop_exchange::stream::{Message, StreamEvent};
 use stoop_wire::{HEADER_LEN, Header, Kind};
 
 /// An answer without its packet.
@@ -28,15 +28,15 @@ pub(crate) struct Arrived<'a> {
 /// Bytes of the longest result that is copied out of its packet.
 const COPIED_MAX: usize = 4096;
 
-impl<'a> From<Arrival<'a>> for Arrived<'a> {
+impl<'a> From<StreamEvent<'a>> for Arrived<'a> {
     #[inline]
-    fn from(arrival: Arrival<'a>) -> Self {
+    fn from(arrival: StreamEvent<'a>) -> Self {
         match arrival {
-            Arrival::Message(message) => {
+            StreamEvent::Message(message) => {
                 let header = message.header;
                 Self { header, answer: Answer::Message(header), message: Some(message) }
             }
-            Arrival::NotTaken(header, why) => {
+            StreamEvent::NotTaken(header, why) => {
                 Self { header, answer: Answer::not_taken(&header, why), message: None }
             }
         }

@@ -7,12 +7,12 @@ use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::answer::Answer;
 use crate::transport::stream::caller::mailbox::Mailbox;
-use crate::transport::stream::caller::outgoing::Unsent;
+use crate::transport::stream::caller::sending_half::Unsent;
 use crate::transport::stream::caller::session::{Lost, Role, Session};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use stoop_exchange::stream::{Arrival, OutgoingMessage, Reassembler};
+use stoop_exchange::stream::{OutgoingMessage, Reassembler, StreamEvent};
 use stoop_net::clock;
 use stoop_net::waiting::{ActiveWaiters, OngoingWait, Waiter, Waiting};
 use stoop_probe::{Point, stamp};
@@ -295,12 +295,12 @@ impl StreamLane {
                 return Some(arrival);
             }
             own = Some(Waited::Answered(match arrival {
-                Arrival::Message(message) => {
+                StreamEvent::Message(message) => {
                     let header = message.header;
                     message.take(&mut self.result);
                     Answer::Message(header)
                 }
-                Arrival::NotTaken(header, why) => Answer::not_taken(&header, why),
+                StreamEvent::NotTaken(header, why) => Answer::not_taken(&header, why),
             }));
             stamp(Point::ResultFound);
             None

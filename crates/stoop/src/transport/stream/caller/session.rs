@@ -4,11 +4,11 @@ use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
 use crate::transport::stream::caller::mailbox::Mailbox;
-use crate::transport::stream::caller::outgoing::Outgoing;
+use crate::transport::stream::caller::sending_half::SendingHalf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
-use stoop_exchange::stream::{Arrival, Reassembler};
+use stoop_exchange::stream::{Reassembler, StreamEvent};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     pub(crate) bound: Bound,
     pub(crate) placement: Placement,
     pub(crate) stream: Stream,
-    pub(crate) outgoing: Outgoing,
+    pub(crate) outgoing: SendingHalf,
     /// The thread that holds it receives for all lanes.
     pub(crate) role: ReceiveRole<Receiver>,
     lanes: Mutex<LaneTable>,
@@ -106,7 +106,7 @@ impl Session {
             bound,
             placement,
             stream,
-            outgoing: Outgoing::default(),
+            outgoing: SendingHalf::default(),
             role: ReceiveRole::new(Receiver { reassembler, answered: Vec::new() }),
             lanes: Mutex::new(LaneTable::new(most)),
             begun: OnceLock::new(),
@@ -230,7 +230,7 @@ impl Session {
     pub(crate) fn deliver_but_own(
         &self,
         receiver: &mut Receiver,
-        mut own: impl for<'m> FnMut(Arrival<'m>) -> Option<Arrival<'m>>,
+        mut own: impl for<'m> FnMut(StreamEvent<'m>) -> Option<StreamEvent<'m>>,
     ) -> Result<(), Lost> {
         let Receiver { reassembler, answered } = receiver;
         let mut lanes = None;
@@ -269,7 +269,7 @@ impl Session {
 
     /// Gives each answer that has been received to the call or thread that waits for it.
     pub(crate) fn deliver(&self, receiver: &mut Receiver) -> Result<(), Lost> {
-        fn not_own(arrival: Arrival<'_>) -> Option<Arrival<'_>> {
+        fn not_own(arrival: StreamEvent<'_>) -> Option<StreamEvent<'_>> {
             Some(arrival)
         }
         self.deliver_but_own(receiver, not_own)

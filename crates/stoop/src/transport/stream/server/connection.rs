@@ -9,7 +9,7 @@ use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::serving::service::caller_of;
 use crate::transport::stream::server::arguments::Arriving;
 use crate::transport::stream::server::numbers::Numbers;
-use crate::transport::stream::server::outgoing::{Outgoing, send_fragment};
+use crate::transport::stream::server::unsent_answers::{UnsentAnswers, send_fragment};
 use crate::users::Users;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ pub(super) struct Connection {
     /// The server serves the user of its caller, or the caller is on a network.
     pub(super) is_allowed: bool,
     incoming: Mutex<Incoming>,
-    outgoing: Mutex<Outgoing>,
+    outgoing: Mutex<UnsentAnswers>,
     /// Its part of the memory for long messages.
     pub(super) memory: Arc<MemoryShare>,
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
@@ -123,7 +123,7 @@ impl Connection {
         }
     }
 
-    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+    fn outgoing(&self) -> MutexGuard<'_, UnsentAnswers> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,7 +316,7 @@ impl Connection {
         self.send_together(poller, &mut outgoing)
     }
 
-    fn send_together(&self, poller: &Poller, outgoing: &mut Outgoing) -> io::Result<()> {
+    fn send_together(&self, poller: &Poller, outgoing: &mut UnsentAnswers) -> io::Result<()> {
         self.holding.fetch_sub(1, Ordering::SeqCst);
         let sent = outgoing.send_together(&self.stream);
         if sent.is_err() {
@@ -402,7 +402,7 @@ impl Connection {
     fn keep(
         &self,
         poller: &Poller,
-        outgoing: &mut Outgoing,
+        outgoing: &mut UnsentAnswers,
         packet: &mut Vec<u8>,
         message: OutgoingMessage,
         (waiting_max, memory): (usize, Memory),

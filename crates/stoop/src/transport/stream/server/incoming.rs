@@ -12,7 +12,7 @@ use std::io::IoSlice;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use stoop_exchange::stream::{Arrival, Message, Reassembler, Violation};
+use stoop_exchange::stream::{Message, Reassembler, StreamEvent, Violation};
 use stoop_net::Patience;
 use stoop_net::clock;
 use stoop_net::stream::StreamArrival;
@@ -115,14 +115,14 @@ impl StreamEndpoint {
         loop {
             let message = match reassembler.poll() {
                 Ok(None) => return Ok(true),
-                Ok(Some(Arrival::Message(message))) => message,
+                Ok(Some(StreamEvent::Message(message))) => message,
                 Err(Violation::Version { answer }) => {
                     // For the last time: what comes behind it cannot be understood.
                     let _ = connection.stream.try_send(&[IoSlice::new(&answer)]);
                     return Err(Malformed);
                 }
                 Err(_) => return Err(Malformed),
-                Ok(Some(Arrival::NotTaken(header, code))) => {
+                Ok(Some(StreamEvent::NotTaken(header, code))) => {
                     arrived.note(&header).ok_or(Malformed)?;
                     self.send_refusal(connection, &header, code, &self.limit(code));
                     continue;

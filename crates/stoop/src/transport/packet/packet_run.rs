@@ -30,7 +30,7 @@ pub(crate) struct Arguments<'a, 'p, 'm> {
 }
 
 /// Packets of a large call that are to be sent now.
-pub(crate) struct Outgoing {
+pub(crate) struct PacketRun {
     run: Run,
     framing: Framing,
     /// Bytes of each packet, but for the last.
@@ -39,7 +39,7 @@ pub(crate) struct Outgoing {
     is_probe: bool,
 }
 
-impl Outgoing {
+impl PacketRun {
     /// The next packets of the call of `lane`, as many as one system call takes; `None` if there are none for now.
     pub(crate) fn next(
         lane: &mut caller::Lane,

@@ -1,4 +1,4 @@
-//! Answers that a slow reader has not taken yet.
+//! Answers of a connection that have not been sent yet.
 
 use crate::transport::stream::server::numbers::Numbers;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use stoop_wire::HEADER_LEN;
 /// leave together, then fragment by fragment, each message in turn. Only the first message may have been interrupted
 /// within a fragment.
 #[derive(Default)]
-pub(super) struct Outgoing {
+pub(super) struct UnsentAnswers {
     /// Short messages that leave by one write.
     together: Vec<u8>,
     /// How much of them the stream has taken, and that it would take no more.
@@ -26,7 +26,7 @@ pub(super) struct Outgoing {
     pub(super) answered: Numbers,
 }
 
-impl Outgoing {
+impl UnsentAnswers {
     /// Whether a message can be sent at once.
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.together.is_empty()

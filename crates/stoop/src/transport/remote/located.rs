@@ -10,13 +10,13 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 
-/// A session, and where its server is.
-pub(crate) struct Place<R: Remote> {
+/// A session, and the address at which its server is.
+pub(crate) struct Located<R: Remote> {
     pub(crate) session: Arc<R::Session>,
     pub(crate) address: R::Address,
 }
 
-impl<R: Remote> Generation for Place<R> {
+impl<R: Remote> Generation for Located<R> {
     fn generation(&self) -> u64 {
         self.session.generation()
     }
@@ -45,13 +45,13 @@ pub(crate) fn connect_to_any<R: Remote>(
     addresses: Vec<R::Address>,
     deadline: Instant,
     replaced: Option<Replaced<'_, R::Session>>,
-) -> Result<(Place<R>, Option<R::Lane>), NotBound> {
+) -> Result<(Located<R>, Option<R::Lane>), NotBound> {
     let (mut last, count) = (None, addresses.len() as u32);
     for (address, left) in addresses.into_iter().zip((1..=count).rev()) {
         let now = Instant::from_nanos(clock::now_ns());
         let until = if left == 1 { deadline } else { now + deadline.since(now) / left };
         match R::connect(&terms.at(&address), until, replaced) {
-            Ok((session, lane)) => return Ok((Place { session, address }, lane)),
+            Ok((session, lane)) => return Ok((Located { session, address }, lane)),
             // A name may stand for addresses at which no server listens: ::1 before 127.0.0.1.
             Err(not_bound) if is_about_address(&not_bound.error) => last = Some(not_bound),
             Err(not_bound) => return Err(not_bound),

@@ -13,7 +13,7 @@ use stoop_wire::{HEADER_LEN, left_of_nanos};
 
 /// The right to send, and the bytes of a fragment that the stream has not taken.
 #[derive(Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct SendingHalf {
     rest: Mutex<Rest>,
     /// Threads that wait for their turn.
     contenders: AtomicU32,
@@ -57,7 +57,7 @@ const KEPT_MAX: usize = 256 * 1024;
 /// Yields to other senders between two fragments at most.
 const YIELDS: u32 = 200;
 
-impl Outgoing {
+impl SendingHalf {
     /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it was sent by
     /// one system call.
     #[inline]
@@ -291,7 +291,7 @@ fn time_left(deadline_ns: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use crate::transport::stream::caller::outgoing::*;
+    use crate::transport::stream::caller::sending_half::*;
     use stoop_net::Patience;
     use stoop_net::stream::StreamArrival;
 
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_message_has_been_sent_when_the_stream_has_its_last_byte_though_others_are_left_behind_it() {
         let (ours, theirs) = Stream::pair().unwrap();
-        let outgoing = Outgoing::default();
+        let outgoing = SendingHalf::default();
         // The stream takes nothing more, and a tail is kept; behind it is another message, of which some will be left.
         while outgoing.turn().bytes.is_empty() {
             outgoing.post(&ours, &[7; 64 * 1024]).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn what_has_been_sent_is_not_kept_though_something_is_always_left_over() {
         let (ours, theirs) = Stream::pair().unwrap();
-        let outgoing = Outgoing::default();
+        let outgoing = SendingHalf::default();
         let (fragments, mut buffer) = ([7; 64 * 1024], [0; 64 * 1024]);
         (0..16).for_each(|_| outgoing.post(&ours, &fragments).unwrap());
         for _ in 0..400 {
