@@ -102,8 +102,8 @@ use syn::parse_macro_input;
 /// - *Order.* A thread's next call with a result, on the same client or a clone of it, starts only after the thread's earlier
 ///   one-way calls have returned at the server, or are known not to run. It waits for them until its own deadline, and then
 ///   fails with `SendError::OneWayPending`; if it cannot be known whether one of them still runs, because its connection, its
-///   server or its deadline was lost, the next call fails once, with `SendError::OneWayUnknown`. Two one-way calls have no order
-///   between each other, nor have calls of different threads. Calls begun by `client.begin()` have no order at all. Over `local:` the
+///   server or its deadline was lost, the next call that is not `#[idempotent]` fails once, with `SendError::OneWayUnknown`, which
+///   names the one-way procedure. Two one-way calls have no order between each other, nor have calls of different threads. Calls begun by `client.begin()` have no order at all. Over `local:` the
 ///   thread runs those that no thread of the server has begun; then, as in any `local:` call, it goes on when they have returned, even
 ///   if that is after its deadline.
 /// - `#[one_way(unordered)]` gives up the order: the next call does not wait.

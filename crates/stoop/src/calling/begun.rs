@@ -3,7 +3,7 @@
 //! A client begins calls in a [`CallBatch`]; a [`Pending`](crate::Pending) is the handle of one call.
 
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::bounded_deadline;
@@ -61,8 +61,8 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     /// Cancels a call, finished or not, and tells the server, so that the procedure can find out.
     fn cancel(&self, call: u32);
 
-    /// Lets a call go on without its handle. It may be an ordered one-way call of that thread.
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>);
+    /// Lets a call go on without its handle. It may be this ordered one-way call.
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>);
 
     /// Whether a call has been handed to the system, or has ended; for calls of batches that were [submitted](BeginsCalls::submit).
     /// `false` while there is no connection or no lane for it.

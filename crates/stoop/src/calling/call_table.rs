@@ -4,7 +4,7 @@
 //! a waker is code of the user.
 
 use crate::calling::completion_table::CompletionTable;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::error::CallError;
 use std::sync::Arc;
@@ -41,10 +41,10 @@ struct Slot<T> {
 #[derive(Clone, Copy, PartialEq)]
 enum Owner {
     Handle,
-    /// None: the call is detached. It may be an ordered one-way call of that thread.
-    Detached(Option<CallingThread>),
+    /// None: the call is detached. It may be this ordered one-way call.
+    Detached(Option<OrderedCall>),
     /// A thread that waits for detached calls.
-    Reclaimer(Option<CallingThread>),
+    Reclaimer(Option<OrderedCall>),
 }
 
 enum State<T> {
@@ -236,10 +236,10 @@ impl<T> CallTable<T> {
                 slot.state = State::Ended(outcome);
                 self.publish_end(call);
             }
-            (Owner::Detached(calling_thread), outcome) => {
+            (Owner::Detached(ordered), outcome) => {
                 self.release(call);
                 if let Err(error) = outcome {
-                    self.failures.note(error, calling_thread);
+                    self.failures.note(error, ordered);
                 }
             }
         }
@@ -303,17 +303,17 @@ impl<T> CallTable<T> {
         }
     }
 
-    /// Detaches a call, which may be an ordered one-way call of that thread. Returns its waker, not woken.
-    pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
+    /// Detaches a call, which may be this ordered one-way call. Returns its waker, not woken.
+    pub(crate) fn detach(&mut self, call: u32, ordered: Option<OrderedCall>) -> Option<Waker> {
         if self.has_ended(call) {
             if let Err(error) = self.take(call) {
-                self.failures.note(error, calling_thread);
+                self.failures.note(error, ordered);
             }
             return None;
         }
         let slot = &mut self.all[call as usize];
         self.reclaimed -= usize::from(matches!(slot.owner, Owner::Reclaimer(_)));
-        slot.owner = Owner::Detached(calling_thread);
+        slot.owner = Owner::Detached(ordered);
         self.detached += 1;
         self.polled -= usize::from(slot.waker.is_some());
         slot.waker.take()
@@ -324,15 +324,15 @@ impl<T> CallTable<T> {
         let mut found = Reclaimed::None;
         for (call, slot) in self.all.iter_mut().enumerate() {
             match (&slot.state, slot.owner) {
-                (State::Open(_), Owner::Detached(calling_thread)) if selection.includes(calling_thread) => {
-                    slot.owner = Owner::Reclaimer(calling_thread);
+                (State::Open(_), Owner::Detached(ordered)) if selection.includes(ordered) => {
+                    slot.owner = Owner::Reclaimer(ordered);
                     self.detached -= 1;
                     self.reclaimed += 1;
-                    return Reclaimed::Call(call as u32, calling_thread);
+                    return Reclaimed::Call(call as u32, ordered);
                 }
                 // If it has ended, the other thread has not noted yet how.
-                (State::Open(_) | State::Ended(_), Owner::Reclaimer(thread))
-                    if selection.includes(thread) =>
+                (State::Open(_) | State::Ended(_), Owner::Reclaimer(ordered))
+                    if selection.includes(ordered) =>
                 {
                     found = Reclaimed::ByOthers;
                 }

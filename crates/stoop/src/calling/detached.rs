@@ -25,6 +25,28 @@ impl CallingThread {
     }
 }
 
+/// An ordered one-way call: the thread that has made it, and its procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OrderedCall(NonZeroU64);
+
+impl OrderedCall {
+    /// A call of the calling thread.
+    pub(crate) fn of_this_thread(procedure: u16) -> Self {
+        let CallingThread(number) = CallingThread::current();
+        // No process ever has so many threads that a bit is lost.
+        Self(number.saturating_mul(NonZeroU64::new(1 << 16).expect("it is not 0")) | u64::from(procedure))
+    }
+
+    fn thread(self) -> u64 {
+        self.0.get() >> 16
+    }
+
+    /// The number of its procedure in the interface.
+    pub(crate) fn procedure(self) -> u16 {
+        self.0.get() as u16
+    }
+}
+
 /// Selects detached calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Selection {
@@ -35,11 +57,11 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// Whether it includes a detached call, which is the ordered one-way call of that thread, if it is one.
-    pub(crate) fn includes(self, calling_thread: Option<CallingThread>) -> bool {
+    /// Whether it includes a detached call, which is this ordered one-way call, if it is one.
+    pub(crate) fn includes(self, ordered: Option<OrderedCall>) -> bool {
         match self {
             Self::All => true,
-            Self::Of(thread) => calling_thread == Some(thread),
+            Self::Of(CallingThread(thread)) => ordered.is_some_and(|call| call.thread() == thread.get()),
         }
     }
 }
@@ -47,8 +69,8 @@ impl Selection {
 /// The selected detached calls that have not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reclaimed {
-    /// This one has a handle now. It may be an ordered one-way call of that thread.
-    Call(u32, Option<CallingThread>),
+    /// This one has a handle now. It may be this ordered one-way call.
+    Call(u32, Option<OrderedCall>),
     /// Other threads have reclaimed all of them, and wait for them.
     ByOthers,
     /// There is none.
@@ -60,19 +82,19 @@ pub(crate) enum Reclaimed {
 pub(crate) struct Failures {
     count: usize,
     first: Option<Box<CallError>>,
-    /// Threads with an ordered one-way call that may still be running.
-    unknown: BTreeSet<CallingThread>,
+    /// Ordered one-way calls that may still be running: the latest of each procedure and thread.
+    unknown: BTreeSet<OrderedCall>,
 }
 
-/// Threads that are remembered at most, the latest: most others have ended without another call.
+/// Such calls that are remembered at most, those of the latest threads: most others have ended without another call.
 const UNKNOWN_MAX: usize = 16 * 1024;
 
 impl Failures {
-    /// Notes that a call has ended with this error. It was the ordered one-way call of that thread, if it was one.
+    /// Notes that a call has ended with this error. It was this ordered one-way call, if it was one.
     #[cold]
-    pub(crate) fn note(&mut self, error: CallError, calling_thread: Option<CallingThread>) {
+    pub(crate) fn note(&mut self, error: CallError, ordered: Option<OrderedCall>) {
         if let CallError::Unknown { .. } = error {
-            self.unknown.extend(calling_thread);
+            self.unknown.extend(ordered);
             if self.unknown.len() > UNKNOWN_MAX {
                 self.unknown.pop_first();
             }
@@ -81,9 +103,18 @@ impl Failures {
         self.first.get_or_insert_with(|| Box::new(error));
     }
 
-    /// Whether an ordered one-way call of that thread may still be running. Says so once.
-    pub(crate) fn take_unknown(&mut self, calling_thread: CallingThread) -> bool {
-        self.unknown.remove(&calling_thread)
+    /// An ordered one-way call of that thread that may still be running. `forgets`: it is said once of all of them.
+    pub(crate) fn unknown(
+        &mut self,
+        CallingThread(thread): CallingThread,
+        forgets: bool,
+    ) -> Option<OrderedCall> {
+        let is_own = |call: &OrderedCall| call.thread() == thread.get();
+        let first = self.unknown.iter().copied().find(is_own)?;
+        if forgets {
+            self.unknown.retain(|call| !is_own(call));
+        }
+        Some(first)
     }
 
     /// Reports the failures since the last report, and the calls that are outstanding.

@@ -1,7 +1,7 @@
 //! Detached calls in a table of outstanding calls: the operations that all tables share.
 
 use crate::calling::begun::OutstandingCalls;
-use crate::calling::detached::{CallingThread, Reclaimed, Selection};
+use crate::calling::detached::{CallingThread, OrderedCall, Reclaimed, Selection};
 use crate::error::{CallError, CloseError};
 use std::thread;
 use std::time::Duration;
@@ -13,26 +13,26 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// The operations of every table on detached calls.
 pub(crate) trait Detaching: OutstandingCalls {
-    /// Waits until a submitted call has left, at the latest until its deadline, and detaches it. It may be an ordered one-way call of
-    /// that thread.
+    /// Waits until a submitted call has left, at the latest until its deadline, and detaches it. It may be this ordered one-way
+    /// call.
     ///
     /// # Errors
     /// It never left.
-    fn let_go(&self, call: u32, calling_thread: Option<CallingThread>) -> Result<(), CallError> {
+    fn let_go(&self, call: u32, ordered: Option<OrderedCall>) -> Result<(), CallError> {
         loop {
             let mut ended = None;
             if self.take(call, &mut |outcome| ended = outcome.err()) {
                 return match ended {
                     Some(never_left @ CallError::NotSent(_)) => Err(never_left),
                     Some(error) => {
-                        self.note_failure(error, calling_thread);
+                        self.note_failure(error, ordered);
                         Ok(())
                     }
                     None => Ok(()),
                 };
             }
             if self.has_left(call) {
-                self.detach(call, calling_thread);
+                self.detach(call, ordered);
                 return Ok(());
             }
             self.wait_any(&[call], Instant::from_nanos(clock::now_ns()) + LOOK_EVERY);
@@ -42,8 +42,8 @@ pub(crate) trait Detaching: OutstandingCalls {
     /// Waits until the selected calls have ended, at most until that time. Returns whether they have.
     fn settle(&self, selection: Selection, until: Instant) -> bool {
         loop {
-            let (call, calling_thread) = match self.reclaim(selection) {
-                Reclaimed::Call(call, calling_thread) => (call, calling_thread),
+            let (call, ordered) = match self.reclaim(selection) {
+                Reclaimed::Call(call, ordered) => (call, ordered),
                 Reclaimed::None => return true,
                 Reclaimed::ByOthers => {
                     let left = until.since(Instant::from_nanos(clock::now_ns()));
@@ -61,26 +61,29 @@ pub(crate) trait Detaching: OutstandingCalls {
             }
             let mut error = None;
             if !self.take(call, &mut |outcome| error = outcome.err()) {
-                self.detach(call, calling_thread);
+                self.detach(call, ordered);
                 if Instant::from_nanos(clock::now_ns()) >= until {
                     return false;
                 }
             }
             if let Some(error) = error {
-                self.note_failure(error, calling_thread);
+                self.note_failure(error, ordered);
             }
         }
     }
 
-    /// Waits until the ordered one-way calls of that thread have ended, at most until that time.
-    fn await_order(&self, calling_thread: CallingThread, until: Instant) -> Awaited {
-        let has_settled = self.settle(Selection::Of(calling_thread), until);
-        let mut unknown = false;
-        self.with_failures(&mut |failures| unknown = has_settled && failures.take_unknown(calling_thread));
-        match (has_settled, unknown) {
-            (false, _) => Awaited::TooLate,
-            (true, true) => Awaited::Unknown,
-            (true, false) => Awaited::All,
+    /// Waits until the ordered one-way calls of that thread have ended, at most until that time, before its next call. That one may be
+    /// sent though one of them may still be running, if it is `idempotent`: the call behind it is told.
+    fn await_order(&self, thread: CallingThread, idempotent: bool, until: Instant) -> Awaited {
+        if !self.settle(Selection::Of(thread), until) {
+            return Awaited::TooLate;
+        }
+        let mut unknown = None;
+        self.with_failures(&mut |failures| unknown = failures.unknown(thread, !idempotent));
+        match unknown {
+            None => Awaited::All,
+            Some(_) if idempotent => Awaited::UnknownYet,
+            Some(call) => Awaited::Unknown(call.procedure()),
         }
     }
 
@@ -92,11 +95,11 @@ pub(crate) trait Detaching: OutstandingCalls {
         report
     }
 
-    fn note_failure(&self, error: CallError, calling_thread: Option<CallingThread>) {
+    fn note_failure(&self, error: CallError, ordered: Option<OrderedCall>) {
         let mut error = Some(error);
         self.with_failures(&mut |failures| {
             if let Some(error) = error.take() {
-                failures.note(error, calling_thread);
+                failures.note(error, ordered);
             }
         });
     }
@@ -108,8 +111,10 @@ impl<C: OutstandingCalls + ?Sized> Detaching for C {}
 pub(crate) enum Awaited {
     /// All have returned, or will never run.
     All,
-    /// One of them may still be running.
-    Unknown,
+    /// One of them may still be running, of that procedure.
+    Unknown(u16),
+    /// The same, and the next call is to be told once more.
+    UnknownYet,
     /// Some had not returned in time.
     TooLate,
 }

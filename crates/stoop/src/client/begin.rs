@@ -2,7 +2,7 @@
 
 use crate::account::begun_spans::{BegunSpan, BegunSpans};
 use crate::calling::begun::{CallBatch, Outcome};
-use crate::calling::detached::CallingThread;
+use crate::calling::detached::OrderedCall;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
@@ -149,12 +149,18 @@ impl<'a> Beginning<'a> {
         handle(self.begun(arguments).map(BegunCall::one_way), span, decode)
     }
 
-    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `calling_thread` is the calling
-    /// thread, if its next call is to wait for this one.
+    /// As [`tell`](Self::tell); this thread's next call waits for this one.
+    pub(crate) fn tell_in_order(self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+        let ordered = OrderedCall::of_this_thread(self.procedure);
+        self.tell(arguments, Some(ordered))
+    }
+
+    /// Sends the call, at the latest by its deadline, and lets it go on without a handle. `ordered`: this thread's next call is to wait
+    /// for it.
     pub(crate) fn tell(
         mut self,
         arguments: Result<usize, EncodeError>,
-        calling_thread: Option<CallingThread>,
+        ordered: Option<OrderedCall>,
     ) -> Result<(), CallError> {
         let (calls, call) = self.begin(arguments)?;
         let Self { batch, begun, .. } = self;
@@ -162,7 +168,7 @@ impl<'a> Beginning<'a> {
         if let Some(batch) = begun.take() {
             calls.submit(batch);
         }
-        calls.let_go(call, calling_thread)
+        calls.let_go(call, ordered)
     }
 
     #[inline]

@@ -154,10 +154,10 @@ impl Binding {
         self.table().map_or(Ok(()), |calls| calls.flush(until))
     }
 
-    /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`. Returns how much of that is
-    /// left.
+    /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`, before it calls that procedure.
+    /// Returns how much of that is left.
     #[cold]
-    pub(crate) fn await_order(&self, timeout_ns: u64) -> Result<u64, CallError> {
+    pub(crate) fn await_order(&self, timeout_ns: u64, procedure: u16) -> Result<u64, CallError> {
         let not_sent = |why| Err(CallError::NotSent(why));
         let begun_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
@@ -165,16 +165,19 @@ impl Binding {
             return not_sent(SendError::DeadlinePassed);
         }
         if let Some(calls) = self.table() {
-            match calls.await_order(CallingThread::current(), Instant::from_nanos(deadline_ns)) {
-                Awaited::All => {}
+            let (interface, procedures) = (self.source.interface.name, self.source.interface.procedures);
+            let idempotent = procedures[usize::from(procedure)].idempotent;
+            match calls.await_order(CallingThread::current(), idempotent, Instant::from_nanos(deadline_ns)) {
+                Awaited::All => self.order.clear(),
                 Awaited::TooLate => return not_sent(SendError::OneWayPending),
-                Awaited::Unknown => {
+                Awaited::UnknownYet => {}
+                Awaited::Unknown(procedure) => {
                     self.order.clear();
-                    return not_sent(SendError::OneWayUnknown);
+                    let procedure = procedures[usize::from(procedure)].name;
+                    return not_sent(SendError::OneWayUnknown { interface, procedure });
                 }
             }
         }
-        self.order.clear();
         match timeout_ns.saturating_sub(clock::now_ns() - begun_ns) {
             // Over `local:` this thread can have run them, for longer than that.
             0 => not_sent(SendError::OneWayPending),

@@ -10,7 +10,6 @@ pub(crate) mod choice;
 pub(crate) mod pending;
 
 pub use crate::calling::counters::CallCounters;
-use crate::calling::detached::CallingThread;
 use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
@@ -126,12 +125,13 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     ///
     /// # Errors
     /// As [`route`](Self::route); and [`CallError::NotSent`] when they have not returned by the call's deadline, or when that is not
-    /// known.
+    /// known and the procedure is not idempotent.
     #[inline]
-    pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
+    pub fn route_in_order(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
         let binding = &self.shared.binding;
         let is_marked = binding.order.is_marked();
-        let timeout_ns = if is_marked { binding.await_order(self.timeout_ns)? } else { self.timeout_ns };
+        let timeout_ns =
+            if is_marked { binding.await_order(self.timeout_ns, procedure)? } else { self.timeout_ns };
         self.route_within(timeout_ns)
     }
 
@@ -204,6 +204,6 @@ impl<L: ?Sized> Client<L> {
     ) -> Result<(), CallError> {
         // Marked before: the call may have left though an error is reported.
         self.shared.binding.order.mark();
-        call.tell(arguments, Some(CallingThread::current()))
+        call.tell_in_order(arguments)
     }
 }

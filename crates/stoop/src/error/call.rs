@@ -188,8 +188,13 @@ pub enum SendError {
     /// before.
     OneWayPending,
     /// An earlier one-way call of this thread on this client has ended without its outcome being known: it may still be running,
-    /// so that this call could overtake it. Reported once; the thread's next call is sent.
-    OneWayUnknown,
+    /// so that this call could overtake it. Reported once, to a call that is not idempotent; the thread's next call is sent.
+    OneWayUnknown {
+        /// The interface of the one-way call.
+        interface: &'static str,
+        /// Its procedure.
+        procedure: &'static str,
+    },
 }
 
 impl Clone for SendError {
@@ -203,7 +208,7 @@ impl Clone for SendError {
             Self::TooManyCalls { in_flight } => Self::TooManyCalls { in_flight: *in_flight },
             Self::Closed => Self::Closed,
             Self::OneWayPending => Self::OneWayPending,
-            Self::OneWayUnknown => Self::OneWayUnknown,
+            &Self::OneWayUnknown { interface, procedure } => Self::OneWayUnknown { interface, procedure },
         }
     }
 }
@@ -235,9 +240,10 @@ impl fmt::Display for SendError {
                 "an earlier one-way call of this thread had not returned by this call's deadline; allow this call more time, \
                  or declare the procedure `#[one_way(unordered)]`",
             ),
-            Self::OneWayUnknown => f.write_str(
-                "it is not known whether an earlier one-way call of this thread has run or still runs, and this call could \
-                 overtake it; call again to go on all the same",
+            Self::OneWayUnknown { interface, procedure } => write!(
+                f,
+                "it is not known whether an earlier one-way call of this thread ({interface}.{procedure}) has run or still runs, and \
+                 this call could overtake it; call again to go on all the same, or declare this procedure `#[idempotent]` if it may"
             ),
         }
     }

@@ -1,7 +1,7 @@
 //! The table of outstanding calls of any transport. Each method is that of [`OutstandingCalls`].
 
 use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, OutstandingCalls};
-use crate::calling::detached::CallingThread;
+use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, CloseError};
@@ -66,12 +66,12 @@ impl AnyCalls {
         list! { on_table (self, calls => calls.submit(batch), elsewhere begins_itself()) }
     }
 
-    pub(crate) fn let_go(&self, call: u32, thread: Option<CallingThread>) -> Result<(), CallError> {
-        list! { on_table (self, calls => calls.let_go(call, thread)) }
+    pub(crate) fn let_go(&self, call: u32, ordered: Option<OrderedCall>) -> Result<(), CallError> {
+        list! { on_table (self, calls => calls.let_go(call, ordered)) }
     }
 
-    pub(crate) fn await_order(&self, thread: CallingThread, until: Instant) -> Awaited {
-        list! { on_table (self, calls => calls.await_order(thread, until)) }
+    pub(crate) fn await_order(&self, thread: CallingThread, idempotent: bool, until: Instant) -> Awaited {
+        list! { on_table (self, calls => calls.await_order(thread, idempotent, until)) }
     }
 
     pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
@@ -109,8 +109,8 @@ impl AnyCalls {
         list! { on_table (self, calls => calls.cancel(call)) }
     }
 
-    pub(crate) fn detach(&self, call: u32, thread: Option<CallingThread>) {
-        list! { on_table (self, calls => calls.detach(call, thread)) }
+    pub(crate) fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
+        list! { on_table (self, calls => calls.detach(call, ordered)) }
     }
 }
 

@@ -19,6 +19,8 @@ trait Register {
     fn write_again(&self, value: u64);
     /// The values that were written.
     fn read(&self) -> u64;
+    #[idempotent]
+    fn look(&self) -> u64;
 }
 
 #[derive(Clone, Default)]
@@ -35,6 +37,9 @@ impl Register for Cell {
     }
     fn write_again(&self, value: u64) {
         self.write(value);
+    }
+    fn look(&self) -> u64 {
+        self.value.load(Ordering::SeqCst)
     }
     fn read(&self) -> u64 {
         self.reads.fetch_add(1, Ordering::SeqCst);
@@ -60,12 +65,32 @@ fn a_call_says_once_that_it_could_overtake_a_one_way_call_whose_connection_was_l
     cell.gate.await_inside(1);
     proxy.cut();
     let error = client.read().unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. })), "{error}");
     assert_eq!((error.ran(), cell.reads.load(Ordering::SeqCst)), (Ran::No, 0));
     assert_eq!(client.read().unwrap(), 0);
     let report = client.binding().flush(Duration::from_secs(60)).unwrap_err();
     assert_eq!((report.outstanding, report.failed), (0, 1), "{report}");
     assert!(report.cause.is_some_and(|cause| cause.ran() == Ran::Perhaps));
+}
+
+#[test]
+fn an_idempotent_call_goes_on_though_an_earlier_one_way_call_is_unknown_and_the_next_other_call_is_told() {
+    let (_server, cell, proxy, client) = register();
+    let _opens = cell.gate.open_on_drop();
+    client.write(1).unwrap();
+    cell.gate.await_inside(1);
+    proxy.cut();
+    assert_eq!((client.look().unwrap(), client.look().unwrap()), (0, 0));
+    let error = client.read().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CallError::NotSent(SendError::OneWayUnknown { interface: "Register", procedure: "write" })
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("Register.write"), "{error}");
+    assert_eq!(client.read().unwrap(), 0);
 }
 
 #[test]

@@ -126,7 +126,10 @@ fn method(
     let by_program = program::client_call(number, procedure, &into_error, names);
     let (server, route) = (local("server"), local("route"));
     let routed = match in_order {
-        true => quote!(self.client.route_in_order()#into_error?),
+        true => {
+            let number = u16::try_from(index).expect("the number of procedures has been checked");
+            quote!(self.client.route_in_order(#number)#into_error?)
+        }
         false => quote!(self.client.route()#into_error?),
     };
     let remote = match procedure.has_buffers() {

@@ -36,7 +36,8 @@ fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
     for why in [SendError::TooManyCalls { in_flight }, SendError::Closed] {
         assert_says(&CallError::NotSent(why), "not sent, so the procedure did not run: ", "bind");
     }
-    let (pending, unknown) = (SendError::OneWayPending, SendError::OneWayUnknown);
+    let (pending, unknown) =
+        (SendError::OneWayPending, SendError::OneWayUnknown { interface: "Lamp", procedure: "light" });
     assert_says(&CallError::NotSent(pending), "not sent, so the procedure did not run: ", "more time");
     assert_says(&CallError::NotSent(unknown), "not sent, so the procedure did not run: ", "call again");
 }

@@ -2,7 +2,7 @@
 
 use crate::calling::begun::{Outcome, OutstandingCalls};
 use crate::calling::completion_table::CompletionTable;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::receive_role::{Pause, RoleGuard};
 use crate::calling::table_lock::{self, Registered};
 use crate::calling::waiting_thread::WaitingThread;
@@ -62,9 +62,9 @@ impl OutstandingCalls for Connection {
     }
 
     /// The background thread drops the reply when it comes. Over UDP the call is sent again as long as the connection is there.
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
         let mut state = self.state();
-        let waker = state.table.detach(call, calling_thread);
+        let waker = state.table.detach(call, ordered);
         if state.table.detached() > 0 {
             state.kept = self.itself.upgrade();
         }

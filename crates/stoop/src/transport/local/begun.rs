@@ -6,7 +6,7 @@
 use crate::calling::background::{Background, Driven, Rest, start};
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
@@ -170,8 +170,8 @@ impl OutstandingCalls for LocalCalls {
         drop(waker);
     }
 
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let waker = self.0.table().detach(call, calling_thread);
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
+        let waker = self.0.table().detach(call, ordered);
         drop(waker);
     }
 

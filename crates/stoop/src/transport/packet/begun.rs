@@ -30,7 +30,7 @@ use crate::calling::begun::Outcome;
 use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::receive_role::ReceiveRole;
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
@@ -368,8 +368,8 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         drop(waker);
     }
 
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let waker = self.calls().detach(call, calling_thread);
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
+        let waker = self.calls().detach(call, ordered);
         drop(waker);
     }
 

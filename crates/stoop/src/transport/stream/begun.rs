@@ -17,7 +17,7 @@ use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::fate::Fate;
 use crate::calling::recovery::no_answer;
 use crate::calling::short_result::Short;
@@ -253,8 +253,8 @@ impl OutstandingCalls for StreamCalls {
         }
     }
 
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
-        let waker = self.0.state().calls.detach(call, calling_thread);
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
+        let waker = self.0.state().calls.detach(call, ordered);
         drop(waker);
     }
 

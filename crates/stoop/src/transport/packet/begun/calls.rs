@@ -2,7 +2,7 @@
 
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
@@ -188,7 +188,7 @@ impl<L: PacketLink> Calls<L> {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         match (slot.owner, error) {
-            (Owner::Detached, Some(error)) => self.failures.note(error, slot.calling_thread),
+            (Owner::Detached, Some(error)) => self.failures.note(error, slot.ordered),
             (_, error) => slot.error = error.map(Box::new),
         }
         self.completions.end(call);
@@ -277,15 +277,15 @@ impl<L: PacketLink> Calls<L> {
         waker
     }
 
-    /// Detaches a call from its handle: it goes on. `calling_thread`: the thread whose ordered one-way call it is, if any. Returns a
+    /// Detaches a call from its handle: it goes on. `ordered`: the thread whose ordered one-way call it is, if any. Returns a
     /// waker to drop.
-    pub(crate) fn detach(&mut self, call: u32, calling_thread: Option<CallingThread>) -> Option<Waker> {
+    pub(crate) fn detach(&mut self, call: u32, ordered: Option<OrderedCall>) -> Option<Waker> {
         let slot = &mut self.slots[call as usize];
-        slot.calling_thread = calling_thread;
+        slot.ordered = ordered;
         if slot.has_ended()
             && let Some(error) = slot.error.take()
         {
-            self.failures.note(*error, calling_thread);
+            self.failures.note(*error, ordered);
         }
         self.disown(call, Owner::Detached)
     }
@@ -303,10 +303,10 @@ impl<L: PacketLink> Calls<L> {
     /// As [`OutstandingCalls::reclaim`](crate::calling::begun::OutstandingCalls::reclaim).
     pub(crate) fn reclaim(&mut self, which: Selection) -> Reclaimed {
         let mut found = Reclaimed::None;
-        for (call, slot) in self.without_handles().filter(|(_, slot)| which.includes(slot.calling_thread)) {
+        for (call, slot) in self.without_handles().filter(|(_, slot)| which.includes(slot.ordered)) {
             if !std::mem::replace(&mut slot.is_reclaimed, true) {
                 slot.owner = Owner::Handle;
-                return Reclaimed::Call(call as u32, slot.calling_thread);
+                return Reclaimed::Call(call as u32, slot.ordered);
             }
             found = Reclaimed::ByOthers;
         }

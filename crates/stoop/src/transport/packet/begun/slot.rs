@@ -1,6 +1,6 @@
 //! One begun call, and the lane that it is on.
 
-use crate::calling::detached::CallingThread;
+use crate::calling::detached::OrderedCall;
 use crate::calling::fate::Fate;
 use crate::calling::fate::Loss;
 use crate::calling::waiting_thread::WaitingThread;
@@ -58,7 +58,7 @@ pub(crate) struct Slot {
     /// A task that waits for the call.
     pub(crate) waker: Option<Waker>,
     /// Of a detached call: the thread whose ordered one-way call it is, if any.
-    pub(crate) calling_thread: Option<CallingThread>,
+    pub(crate) ordered: Option<OrderedCall>,
     /// The call was detached, and a thread waits for it: its owner is a handle again.
     pub(crate) is_reclaimed: bool,
 }
@@ -117,7 +117,7 @@ impl Slot {
             error: None,
             thread: None,
             waker: None,
-            calling_thread: None,
+            ordered: None,
             is_reclaimed: false,
         }
     }

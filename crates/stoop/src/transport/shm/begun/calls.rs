@@ -2,7 +2,7 @@
 
 use crate::calling::background::{Driven, hand_over};
 use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls};
-use crate::calling::detached::{CallingThread, Failures, Reclaimed, Selection};
+use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
@@ -369,7 +369,7 @@ impl OutstandingCalls for SessionCalls {
         }
     }
 
-    fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
+    fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
         self.publish_held(call);
         loop {
             match self.find(call) {
@@ -381,7 +381,7 @@ impl OutstandingCalls for SessionCalls {
                     }
                 }
                 Location::Managed(number, slot) => {
-                    self.managed.detach(number, calling_thread);
+                    self.managed.detach(number, ordered);
                     if self.session.is_lost() {
                         self.managed.wake_background();
                     }
@@ -400,7 +400,7 @@ impl OutstandingCalls for SessionCalls {
 
     fn reclaim(&self, which: Selection) -> Reclaimed {
         match self.managed.state().calls.reclaim(which) {
-            Reclaimed::Call(call, calling_thread) => Reclaimed::Call(call | MANAGED, calling_thread),
+            Reclaimed::Call(call, ordered) => Reclaimed::Call(call | MANAGED, ordered),
             other => other,
         }
     }

@@ -3,7 +3,7 @@
 use crate::calling::background::{Background, Driven};
 use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::call_table::{CallTable, Wakeup};
-use crate::calling::detached::CallingThread;
+use crate::calling::detached::OrderedCall;
 use crate::calling::table_lock::{self, HasCalls, Registered};
 use crate::error::{BindError, CallError, SendError};
 use crate::locked::locked;
@@ -185,9 +185,9 @@ impl ManagedCalls {
         }
     }
 
-    pub(super) fn detach(&self, call: u32, calling_thread: Option<CallingThread>) {
+    pub(super) fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
         let mut state = self.state();
-        let waker = state.calls.detach(call, calling_thread);
+        let waker = state.calls.detach(call, ordered);
         let unattended = state.sent.len();
         drop(state);
         drop(waker);
