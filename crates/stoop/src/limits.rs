@@ -87,8 +87,10 @@ impl Limits {
     /// At `udp:` and `ether:` addresses a call of many packets is long, and callers wait beyond the limit: 256 MiB unless set. At `tcp:`,
     /// `unix:` and `shm:` addresses a call is long if it does not fit in one buffer (16 KiB, or 4 KiB over shared memory), and calls are
     /// refused beyond the limit: 512 MiB unless set, or eight times [`Server::max_message`](crate::Server::max_message) if that is more.
-    /// It is never less than twice that length. At `onc+tcp:` and `onc+unix:` addresses calls of more than 16 KiB count, and the server
-    /// closes the connections that bring more: 256 MiB unless set, or eight times the longest call.
+    /// At `onc+tcp:` and `onc+unix:` addresses calls of more than 16 KiB count, and the server closes the connections that bring more:
+    /// 256 MiB unless set, or eight times the longest call.
+    ///
+    /// At every address it is at least twice the longest message that the server takes, even if it is set to less.
     pub fn argument_bytes(mut self, most: usize) -> Self {
         self.argument_bytes = Some(most);
         self
@@ -99,8 +101,9 @@ impl Limits {
     ///
     /// At `udp:` and `ether:` addresses these are retained results of many packets: 512 MiB unless set. At `tcp:`, `unix:` and `shm:`
     /// addresses they are results that are not read, and OUT arguments of more than 256 KiB while they are filled: 512 MiB unless set, or
-    /// eight times [`Server::max_message`](crate::Server::max_message) if that is more. It is never less than twice that length. At
-    /// `onc+tcp:` and `onc+unix:` addresses they are replies that are not read, as many bytes as for arguments.
+    /// eight times [`Server::max_message`](crate::Server::max_message) if that is more. At `onc+tcp:` and `onc+unix:` addresses they are
+    /// replies that are not read, as many bytes as for arguments. The least is the same as that of
+    /// [`argument_bytes`](Self::argument_bytes).
     pub fn result_bytes(mut self, most: usize) -> Self {
         self.result_bytes = Some(most);
         self
