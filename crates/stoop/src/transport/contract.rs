@@ -18,7 +18,8 @@
 //!   [`recovery`](crate::calling::recovery) allows, within the call's deadline; the user never binds again.
 //! - *Who waits.* A blocking call waits in its own thread. A begun call needs no thread of the user: a background thread
 //!   drives it when nobody waits for it.
-//! - *Locks.* No lock is held while code of the user runs: procedures, decoders, wakers.
+//! - *Locks.* No lock is held while code of the user runs: procedures, encoders, decoders, wakers. The exception is the lane of a
+//!   blocking call, which its thread holds while arguments are encoded and the result is decoded: a call made then takes another lane.
 //!
 //! # What the contract leaves open
 //!
