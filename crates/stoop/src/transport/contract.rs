@@ -39,11 +39,10 @@
 //! - *Buffers in place*: [`transport_with_buffers`](Lane::transport_with_buffers) may call the encoder once more, for
 //!   another server, in whose memory the buffers do not lie.
 //!
-//! # Places that are reserved
+//! # The latency account
 //!
-//! The latency account has twelve points. A transport will report: packet handed to the system, handed over, packet seen
-//! (server), lane found, thread awake, result handed over, result seen. Stubs and dispatch will report the others: stub begun, arguments
-//! written, procedure begun, procedure ended, result read.
+//! A transport stamps the [points](stoop_probe::Point) of a call from `CallLeaves` to `CallFound` at its two ends, and those of its result
+//! from `ResultLeaves` to `ResultFound`. Stubs, dispatch and `client/call.rs` stamp the others.
 
 use crate::account::calls::Recorder;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
