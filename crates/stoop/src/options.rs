@@ -107,9 +107,9 @@ impl BindOptions {
     }
 
     /// If the server at a `udp:`, `tcp:` or `unix:` address turns out to be on this machine and offers shared memory, that is used
-    /// instead. If the server at a `udp:` address is on the same Ethernet as this machine, listens there at a port that it was given, and
-    /// this process has the privilege for it, that is used (cargo feature `ether`). Only the client's `binding().describe()` tells, also
-    /// why the Ethernet could not be used, and the time that calls take.
+    /// instead. If the server at a `udp:` address is on the same Ethernet as this machine, listens there at a port or a name that it was
+    /// given, and this process has the privilege for it, that is used (cargo feature `ether`). Only the client's `binding().describe()`
+    /// tells, also why the Ethernet could not be used, and the time that calls take.
     pub fn upgrade(mut self) -> Self {
         self.upgrade = true;
         self
