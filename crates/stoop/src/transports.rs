@@ -164,5 +164,8 @@ mod tests {
         assert!(why("unix:").contains("path is missing"));
         assert!(why("shm:").contains("name is missing"));
         assert!(why("local:").contains("name is missing"));
+        assert!(why("shm://x").contains("shm:NAME"), "{}", why("shm://x"));
+        assert!(why("unix:///run/x").contains("unix:/PATH"), "{}", why("unix:///run/x"));
+        assert!(why("local://x").contains("local:NAME"), "{}", why("local://x"));
     }
 }

@@ -143,6 +143,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
     let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
     let (one_way, unordered) = take_one_way(&mut attrs, &mut mistakes);
     let number = take_number(&mut attrs, &mut mistakes);
+    attrs.retain(|attribute| !is_misspelled(attribute, &mut mistakes));
     let marks = Marks::take(&mut attrs, &mut mistakes);
     let mut arguments = Vec::new();
     for input in sig.inputs {
@@ -337,6 +338,20 @@ fn take_one_way(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> (bo
         false
     });
     (one_way, unordered)
+}
+
+/// Whether an attribute looks like one of a procedure, and is none.
+fn is_misspelled(attribute: &Attribute, mistakes: &mut Mistakes) -> bool {
+    let Some(written) = attribute.path().get_ident().map(|name| name.to_string().to_lowercase()) else {
+        return false;
+    };
+    let meant = ["one_way", "idempotent"].into_iter().find(|name| {
+        written == name.replace('_', "") || name.starts_with("idempot") && written.starts_with("idempot")
+    });
+    if let Some(meant) = meant {
+        mistakes.add(attribute, format!("write `#[{meant}]`"));
+    }
+    meant.is_some()
 }
 
 /// Removes `#[procedure(N)]`. Returns the number.

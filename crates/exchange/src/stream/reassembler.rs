@@ -6,7 +6,7 @@ use crate::stream::terms::{Account, Bounds, Unbounded, Violation};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{
-    HEADER_LEN, Header, HeaderError, Kind, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
+    HEADER_LEN, Header, HeaderError, Kind, MAGIC, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
 };
 
 /// An arriving byte stream. Receive into [`space`](Self::space), pass the number of bytes to
@@ -158,8 +158,13 @@ impl Reassembler {
             if let Some(header) = self.short_message() {
                 return Ok(Some(self.give(header)));
             }
-            let Some(bytes) = self.buffers.unread().first_chunk::<HEADER_LEN>() else {
-                return Ok(None);
+            let unread = self.buffers.unread();
+            let Some(bytes) = unread.first_chunk::<HEADER_LEN>() else {
+                // Another protocol is known by its first byte: the peer may send no more until it is spoken to.
+                return match unread.first() {
+                    Some(&other) if other != MAGIC => Err(Violation::Header(HeaderError::Magic(other))),
+                    _ => Ok(None),
+                };
             };
             let header = Header::from_bytes(bytes).map_err(|why| no_header(why, bytes))?;
             let payload_len = self.check(&header)?;

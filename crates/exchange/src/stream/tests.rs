@@ -327,6 +327,14 @@ fn each_forbidden_header_is_its_violation() {
 }
 
 #[test]
+fn another_protocol_is_known_by_its_first_byte() {
+    let mut reassembler = Reassembler::new(BOUNDS);
+    assert_eq!(feed(&mut reassembler, b"S", 1), Err(Violation::Header(HeaderError::Magic(b'S'))));
+    let mut reassembler = Reassembler::new(BOUNDS);
+    assert_eq!(feed(&mut reassembler, &whole(1, 1, 10)[..HEADER_LEN - 1], 1), Ok(Vec::new()));
+}
+
+#[test]
 fn random_bytes_cause_no_panic_and_no_large_allocation() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = move || {

@@ -168,7 +168,7 @@ pub mod stub {
             Begin(&self.options)
         }
 
-        pub fn route_in_order(&self) -> Result<Route<'_, L>, CallError> {
+        pub fn route_in_order(&self, _: u16) -> Result<Route<'_, L>, CallError> {
             self.route()
         }
 

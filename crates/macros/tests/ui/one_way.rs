@@ -17,4 +17,12 @@ trait OneWay {
     fn both(&self) -> u8;
 }
 
+#[stoop::interface]
+trait Misspelled {
+    #[oneway]
+    fn log(&self, line: &str);
+    #[idempotant]
+    fn read(&self) -> u32;
+}
+
 fn main() {}

@@ -295,7 +295,9 @@ fn why_silent(server: &str) -> &'static str {
         Some("ether") => {
             "is a Stoop server running there, on the Ethernet of that interface of this machine, and is the hardware address still its own?"
         }
-        Some("tcp") => "is it a Stoop server, and does a firewall drop the connection?",
+        Some("tcp") => {
+            "does a firewall drop the connection, or is it the server of another protocol, such as HTTP, which waits in silence?"
+        }
         _ => "a process listens there: is it a Stoop server, is it stopped, or are all of its threads busy?",
     }
 }

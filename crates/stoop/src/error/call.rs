@@ -285,7 +285,9 @@ impl fmt::Display for Refusal {
                 Some(after) => write!(f, "; call again in {after:?}, or give the server more workers"),
                 None => f.write_str("; call again later, or give the server more workers"),
             },
-            RefusalCode::DeadlinePassed => f.write_str("; allow the call more time"),
+            RefusalCode::DeadlinePassed => f.write_str(
+                "; allow the call more time, or give the server more workers (a procedure that calls its own server keeps one busy)",
+            ),
             RefusalCode::ShuttingDown => f.write_str("; bind to another server"),
             RefusalCode::Incomplete => f.write_str(
                 "; call again, and allow the call more time; parts stop when an interface or the network is gone, and the server \

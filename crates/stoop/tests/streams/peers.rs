@@ -167,3 +167,18 @@ fn a_caller_uses_no_more_lanes_than_the_server_grants() {
         assert!(matches!(&error, CallError::Failed(_)), "{error}");
     }
 }
+
+#[test]
+fn a_server_of_another_protocol_that_speaks_first_is_known_by_its_first_words() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It keeps the connection open, and says no more.
+    let speaks = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"SSH-2.0-x\r\n").unwrap();
+        stream
+    });
+    let error = LabClient::bind(&format!("tcp://{address}")).unwrap_err();
+    assert!(matches!(error, stoop::BindError::Protocol { .. }), "{error}");
+    drop(speaks.join());
+}

@@ -426,8 +426,9 @@ impl Connection {
     fn end_as_unknown(&self, cause: UnknownCause) {
         let mut state = self.state();
         let State { calls, table, .. } = &mut *state;
-        let ended = |(_, call)| (call, Err(unknown(table, call, 1, cause)));
-        let ended: Vec<_> = calls.drain().map(ended).collect();
+        let ended = |(_, &call, transmissions)| (call, Err(unknown(table, call, transmissions, cause)));
+        let ended: Vec<_> = calls.iter().map(ended).collect();
+        drop(calls.drain());
         self.end(state, ended);
     }
 }

@@ -28,7 +28,11 @@ struct LocalListener {
 }
 
 fn parse(rest: &str) -> Result<&str, &'static str> {
-    if rest.is_empty() { Err("the name is missing: write local:NAME") } else { Ok(rest) }
+    match rest {
+        "" => Err("the name is missing: write local:NAME"),
+        rest if rest.starts_with("//") => Err("two slashes too many: write local:NAME"),
+        rest => Ok(rest),
+    }
 }
 
 impl Transport for LocalTransport {

@@ -9,6 +9,7 @@ pub(crate) const SHM: Scheme =
 fn name(rest: &str) -> Result<&str, &'static str> {
     match rest {
         "" | "@" => Err("the name is missing: write shm:NAME, or shm:/PATH for a socket with a file"),
+        rest if rest.starts_with("//") => Err("two slashes too many: write shm:NAME or shm:/PATH"),
         rest => Ok(rest),
     }
 }

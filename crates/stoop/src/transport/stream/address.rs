@@ -13,6 +13,7 @@ pub(crate) const UNIX: Scheme =
 fn path_or_name(rest: &str) -> Result<&str, &'static str> {
     match rest {
         "" | "@" => Err("the path is missing: write unix:PATH or unix:@NAME"),
+        rest if rest.starts_with("//") => Err("two slashes too many: write unix:/PATH or unix:@NAME"),
         rest => Ok(rest),
     }
 }
