@@ -5,6 +5,8 @@
 mod corpus;
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use stoop_x::Options;
 
 #[test]
@@ -14,8 +16,31 @@ fn interface_files_of_packages_compile_with_stubs_and_without_warnings() {
         format!("pub mod {} {{\n{}\n}}\n", entry.name(), compiled.rust)
     });
     let modules: String = modules.collect();
-    let program = format!("#![deny(warnings)]\n#![allow(dead_code)]\n{modules}fn main() {{}}\n");
-    let path = std::env::temp_dir().join(format!("stoop-packages-{}.rs", std::process::id()));
-    fs::write(&path, program).expect("a file can be written");
-    trybuild::TestCases::new().pass(&path);
+    let program = project(&format!("#![deny(warnings)]\n#![allow(dead_code)]\n{modules}"));
+    // Checked only: machine code for all of them would take a minute.
+    let checked = Command::new(env!("CARGO"))
+        .args(["check", "--quiet", "--offline", "--manifest-path"])
+        .arg(program.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(program.join("target"))
+        .output()
+        .expect("cargo, which runs this test, can be run");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+/// A package with this library, whose dependencies are those of this workspace. Its build is kept with those of this package.
+fn project(library: &str) -> PathBuf {
+    let macros = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
+    fs::create_dir_all(project.join("src")).expect("directories can be made");
+    let stoop = macros.join("../stoop");
+    let manifest = format!(
+        "[package]\nname = \"packages\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[dependencies]\n\
+         stoop = {{ path = {stoop:?}, features = [\"onc\"] }}\n[workspace]\n"
+    );
+    fs::write(project.join("Cargo.toml"), manifest).expect("a file can be written");
+    fs::copy(macros.join("../../Cargo.lock"), project.join("Cargo.lock"))
+        .expect("the workspace has a lock file");
+    fs::write(project.join("src/lib.rs"), library).expect("a file can be written");
+    project
 }
