@@ -216,16 +216,8 @@ fn cell(args: &AccountArgs) -> Cell {
     Cell {
         transport: args.transport,
         procedure: args.procedure,
-        bytes: 0,
-        in_flight: 1,
-        link_rate: None,
-        callers: 1,
-        clients: 1,
-        silence: None,
         waiting: args.waiting,
         processors: args.processors,
-        busy: false,
-        no_checksum: false,
-        share_endpoints: false,
+        ..Cell::NULL
     }
 }

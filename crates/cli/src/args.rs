@@ -9,7 +9,7 @@ mod units;
 pub(crate) use attack::Attack;
 use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) use ethernet::Part;
-pub(crate) use procedure::{DATA_LEN, Procedure};
+pub(crate) use procedure::{DATA_LEN, Procedure, Results};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) struct BenchArgs {
     /// Transports [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TRANSPORT")]
     pub(crate) transport: Vec<Transport>,
-    /// Procedures [default: null, max-arg and max-result; with --bytes the bulk procedures, with --in-flight null]
+    /// Procedures [default: null, max-arg and max-result; with --bytes the bulk procedures, with --in-flight or --results null]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROCEDURE")]
     pub(crate) procedure: Vec<Procedure>,
     /// Size of the argument or the result of bulk procedures, such as 48000, 64KiB or 1MiB; with it, max-arg is bulk-in and
@@ -95,10 +95,14 @@ pub(crate) struct BenchArgs {
     /// Outstanding calls of each caller thread [default: 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) in_flight: Vec<u16>,
+    /// How callers take the results of outstanding calls [default: wait; with this, 32 and 256 calls are outstanding unless
+    /// --in-flight says otherwise]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "HOW")]
+    pub(crate) results: Vec<Results>,
     /// Limit the private Ethernet to this rate, in both directions [default: as fast as it goes]
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
     pub(crate) rate: Vec<LinkRate>,
-    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8; with --bytes, --in-flight, --clients, --silence or --busy 1]
+    /// Numbers of caller threads [default: 1,2,3,4,5,6,7,8; with --bytes, --in-flight, --results, --clients, --silence or --busy 1]
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) callers: Vec<u16>,
     /// Clients bound at a time, of which all but one are idle [default: 1]
@@ -161,6 +165,7 @@ impl BenchArgs {
             && self.procedure.is_empty()
             && self.bytes.is_empty()
             && self.in_flight.is_empty()
+            && self.results.is_empty()
             && self.rate.is_empty()
             && self.callers.is_empty()
             && self.clients.is_empty()
@@ -438,6 +443,7 @@ mod tests {
             "--bytes 4294967295",
             "--bytes 1TiB",
             "--in-flight 0",
+            "--results never",
             "--rate 10",
             "--rate 0mbit",
             "--silence 10",

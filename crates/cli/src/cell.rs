@@ -3,7 +3,7 @@
 //! The reference machine has episodes, seconds long, in which everything takes half as long again. Slices of a fraction of a
 //! second put ours and the floor into the same episode, and the ratio of neighbours hardly notices it.
 
-use crate::args::{Procedure, Transport};
+use crate::args::{Procedure, Results, Transport};
 use crate::callers::{Callers, Calls, Measured};
 use crate::effort::Effort;
 use crate::floor::{Floor, LOST};
@@ -23,12 +23,15 @@ pub(crate) fn measure(
     session: &mut Session,
     network: &Network,
 ) -> Result<Row, String> {
-    if cell.procedure.is_bulk() && cell.in_flight > 1 {
+    if cell.procedure.is_bulk() && cell.begins_calls() {
         return Err(
             "no bare exchange is known for many bulk outstanding calls: measure them one at a time".into()
         );
     }
-    if cell.silence.is_some() && cell.in_flight > 1 {
+    if cell.results == Results::OneWay && cell.procedure != Procedure::Null {
+        return Err("one-way calls are measured without arguments: choose the procedure null".into());
+    }
+    if cell.silence.is_some() && cell.begins_calls() {
         return Err("callers with many outstanding calls are never silent: measure one call at a time".into());
     }
     if cell.transport.backend().is_some() && cell.link_rate.is_some() {
@@ -75,10 +78,15 @@ pub(crate) fn measure_floor(
     (0..effort.pairs).map(&mut slice).collect()
 }
 
+/// Whether a bare exchange over TCP is measured beside it.
+pub(crate) fn stands_beside_tcp(cell: &Cell) -> bool {
+    cell.transport == Transport::Udp && cell.procedure.is_bulk()
+}
+
 /// Whether it is the call between two address spaces of one machine that the papers compare with a call within one.
-fn stands_beside_a_local_call(cell: &Cell) -> bool {
+pub(crate) fn stands_beside_a_local_call(cell: &Cell) -> bool {
     let alone = (cell.callers, cell.silence, cell.busy) == (1, None, false);
-    cell.transport == Transport::Shm && cell.procedure == Procedure::Null && cell.in_flight == 1 && alone
+    cell.transport == Transport::Shm && cell.procedure == Procedure::Null && !cell.begins_calls() && alone
 }
 
 struct Measuring<'a> {
@@ -106,7 +114,7 @@ impl<'a> Measuring<'a> {
         let beside = |transport, where_: bool| {
             where_.then(|| BesideOurs::open(Cell { transport, ..*cell }, sides, network)).transpose()
         };
-        let tcp = beside(Transport::Tcp, cell.transport == Transport::Udp && cell.procedure.is_bulk())?;
+        let tcp = beside(Transport::Tcp, stands_beside_tcp(cell))?;
         let vtable = beside(Transport::Local, stands_beside_a_local_call(cell))?;
         let ours = (0..cell.callers).map(|_| session.bindings[0].calls(cell)).collect();
         let calls_max = effort.calls.map_or(u64::MAX, |calls| calls.div_ceil(cell.callers.into()));

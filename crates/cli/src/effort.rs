@@ -108,7 +108,8 @@ impl Effort {
 mod tests {
     use super::*;
     use crate::args::BenchArgs;
-    use crate::plan::{Section, Shape, sections};
+    use crate::cell::{stands_beside_a_local_call, stands_beside_tcp};
+    use crate::plan::{Section, sections};
 
     /// Time of the slices of a run without choices.
     fn time_of_slices(full: bool) -> Duration {
@@ -116,7 +117,8 @@ mod tests {
         let cells: Vec<&Cell> = sections.iter().flat_map(Section::cells).collect();
         let time = |cell: &Cell| {
             let effort = Effort::new(cell, share_of(cells.len(), !full), None);
-            let sides = if cell.shape() == Shape::Times { 2 } else { 3 };
+            let besides = [stands_beside_tcp(cell), stands_beside_a_local_call(cell)];
+            let sides = 2 + besides.into_iter().map(u32::from).sum::<u32>();
             sides * effort.pairs * (effort.slice + effort.warm_up)
         };
         cells.iter().map(|cell| time(cell)).sum()

@@ -13,11 +13,12 @@ mod tests {
     use crate::row::example;
 
     /// Results are compared over time, so these names stay.
-    const KEYS: [&str; 38] = [
+    const KEYS: [&str; 39] = [
         "transport",
         "procedure",
         "bytes",
         "in_flight",
+        "results",
         "callers",
         "clients",
         "silence_ms",

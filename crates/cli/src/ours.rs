@@ -1,6 +1,8 @@
 //! Our side: the Test interface of the paper, through the same public API that everyone uses.
 
+mod awaited;
 mod begun;
+mod detached;
 mod timed;
 
 use crate::args::{DATA_LEN, Procedure, Transport, Waiting};
@@ -16,6 +18,9 @@ use stoop::{BindOptions, CallError, InPlace, PacketOptions, RunningServer, Serve
 pub(crate) trait Test {
     /// No argument, no result: the base latency.
     fn null(&self);
+    /// As Null(), and the caller does not wait for it. Unordered, so that no other procedure waits for it, either.
+    #[one_way(unordered)]
+    fn null_one_way(&self);
     /// A result that fills one Ethernet packet; the procedure writes it into the packet itself.
     fn max_result(&self, #[out] buf: &mut [u8; 1440]);
     /// An argument that fills one Ethernet packet; the procedure reads it in the packet itself.
@@ -37,6 +42,8 @@ pub(crate) struct Exerciser;
 
 impl Test for Exerciser {
     fn null(&self) {}
+
+    fn null_one_way(&self) {}
 
     fn max_result(&self, buf: &mut [u8; DATA_LEN]) {
         (buf[0], buf[DATA_LEN - 1]) = MARKS;
@@ -119,9 +126,10 @@ impl Binding {
 
     /// Calls of the procedure of `cell` for one caller thread.
     pub(crate) fn calls(&self, cell: &Cell) -> Box<dyn Calls> {
-        if cell.in_flight > 1 {
-            let (client, procedure) = (self.client.clone(), cell.procedure);
-            return Box::new(Begun { client, procedure, data: data_for(cell), in_flight: cell.in_flight });
+        if cell.begins_calls() {
+            let (client, data) = (self.client.clone(), data_for(cell));
+            let Cell { procedure, in_flight, results, .. } = *cell;
+            return Box::new(Begun { client, procedure, data, in_flight, results });
         }
         let batch = if self.transport == Transport::Local { LOCAL_BATCH } else { 1 };
         let data = data_for(cell);

@@ -3,7 +3,7 @@
 mod overview;
 
 use crate::args::{
-    BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Silence, Transport, Waiting, name_of,
+    BYTES_DEFAULT, BenchArgs, LinkRate, Procedure, Processors, Results, Silence, Transport, Waiting, name_of,
 };
 use clap::ValueEnum;
 
@@ -16,6 +16,8 @@ pub(crate) struct Cell {
     pub(crate) bytes: u32,
     /// Calls of each caller.
     pub(crate) in_flight: u16,
+    /// How a caller takes the results of outstanding calls.
+    pub(crate) results: Results,
     /// Of the link, where it is limited.
     pub(crate) link_rate: Option<LinkRate>,
     pub(crate) callers: u16,
@@ -40,6 +42,7 @@ impl Cell {
         procedure: Procedure::Null,
         bytes: 0,
         in_flight: 1,
+        results: Results::Wait,
         link_rate: None,
         callers: 1,
         clients: 1,
@@ -63,16 +66,25 @@ impl Cell {
         let bytes = if self.bytes > 0 { format!(" of {} bytes", self.bytes) } else { String::new() };
         let in_flight =
             if self.in_flight > 1 { format!(", {} in flight", self.in_flight) } else { String::new() };
+        let results = match self.results {
+            Results::Wait => String::new(),
+            other => format!(", results by {}", name_of(other)),
+        };
         let rate = self.link_rate.map_or_else(String::new, |rate| format!(" at {rate}"));
         let callers = if self.callers == 1 { "1 caller".into() } else { format!("{} callers", self.callers) };
         let processors = if self.processors.number() == 1 { "one processor" } else { "two processors" };
-        let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{silence}");
+        let what = format!("{transport}{rate} {procedure}{bytes}{in_flight}{results}{silence}");
         format!("{what}, {callers}{clients}, {waiting}, {processors}{shared}{unchecked}{busy}")
     }
 
     /// The figure at which the reader looks first: the time of one call, or the throughput.
     pub(crate) fn shape(&self) -> Shape {
-        if self.procedure.is_bulk() || self.in_flight > 1 { Shape::Rates } else { Shape::Times }
+        if self.procedure.is_bulk() || self.begins_calls() { Shape::Rates } else { Shape::Times }
+    }
+
+    /// Whether its callers begin calls and take their results later.
+    pub(crate) fn begins_calls(&self) -> bool {
+        self.in_flight > 1 || self.results != Results::Wait
     }
 
     /// Bytes of data in the call and in the result.
@@ -194,13 +206,10 @@ fn full_sections() -> Vec<Section> {
             table_six(),
         ),
         Section::of_single_cells(
-            "In flight: many outstanding calls of Null() from one thread, adaptive wait, a processor each",
+            "In flight: many outstanding calls of Null() from one thread, and each way to take their results, adaptive wait, a \
+                    processor each",
             Shape::Rates,
-            chosen(&BenchArgs {
-                transport: vec![Transport::Udp],
-                in_flight: vec![32, 256],
-                ..BenchArgs::default()
-            }),
+            in_flight(),
         ),
         Section::of_single_cells(
             "Directly on the Ethernet: one caller, adaptive wait, caller and server on a processor each",
@@ -213,6 +222,21 @@ fn full_sections() -> Vec<Section> {
             }),
         ),
     ]
+}
+
+/// Null() over UDP with each way to take results, and the ways to take none with the larger number of outstanding calls.
+fn in_flight() -> Vec<Cell> {
+    let taken = |results: &[Results], in_flight: &[u16]| {
+        chosen(&BenchArgs {
+            transport: vec![Transport::Udp],
+            in_flight: in_flight.to_vec(),
+            results: results.to_vec(),
+            ..BenchArgs::default()
+        })
+    };
+    let mut cells = taken(&[Results::Wait, Results::Await, Results::WaitAny], &IN_FLIGHT_DEFAULT);
+    cells.extend(taken(&[Results::Detach, Results::OneWay], &IN_FLIGHT_DEFAULT[1..]));
+    cells
 }
 
 /// The procedures of Peregrine's table of local calls, over shared memory.
@@ -239,10 +263,13 @@ fn chosen(args: &BenchArgs) -> Vec<Cell> {
     for server in servers(args) {
         for procedure in procedures(args) {
             for bytes in sizes(args, procedure) {
-                for in_flight in or(&args.in_flight, &[1]) {
-                    for silence in some_or_none(&args.silence) {
-                        for callers in or(&args.callers, default_callers(args, procedure)) {
-                            cells.push(Cell { procedure, bytes, in_flight, silence, callers, ..server });
+                for results in or(&args.results, &[Results::Wait]) {
+                    for in_flight in or(&args.in_flight, default_in_flight(args)) {
+                        for silence in some_or_none(&args.silence) {
+                            for callers in or(&args.callers, default_callers(args, procedure)) {
+                                let cell = Cell { procedure, bytes, in_flight, results, ..server };
+                                cells.push(Cell { silence, callers, ..cell });
+                            }
                         }
                     }
                 }
@@ -262,18 +289,14 @@ fn servers(args: &BenchArgs) -> Vec<Cell> {
                     for clients in or(&args.clients, &[1]) {
                         servers.push(Cell {
                             transport,
-                            procedure: Procedure::Null,
-                            bytes: 0,
-                            in_flight: 1,
                             link_rate,
-                            callers: 1,
                             clients,
-                            silence: None,
                             waiting,
                             processors,
                             busy: args.busy,
                             share_endpoints: args.share_endpoints,
                             no_checksum: args.no_checksum,
+                            ..Cell::NULL
                         });
                     }
                 }
@@ -287,10 +310,23 @@ fn servers(args: &BenchArgs) -> Vec<Cell> {
 fn default_transports(args: &BenchArgs) -> &'static [Transport] {
     match () {
         () if !args.rate.is_empty() => &[Transport::Udp],
-        () if !args.in_flight.is_empty() => &[Transport::Udp],
+        () if begins_calls(args) => &[Transport::Udp],
         () if !args.bytes.is_empty() => &[Transport::Udp, Transport::Tcp, Transport::Unix, Transport::Shm],
         () => &Transport::SCHEMES,
     }
+}
+
+/// Whether outstanding calls were asked for.
+fn begins_calls(args: &BenchArgs) -> bool {
+    !(args.in_flight.is_empty() && args.results.is_empty())
+}
+
+/// Outstanding calls of the default tables.
+const IN_FLIGHT_DEFAULT: [u16; 2] = [32, 256];
+
+/// How results are taken matters where many calls are outstanding.
+fn default_in_flight(args: &BenchArgs) -> &'static [u16] {
+    if args.results.is_empty() { &[1] } else { &IN_FLIGHT_DEFAULT }
 }
 
 /// Busy threads beside caller and server matter where both share a processor.
@@ -307,7 +343,7 @@ fn procedures(args: &BenchArgs) -> Vec<Procedure> {
     let otherwise: &[Procedure] = match () {
         () if !args.bytes.is_empty() => &Procedure::BULK,
         () if !args.rate.is_empty() => &[Procedure::BulkIn],
-        () if !args.in_flight.is_empty() => &[Procedure::Null],
+        () if begins_calls(args) => &[Procedure::Null],
         () => &Procedure::PAPER,
     };
     if args.bytes.is_empty() {
@@ -327,7 +363,7 @@ fn sizes(args: &BenchArgs, procedure: Procedure) -> Vec<u32> {
 }
 
 fn default_callers(args: &BenchArgs, procedure: Procedure) -> &'static [u16] {
-    let one = !(args.in_flight.is_empty() && args.clients.is_empty() && args.silence.is_empty());
+    let one = begins_calls(args) || !(args.clients.is_empty() && args.silence.is_empty());
     if procedure.is_bulk() || one || args.busy { &[1] } else { &[1, 2, 3, 4, 5, 6, 7, 8] }
 }
 
@@ -366,7 +402,9 @@ mod tests {
     fn full_run_ends_with_bulk_and_with_outstanding_calls() {
         let sections = full();
         assert_eq!(sections[3].lines.len(), 2 * 3 * 3);
-        assert_eq!(sections[5].lines.len(), 2);
+        assert_eq!(sections[5].lines.len(), 3 * 2 + 2);
+        let is_measured = |way: &Results| sections[5].cells().any(|cell| cell.results == *way);
+        assert!(Results::value_variants().iter().all(is_measured));
         assert!(sections[3..].iter().flat_map(Section::cells).all(|cell| cell.callers == 1));
     }
 
@@ -419,5 +457,16 @@ mod tests {
         let cells = cells(&sections(&args)[0]);
         assert_eq!(cells.iter().map(|cell| cell.in_flight).collect::<Vec<_>>(), [32, 256]);
         assert!(cells.iter().all(|cell| (cell.procedure, cell.callers) == (Procedure::Null, 1)));
+    }
+
+    #[test]
+    fn a_way_to_take_results_means_many_outstanding_calls() {
+        let args = BenchArgs { results: vec![Results::Await, Results::OneWay], ..BenchArgs::default() };
+        let cells = cells(&sections(&args)[0]);
+        let of = |cell: &Cell| (cell.results, cell.in_flight);
+        let (awaited, one_way) = (Results::Await, Results::OneWay);
+        let expected = [(awaited, 32), (awaited, 256), (one_way, 32), (one_way, 256)];
+        assert_eq!(cells.iter().map(of).collect::<Vec<_>>(), expected);
+        assert!(cells.iter().all(|cell| cell.shape() == Shape::Rates && cell.callers == 1));
     }
 }

@@ -1,6 +1,6 @@
 //! The figures of one cell, as the table and the JSON show them.
 
-use crate::args::{LinkRate, Procedure, Processors, Silence, Transport, Waiting};
+use crate::args::{LinkRate, Procedure, Processors, Results, Silence, Transport, Waiting};
 use crate::callers::Measured;
 use crate::floor::figures;
 use crate::others::DISTURBED_ABOVE;
@@ -18,6 +18,8 @@ pub(crate) struct Row {
     pub(crate) bytes: usize,
     /// Calls of each caller at a time.
     pub(crate) in_flight: u16,
+    /// How callers take the results of outstanding calls.
+    pub(crate) results: Results,
     pub(crate) callers: u16,
     /// Bound at the same time; one of them is called.
     pub(crate) clients: u16,
@@ -211,6 +213,7 @@ impl Findings {
             procedure: cell.procedure,
             bytes: argument_len.max(result_len),
             in_flight: cell.in_flight,
+            results: cell.results,
             callers: cell.callers,
             clients: cell.clients,
             silence: cell.silence,
@@ -283,6 +286,7 @@ pub(crate) fn example() -> Row {
         procedure: Procedure::MaxResult,
         bytes: 1440,
         in_flight: 1,
+        results: Results::Wait,
         callers: 4,
         clients: 1,
         silence: None,

@@ -121,6 +121,7 @@ fast         calls on the fast path: one packet there, one back, taken by the th
 least        calls of the caller that got the fewest, divided by the mean of all callers";
 
 const LEGEND_OF_RATES: &str = "\
+results      how callers take the results of their outstanding calls
 rate         our calls per second divided by the floor's: the median over pairs, with quartiles
 of TCP       our calls per second divided by those of a bare TCP exchange of as many bytes";
 

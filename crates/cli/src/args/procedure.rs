@@ -1,4 +1,4 @@
-//! The procedures that are called.
+//! The procedures that are called, and how their results are taken.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -54,3 +54,19 @@ impl Procedure {
 
 /// The data of MaxArg(b) and MaxResult(b): what one Ethernet packet holds (Firefly §2).
 pub(crate) const DATA_LEN: usize = 1440;
+
+/// How a caller takes the results of its outstanding calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Results {
+    /// It waits for the oldest, and takes all that are there.
+    Wait,
+    /// It polls the calls as futures, each when its waker says so.
+    Await,
+    /// It waits for any of them (`stoop::wait_any`), and takes that one.
+    WaitAny,
+    /// Not at all: it detaches the calls, and waits until all have ended.
+    Detach,
+    /// Not at all: it calls a one-way procedure as often, and waits until all calls have ended.
+    OneWay,
+}

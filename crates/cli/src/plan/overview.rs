@@ -1,6 +1,6 @@
 //! The sections of `bench` without options: what a reader looks at first, in under a minute.
 
-use super::{Cell, Section, Shape, chosen};
+use super::{Cell, IN_FLIGHT_DEFAULT, Section, Shape, chosen};
 use crate::args::{BenchArgs, Procedure, Transport};
 
 /// Table I of the paper for UDP, a line for each transport, many outstanding calls, long messages.
@@ -49,7 +49,8 @@ fn transports() -> Vec<Vec<Cell>> {
 
 fn in_flight() -> Vec<Vec<Cell>> {
     let of = |transport| {
-        chosen(&BenchArgs { transport: vec![transport], in_flight: vec![32, 256], ..BenchArgs::default() })
+        let in_flight = IN_FLIGHT_DEFAULT.to_vec();
+        chosen(&BenchArgs { transport: vec![transport], in_flight, ..BenchArgs::default() })
     };
     [Transport::Udp, Transport::Shm].into_iter().flat_map(of).map(|cell| vec![cell]).collect()
 }

@@ -6,12 +6,13 @@ use crate::row::Row;
 
 pub(super) fn head() -> String {
     format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:<8} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         "transport",
         "link",
         "procedure",
         "bytes",
         "in flight",
+        "results",
         "callers",
         "clients",
         "waiting",
@@ -33,12 +34,13 @@ pub(super) fn head() -> String {
 pub(super) fn line(row: &Row) -> String {
     let disturbed = if row.is_disturbed() { "~" } else { "" };
     format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+        "{:<9} {:<7} {:<11} {:>8} {:>9} {:<8} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
         name_of(row.transport),
         row.link_rate.map_or_else(|| "–".into(), |rate| rate.to_string()),
         name_of(row.procedure),
         row.bytes,
         row.in_flight,
+        name_of(row.results),
         row.callers,
         row.clients,
         name_of(row.waiting),
@@ -64,7 +66,7 @@ fn some(mbits_per_second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{LinkRate, Procedure};
+    use crate::args::{LinkRate, Procedure, Results};
     use crate::row::example;
 
     #[test]
@@ -91,6 +93,7 @@ mod tests {
             procedure: Procedure::Null,
             bytes: 0,
             in_flight: 256,
+            results: Results::WaitAny,
             callers: 1,
             calls_per_second: 4_812_345.0,
             mbits_per_second: 0.0,

@@ -123,6 +123,30 @@ fn long_messages_stand_beside_the_bare_exchange_of_as_many_bytes() {
 }
 
 #[test]
+fn results_of_outstanding_calls_are_taken_in_each_way() {
+    let (processors, ways) = (processors(), ["wait", "await", "wait-any", "detach", "one-way"]);
+    let output = succeed(stoop(&format!(
+        "bench --calls 300 --transport udp,tcp,unix,shm,local --in-flight 1,100 --results {} \
+         --processors {processors} --json",
+        ways.join(","),
+    )));
+    let rows = rows(&output);
+    for way in ways {
+        let of_way: Vec<_> = rows.iter().filter(|row| row["results"] == way).collect();
+        assert_eq!(of_way.len(), 5 * 2, "{way}");
+        assert!(of_way.iter().all(|row| row["calls"].as_u64() >= Some(300)), "{of_way:?}");
+    }
+}
+
+#[test]
+fn one_way_calls_with_data_are_refused() {
+    let output = stoop("bench --transport udp --results one-way --procedure max-arg --processors 1").output();
+    let output = output.expect("the command was built");
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && why.contains("choose the procedure null"), "{why}");
+}
+
+#[test]
 fn frames_on_each_mechanism_stand_beside_bare_frames_or_are_left_out_on_loopback() {
     let bench = |words: &str| {
         let words = format!("bench {words} --processors {} --json", processors());
