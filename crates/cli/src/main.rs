@@ -1,64 +1,44 @@
 //! The `stoop` command.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-mod account;
-mod args;
-mod bench;
-mod bindings;
-mod busy;
-mod callers;
-mod cell;
-mod child;
-mod effort;
-mod ethernet;
-mod floor;
 mod generate;
-mod greedy;
-mod json;
-mod machine;
-mod network;
-mod others;
-mod ours;
-mod overload;
-mod penalty;
 mod ping;
-mod placement;
-mod plan;
-mod progress;
-mod row;
-mod samples;
-mod serve;
-mod session;
-mod stage;
-mod table;
-mod tables;
 mod top;
 
-use args::{Args, Command, EchoArgs, PenaltyEchoArgs};
-use clap::Parser;
-use std::io;
+use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+
+/// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
+#[derive(Debug, Parser)]
+#[command(name = "stoop", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Lab(stoop_lab::Command),
+    /// Calls a server again and again: whether it answers, by which transport, how fast, and whether it serves.
+    Ping(ping::PingArgs),
+    /// Shows a running server live: its counters, and which procedures take its time, for which callers.
+    Top(top::TopArgs),
+    /// Prints Rust code for an interface that is declared in another language.
+    Gen {
+        #[command(subcommand)]
+        source: generate::Source,
+    },
+}
 
 fn main() -> ExitCode {
     end_quietly_without_reader();
     let result = match Args::parse().command {
-        Command::Bench(args) => bench::run(&args),
-        Command::Penalty(args) => penalty::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::PenaltyEcho(args) => child::unless_orphaned(penalty_echo(&args)).map(|()| ExitCode::SUCCESS),
-        Command::Account(args) => account::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Tables(args) => tables::run(&args),
+        Command::Lab(command) => command.run(),
         Command::Ping(args) => ping::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
-        Command::TablesServe(args) => tables::programs::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchServe(args) => serve::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchOverloaded(args) => overload::serve::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchGreedyServer(args) => greedy::serve::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchGreedyAttacker(args) => greedy::attack::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::BenchEcho(args) => child::unless_orphaned(echo(&args)).map(|()| ExitCode::SUCCESS),
-        Command::BenchBusy(args) => child::unless_orphaned(busy::run(&args)).map(|()| ExitCode::SUCCESS),
-        Command::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
         eprintln!("{why}");
@@ -78,14 +58,13 @@ fn end_quietly_without_reader() {
     }));
 }
 
-fn penalty_echo(args: &PenaltyEchoArgs) -> io::Result<()> {
-    child::end_with_parent()?;
-    placement::pin(args.cpu)?;
-    floor::penalty::echo(args)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
 
-fn echo(args: &EchoArgs) -> io::Result<()> {
-    child::end_with_parent()?;
-    placement::pin(args.serve.cpu)?;
-    floor::echo::run(args)
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
 }

@@ -43,16 +43,16 @@ fn sources(folder: &Path) -> String {
 
 /// Why there is no such command of `stoop`.
 fn wrong_command(words: &str) -> Option<String> {
-    let cli = sources(&root().join("crates/cli/src"));
+    let commands = ["crates/cli/src", "crates/lab/src"].map(|folder| sources(&root().join(folder))).concat();
     let mut words = words.split(' ');
     let command = words.next().unwrap_or_default();
     let (first, rest) = command.split_at(1);
     let variant = format!("    {}{rest}(", first.to_uppercase());
     let is_known = |word: &str| match word.strip_prefix("--") {
-        Some(option) => cli.contains(&format!(" {}: ", option.replace('-', "_"))),
-        None => cli.contains(&format!("name: \"{word}\"")) || cli.contains(&format!("name: \"{word}-1\"")),
+        Some(option) => commands.contains(&format!(" {}: ", option.replace('-', "_"))),
+        None => ["", "-1"].iter().any(|end| commands.contains(&format!("name: \"{word}{end}\""))),
     };
-    if !cli.contains(&variant) {
+    if !commands.contains(&variant) {
         return Some(format!("there is no command {command}"));
     }
     words.find(|word| !is_known(word)).map(|word| format!("{word} is neither a table nor an option"))

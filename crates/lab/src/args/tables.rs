@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// The tables that are chosen, and the forms in which they are written.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct TablesArgs {
+pub struct TablesArgs {
     /// Tables, or papers: firefly, elliott-nutt, peregrine, what-if [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct TablesArgs {
 
 /// What a server program of the tables is told.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ProgramArgs {
+pub struct ProgramArgs {
     #[arg(long, value_enum)]
     pub(crate) program: Program,
     /// The processors on which it may run.
