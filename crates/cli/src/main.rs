@@ -2,16 +2,23 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, not(feature = "lab")))]
+mod absent;
 mod generate;
 mod ping;
 mod top;
 
+#[cfg(not(feature = "lab"))]
+use absent as lab;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+#[cfg(feature = "lab")]
+use stoop_lab as lab;
 
 /// Remote procedure calls as fast as the machine allows, measured beside the floor of their transport.
 #[derive(Debug, Parser)]
 #[command(name = "stoop", version)]
+#[cfg_attr(not(feature = "lab"), command(after_help = absent::AFTER_HELP))]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -20,7 +27,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Lab(stoop_lab::Command),
+    Lab(lab::Command),
     /// Calls a server again and again: whether it answers, by which transport, how fast, and whether it serves.
     Ping(ping::PingArgs),
     /// Shows a running server live: its counters, and which procedures take its time, for which callers.

@@ -1,8 +1,13 @@
 //! The command `stoop`.
 
+#[cfg(not(feature = "lab"))]
+mod absent;
+#[cfg(feature = "lab")]
 mod account;
+#[cfg(feature = "lab")]
 mod bench;
 mod generate;
 mod ping;
+#[cfg(feature = "lab")]
 mod tables;
 mod top;
