@@ -85,6 +85,7 @@ fn word(health: Health) -> &'static str {
         Health::Serving => "serving",
         Health::NotServing => "not serving",
         Health::ShuttingDown => "shutting down",
+        _ => "in a state that this command does not know",
     }
 }
 

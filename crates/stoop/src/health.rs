@@ -8,6 +8,7 @@ use stoop_net::host;
 
 /// Whether a server, or one of its interfaces, serves calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, stoop_macros::Data)]
+#[non_exhaustive]
 pub enum Health {
     /// Calls are served.
     Serving,

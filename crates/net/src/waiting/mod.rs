@@ -71,6 +71,7 @@ pub use yielding::Yielding;
 
 /// The way in which an end of a binding waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Waiting {
     /// Spin for a bounded time while what is waited for is likely to come soon, then sleep in the kernel.
     #[default]

@@ -74,6 +74,7 @@ impl CallTerms {
 
 /// Which calls run first while calls wait for a worker; see [`ProcedureOptions::priority`](crate::ProcedureOptions::priority).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Priority {
     /// Before the others.
     High,
