@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerCounters {
-    /// Calls begun.
+    /// Calls begun. A call that is refused is not among them, also if it is refused for its arguments or their length.
     pub calls: u64,
     /// Calls refused.
     pub refused: u64,

@@ -314,6 +314,12 @@ fn mean_with(mean: u32, nanos: u64) -> u32 {
 }
 
 impl Outcome {
+    /// Whether the procedure ran, so that its duration is of interest.
+    #[inline]
+    pub(crate) fn ran(&self) -> bool {
+        matches!(self, Self::Result(_) | Self::Failed(..))
+    }
+
     #[cold]
     pub(crate) fn refused(code: RefusalCode, detail: String) -> Self {
         Self::Refused(Box::new((code, detail)))

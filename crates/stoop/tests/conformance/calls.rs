@@ -13,6 +13,30 @@ claims! { all and lossy: [
     a_panics_message_stays_on_the_machine_unless_the_server_says_otherwise
 ] }
 
+mod counted {
+    use super::*;
+
+    claims! { remote: [a_call_is_counted_as_begun_or_as_refused_and_never_as_both] }
+
+    fn a_call_is_counted_as_begun_or_as_refused_and_never_as_both(transport: &str) {
+        let (server, _, client) =
+            lab_with(transport, Server::new().max_message(100_000), &patient(transport));
+        let counted = || (server.counters().calls, server.counters().refused);
+        assert_eq!(client.next(1).unwrap(), 2);
+        assert_eq!(counted(), (1, 0));
+        let refused = client.fill(1, &mut [0; 200_000]).unwrap_err();
+        assert!(
+            matches!(&refused, CallError::Refused(why) if why.code == RefusalCode::ResultTooLarge),
+            "{refused}"
+        );
+        assert_eq!(counted(), (1, 1));
+        client.panic("so it is").unwrap_err();
+        assert_eq!(counted(), (2, 1), "it ran");
+        client.fill(1, &mut [0; 90_000]).unwrap();
+        assert_eq!(counted(), (3, 1));
+    }
+}
+
 mod many_threads {
     use super::*;
 

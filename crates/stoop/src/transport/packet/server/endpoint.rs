@@ -37,7 +37,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) background: Background,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
-    /// Calls that the exchange gave out and the worker pool refused.
+    /// Calls that the exchange gave out and that were refused.
     pub(super) refused: AtomicU64,
 }
 

@@ -8,6 +8,7 @@ use crate::transport::packet::server::batch::Finished;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation, packets_of_calls};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_net::clock;
@@ -139,7 +140,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let took = worker.clock_ns - begun_ns;
             self.exports.took(assignment.interface, assignment.procedure, took);
         }
-        complete(assignment, outcome, worker.clock_ns);
+        self.complete(assignment, outcome, worker.clock_ns);
         if begun_ns.saturating_sub(assignment.arrived.as_nanos()) > QUEUED_MIN_NS {
             assignment.tell_begin(Instant::from_nanos(worker.clock_ns), Instant::from_nanos(begun_ns));
         }
@@ -156,6 +157,34 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             _ => self.send(answer, &assignment.peer),
         }
         stamp(Point::ResultLeft);
+    }
+
+    /// Makes the answer of a call. The exchange sends a [large](Assignment::is_large) one.
+    #[inline]
+    pub(super) fn complete(&self, assignment: &mut Assignment<S::Peer>, outcome: Outcome, now_ns: u64) {
+        match outcome {
+            Outcome::Result(len) => {
+                assignment.complete(Instant::from_nanos(now_ns), len);
+            }
+            outcome => self.complete_without_result(assignment, outcome),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn complete_without_result(&self, assignment: &mut Assignment<S::Peer>, outcome: Outcome) {
+        if !outcome.ran() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        let _answer = match outcome {
+            Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
+            Outcome::NoRoom(needed) => {
+                let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max as usize);
+                assignment.refuse(code, &detail)
+            }
+            Outcome::Failed(why) => assignment.fail(why.0, &why.1),
+            Outcome::Result(len) => assignment.complete(assignment.arrived, len),
+        };
     }
 
     /// Gives an answered call back to the exchange, which sends a large answer from now on. Returns the call of the same lane that has
@@ -211,39 +240,6 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         self.notify_ended();
     }
-}
-
-impl Outcome {
-    /// Whether the procedure ran, so that its duration is of interest.
-    #[inline]
-    pub(super) fn ran(&self) -> bool {
-        matches!(self, Self::Result(_) | Self::Failed(..))
-    }
-}
-
-/// Makes the answer of a call. The exchange sends a [large](Assignment::is_large) one.
-#[inline]
-pub(super) fn complete<P: Peer>(assignment: &mut Assignment<P>, outcome: Outcome, now_ns: u64) {
-    match outcome {
-        Outcome::Result(len) => {
-            assignment.complete(Instant::from_nanos(now_ns), len);
-        }
-        outcome => complete_without_result(assignment, outcome),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn complete_without_result<P: Peer>(assignment: &mut Assignment<P>, outcome: Outcome) {
-    let _answer = match outcome {
-        Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
-        Outcome::NoRoom(needed) => {
-            let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max as usize);
-            assignment.refuse(code, &detail)
-        }
-        Outcome::Failed(why) => assignment.fail(why.0, &why.1),
-        Outcome::Result(len) => assignment.complete(assignment.arrived, len),
-    };
 }
 
 /// Bytes of the longest answer that is one packet on every binding.

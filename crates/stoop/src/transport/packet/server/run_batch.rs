@@ -12,7 +12,7 @@ use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::batch::Finished;
 use crate::transport::packet::server::call::PacketCall;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
-use crate::transport::packet::server::run::{ANSWER_MAX, complete};
+use crate::transport::packet::server::run::ANSWER_MAX;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use std::mem;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 true
             }
             outcome => {
-                complete(&mut assignment, outcome, worker.clock_ns);
+                self.complete(&mut assignment, outcome, worker.clock_ns);
                 false
             }
         };

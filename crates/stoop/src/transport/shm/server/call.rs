@@ -91,6 +91,10 @@ impl ShmEndpoint {
             // The procedure may have returned early because of that. The caller may still live, and must not see such a result.
             return binding.forget(request.lane, request.number);
         }
+        let ran = outcome.ran();
+        if !ran {
+            worker.uncount_call();
+        }
         let outcome = match outcome {
             Outcome::Result(len) if self.may_be_late(procedure, len) && is_late(request) => {
                 Outcome::finished_too_late()
@@ -101,7 +105,7 @@ impl ShmEndpoint {
             Outcome::Result(len) if len <= SLOT => send_short(worker, call, len),
             Outcome::Result(len) => {
                 // Before the result is copied.
-                self.note_time(worker, call, begun_ns);
+                self.note_time(worker, call, begun_ns, ran);
                 let told_ns = told(worker.clock_ns.saturating_sub(begun_ns));
                 worker.told_ns = 0;
                 self.send_long(worker, call, (len, told_ns));
@@ -128,7 +132,7 @@ impl ShmEndpoint {
             return;
         }
         // Behind the answer, so that it does not wait for the clock.
-        self.note_time(worker, call, begun_ns);
+        self.note_time(worker, call, begun_ns, ran);
     }
 
     #[inline(always)]
@@ -188,11 +192,13 @@ impl ShmEndpoint {
         take_asked() || len > SLOT || !self.service.exports.is_short(interface, procedure)
     }
 
-    /// Remembers how long the procedure of a call took, which has returned at this moment.
+    /// Remembers how long the procedure of a call took, which has returned at this moment, if it ran.
     #[inline(always)]
-    fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
+    fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64, ran: bool) {
         let took_ns = worker.time_since(begun_ns);
-        self.service.exports.took(call.binding.interface, call.request.procedure, took_ns);
+        if ran {
+            self.service.exports.took(call.binding.interface, call.request.procedure, took_ns);
+        }
         worker.was_short = took_ns < SHORT_NS;
     }
 

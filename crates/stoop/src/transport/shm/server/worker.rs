@@ -108,6 +108,12 @@ impl WorkerState {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// A call that was counted has been refused.
+    #[cold]
+    pub(super) fn uncount_call(&self) {
+        self.calls.store(self.calls.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+    }
+
     /// A reference to a binding, for a call of it.
     #[inline]
     pub(super) fn hold(&mut self, binding: &Arc<Binding>) -> Arc<Binding> {

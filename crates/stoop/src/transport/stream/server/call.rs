@@ -138,7 +138,11 @@ impl StreamEndpoint {
             call.connection.release_result(reserved);
         }
         worker.clock_ns = clock::now_ns();
-        self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
+        if outcome.ran() {
+            self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
+        } else {
+            self.calls.fetch_sub(1, Ordering::Relaxed);
+        }
         match outcome {
             Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
                 self.send_failure(call, FailureCode::FinishedTooLate, "");
