@@ -84,14 +84,15 @@ pub(crate) enum Outcome {
     Result(usize),
     /// The procedure did not run, for this reason.
     Refused(Box<(RefusalCode, String)>),
-    /// It did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
-    NoRoom(usize),
     /// It ran, and there is no result, for this reason.
     Failed(Box<(FailureCode, String)>),
 }
 
+/// The procedure did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
+pub(crate) struct NoRoom(pub(crate) usize);
+
 // It fits into registers on its way to the code that answers.
-const _: () = assert!(size_of::<Outcome>() == 16);
+const _: () = assert!(size_of::<Result<Outcome, NoRoom>>() == 16);
 
 /// The limits of a call.
 #[derive(Clone, Copy)]
@@ -217,7 +218,7 @@ impl Exports {
         arguments: &[u8],
         packet: &mut Vec<u8>,
         limits: CallLimits,
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         stamp(Point::ServerStubBegun);
         let export = &*self.all[usize::from(interface)];
         let outcome = self
@@ -235,7 +236,7 @@ impl Exports {
         memory: Memory<'_>,
         packet: &mut Vec<u8>,
         limits: CallLimits,
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         let export = &*self.all[usize::from(interface)];
         self.run_with(packet, limits, |result| {
             export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
@@ -251,7 +252,7 @@ impl Exports {
         (leading, len): (&[u8], usize),
         packet: &mut Vec<u8>,
         limits: CallLimits,
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         let export = &*self.all[usize::from(interface)];
         self.run_with(packet, limits, |result| export.dispatch_in_place(procedure, leading, len, result))
     }
@@ -262,7 +263,7 @@ impl Exports {
         packet: &mut Vec<u8>,
         limits: CallLimits,
         dispatch: impl Fn(&mut Writer<'_>) -> Result<(), Unserved>,
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         let mut result = Writer::new(packet, HEADER_LEN, limits.result_max).with_out_limit(limits.out_limit);
         // A word goes into what catches panics, and a word comes out. More would be copied by loads that are wider than the stores just
         // before, and so wait for them: some ten nanoseconds a call.
@@ -273,11 +274,11 @@ impl Exports {
         });
         match ran {
             Ok(None) => match result.finish() {
-                Ok(len) => Outcome::Result(len),
-                Err(why) => too_large(why),
+                Ok(len) => Ok(Outcome::Result(len)),
+                Err(why) => Ok(too_large(why)),
             },
             Ok(Some(why)) => not_served(*why, result),
-            Err(panic) => panicked(panic, tells_panics),
+            Err(panic) => Ok(panicked(panic, tells_panics)),
         }
     }
 
@@ -336,16 +337,17 @@ impl Outcome {
     fn failed(code: FailureCode, detail: String) -> Self {
         Self::Failed(Box::new((code, detail)))
     }
+}
 
-    /// A call that wants more room than it can ever have.
+impl NoRoom {
+    /// The refusal of a call that wants more room than the `most` bytes that it can ever have.
     #[cold]
-    pub(crate) fn refused_for_room(needed: usize, most: usize) -> (RefusalCode, String) {
-        (
-            RefusalCode::ResultTooLarge,
-            format!(
-                "its OUT arguments take {needed} bytes of the {most} that a result may have; ask for less at a time"
-            ),
-        )
+    pub(crate) fn refused(self, most: usize) -> Outcome {
+        let Self(needed) = self;
+        let why = format!(
+            "its OUT arguments take {needed} bytes of the {most} that a result may have; ask for less at a time"
+        );
+        Outcome::refused(RefusalCode::ResultTooLarge, why)
     }
 }
 
@@ -356,22 +358,22 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[cold]
-fn not_served(why: Unserved, result: Writer<'_>) -> Outcome {
-    match why {
+fn not_served(why: Unserved, result: Writer<'_>) -> Result<Outcome, NoRoom> {
+    Ok(match why {
         Unserved::UnknownProcedure => Outcome::refused(RefusalCode::UnknownProcedure, String::new()),
         Unserved::BadArguments(DecodeError::NoMemory) => {
             Outcome::refused(RefusalCode::Overloaded, format!("{NO_MEMORY} its arguments"))
         }
         Unserved::BadArguments(why) => Outcome::refused(RefusalCode::BadArguments, why.to_string()),
         Unserved::ResultTooLarge => match result.finish() {
-            Err(EncodeError::TooLarge { needed_at_least, .. }) => Outcome::NoRoom(needed_at_least),
+            Err(EncodeError::TooLarge { needed_at_least, .. }) => return Err(NoRoom(needed_at_least)),
             Err(EncodeError::NoMemory { needed_at_least }) => {
                 let why = format!("{NO_MEMORY} the {needed_at_least} bytes of its OUT arguments");
                 Outcome::refused(RefusalCode::Overloaded, why)
             }
-            _ => Outcome::NoRoom(usize::MAX),
+            _ => return Err(NoRoom(usize::MAX)),
         },
-    }
+    })
 }
 
 /// Begin of the detail of a refusal or failure for want of memory.

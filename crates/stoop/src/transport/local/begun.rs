@@ -315,17 +315,14 @@ impl Calls {
         let terms =
             CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max };
         let mut packet = vec![0; MAX_DATAGRAM];
-        match self.server.exports.run(self.interface, procedure, arguments, &mut packet, terms) {
+        let ran = self.server.exports.run(self.interface, procedure, arguments, &mut packet, terms);
+        match ran.unwrap_or_else(|why| why.refused(result_max)) {
             Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => {
                 let code = FailureCode::FinishedTooLate;
                 Err(CallError::Failed(Failure { code, detail: String::new() }))
             }
             Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
             Ran::Refused(why) => Err(refused(why.0, why.1)),
-            Ran::NoRoom(needed) => {
-                let (code, detail) = Ran::refused_for_room(needed, result_max);
-                Err(refused(code, detail))
-            }
             Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
         }
     }

@@ -1,7 +1,7 @@
 //! Runs a call, answers it, and gives it back to the exchange.
 
 use crate::context::cancelled::{self, CallId};
-use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::shares::owner_of;
 use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
@@ -70,22 +70,26 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             out_limit: UNCOUNTED_OUT_MAX.min(assignment.result_max as usize),
         };
         if assignment.is_long()
-            && let Some(outcome) = self.run_in_place(assignment, limits)
+            && let Some(ran) = self.run_in_place(assignment, limits)
         {
-            return outcome;
+            return ran.unwrap_or_else(|why| why.refused(limits.result_max));
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
-        match self.exports.run(interface, procedure, arguments, result, limits) {
-            Outcome::NoRoom(needed) => self.run_with_budget(assignment, packet, limits, needed),
-            outcome => outcome,
-        }
+        self.exports
+            .run(interface, procedure, arguments, result, limits)
+            .or_else(|NoRoom(needed)| self.run_with_budget(assignment, packet, limits, needed))
+            .unwrap_or_else(|why| why.refused(limits.result_max))
     }
 
     /// Runs a long call of which an argument is also the result, in the memory in which it was received. `None` if it is no such call.
     #[cold]
     #[inline(never)]
-    fn run_in_place(&self, assignment: &mut Assignment<S::Peer>, limits: CallLimits) -> Option<Outcome> {
+    fn run_in_place(
+        &self,
+        assignment: &mut Assignment<S::Peer>,
+        limits: CallLimits,
+    ) -> Option<Result<Outcome, NoRoom>> {
         let procedure = (assignment.interface, assignment.procedure);
         let (leading, len, result) = assignment.argument_as_result()?;
         Some(self.exports.run_in_place(procedure, (&leading, len), result, limits))
@@ -99,15 +103,15 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         packet: &[u8],
         limits: CallLimits,
         needed: usize,
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         if needed > limits.result_max {
-            return Outcome::NoRoom(needed);
+            return Err(NoRoom(needed));
         }
         let owner = owner_of(&limits.caller);
         if !self.out_budget.take(owner, needed) {
             let why = "your host has its share of the server's memory for OUT arguments; call again when earlier calls have ended, or \
                        raise Limits::result_bytes";
-            return Outcome::refused(RefusalCode::Overloaded, why.into());
+            return Ok(Outcome::refused(RefusalCode::Overloaded, why.into()));
         }
         let (interface, procedure) = (assignment.interface, assignment.procedure);
         let (arguments, result) = assignment.arguments_and_result(packet);
@@ -178,10 +182,6 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let _answer = match outcome {
             Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
-            Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, assignment.result_max as usize);
-                assignment.refuse(code, &detail)
-            }
             Outcome::Failed(why) => assignment.fail(why.0, &why.1),
             Outcome::Result(len) => assignment.complete(assignment.arrived, len),
         };

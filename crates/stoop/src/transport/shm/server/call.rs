@@ -3,7 +3,7 @@
 use crate::buffers::Memory;
 use crate::context::take_asked;
 use crate::error::{FailureCode, RefusalCode};
-use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
@@ -83,10 +83,9 @@ impl ShmEndpoint {
             RequestKind::Call => self.run_plain(worker, call, terms),
             _ => self.run_apart(worker, call, terms),
         };
-        let outcome = match outcome {
-            Outcome::NoRoom(needed) => self.run_with_room(worker, call, (terms, needed)),
-            outcome => outcome,
-        };
+        let outcome = outcome
+            .or_else(|NoRoom(needed)| self.run_with_room(worker, call, (terms, needed)))
+            .unwrap_or_else(|why| why.refused(self.service.message_max));
         if binding.is_closed() {
             // The procedure may have returned early because of that. The caller may still live, and must not see such a result.
             return binding.forget(request.lane, request.number);
@@ -115,10 +114,6 @@ impl ShmEndpoint {
                 let (code, detail) = *why;
                 self.refuse_request(binding, request, code, &detail, worker.cpu);
             }
-            Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, self.service.message_max);
-                self.refuse_request(binding, request, code, &detail, worker.cpu);
-            }
             Outcome::Failed(why) => {
                 worker.told_ns = 0;
                 self.send_failure(worker, call, why.0, &why.1);
@@ -136,7 +131,12 @@ impl ShmEndpoint {
     }
 
     #[inline(always)]
-    fn run_plain(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+    fn run_plain(
+        &self,
+        worker: &mut WorkerState,
+        call: &ShmCall,
+        terms: CallLimits,
+    ) -> Result<Outcome, NoRoom> {
         let (interface, procedure) = (call.binding.interface, call.request.procedure);
         self.service.exports.run(interface, procedure, &call.arguments, &mut worker.result, terms)
     }
@@ -145,7 +145,12 @@ impl ShmEndpoint {
     /// the compiler from inlining what plain calls need.
     #[cold]
     #[inline(never)]
-    fn run_apart(&self, worker: &mut WorkerState, call: &ShmCall, terms: CallLimits) -> Outcome {
+    fn run_apart(
+        &self,
+        worker: &mut WorkerState,
+        call: &ShmCall,
+        terms: CallLimits,
+    ) -> Result<Outcome, NoRoom> {
         if call.request.kind == RequestKind::CallInPlace {
             let (binding, arguments) = (&call.binding, &call.arguments);
             let (procedure, memory) =
@@ -157,7 +162,7 @@ impl ShmEndpoint {
         let is_timed = call.request.kind == RequestKind::CallTimed;
         let begun_ns = if is_timed { clock::now_ns() } else { 0 };
         let outcome = self.run_plain(worker, call, terms);
-        if is_timed && matches!(outcome, Outcome::Result(_)) {
+        if is_timed && matches!(outcome, Ok(Outcome::Result(_))) {
             worker.told_ns = told(clock::now_ns() - begun_ns);
         }
         outcome
@@ -170,13 +175,13 @@ impl ShmEndpoint {
         worker: &mut WorkerState,
         call: &ShmCall,
         (terms, needed): (CallLimits, usize),
-    ) -> Outcome {
+    ) -> Result<Outcome, NoRoom> {
         if needed > self.service.message_max {
-            return Outcome::NoRoom(needed);
+            return Err(NoRoom(needed));
         }
         let memory = &call.binding.memory;
         if !memory.take(Content::Results, needed) {
-            return Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into());
+            return Ok(Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
         }
         let outcome = self.run_apart(worker, call, CallLimits { out_limit: needed, ..terms });
         // From now on these bytes count as part of the result.

@@ -2,7 +2,7 @@
 
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
-use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
@@ -117,7 +117,7 @@ impl StreamEndpoint {
         let mut outcome =
             self.service.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
         let mut reserved = 0;
-        if let Outcome::NoRoom(needed) = outcome {
+        if let Err(NoRoom(needed)) = outcome {
             outcome = match self.reserve_result(&call.connection, needed) {
                 Ok(()) => {
                     reserved = needed;
@@ -130,9 +130,10 @@ impl StreamEndpoint {
                         terms,
                     )
                 }
-                Err((code, detail)) => Outcome::refused(code, detail),
+                Err(refused) => Ok(refused),
             };
         }
+        let outcome = outcome.unwrap_or_else(|why| why.refused(self.service.message_max));
         if reserved > 0 {
             // Before the caller has the result, and may ask for the next.
             call.connection.release_result(reserved);
@@ -150,10 +151,6 @@ impl StreamEndpoint {
             Outcome::Result(len) => self.send_result(worker, call, (len, begun_ns)),
             Outcome::Refused(why) => {
                 let (code, detail) = *why;
-                self.send_refusal(&call.connection, &call.header, code, &detail);
-            }
-            Outcome::NoRoom(needed) => {
-                let (code, detail) = Outcome::refused_for_room(needed, self.service.message_max);
                 self.send_refusal(&call.connection, &call.header, code, &detail);
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
@@ -179,12 +176,12 @@ impl StreamEndpoint {
     /// Reserves room for OUT arguments of so many bytes, which a caller requests in a short message. The room of one connection, with
     /// the results that its caller has not read, is bounded.
     #[cold]
-    fn reserve_result(&self, connection: &Connection, needed: usize) -> Result<(), (RefusalCode, String)> {
+    fn reserve_result(&self, connection: &Connection, needed: usize) -> Result<(), Outcome> {
         if needed > self.service.message_max {
-            return Err(Outcome::refused_for_room(needed, self.service.message_max));
+            return Err(NoRoom(needed).refused(self.service.message_max));
         }
         if !connection.reserve_result(needed, self.service.message_max) {
-            return Err((RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
+            return Err(Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
         }
         Ok(())
     }
