@@ -107,6 +107,17 @@ pub(crate) struct CallLimits {
     pub(crate) out_limit: usize,
 }
 
+/// Bytes of a result that OUT arguments may take without being counted.
+const OUT_UNCOUNTED: usize = 256 * 1024;
+
+impl CallLimits {
+    /// Those of a call whose result may have `result_max` bytes, before memory has been reserved for its OUT arguments.
+    #[inline(always)]
+    pub(crate) fn new(deadline_ns: u64, caller: Caller, call: CallId, result_max: usize) -> Self {
+        Self { deadline_ns, caller, call, result_max, out_limit: result_max.min(OUT_UNCOUNTED) }
+    }
+}
+
 impl Exports {
     pub(crate) fn new(
         all: Vec<Arc<dyn Exported>>,
@@ -315,26 +326,13 @@ fn mean_with(mean: u32, nanos: u64) -> u32 {
 }
 
 impl Outcome {
-    /// Whether the procedure ran, so that its duration is of interest.
-    #[inline]
-    pub(crate) fn ran(&self) -> bool {
-        matches!(self, Self::Result(_) | Self::Failed(..))
-    }
-
     #[cold]
     pub(crate) fn refused(code: RefusalCode, detail: String) -> Self {
         Self::Refused(Box::new((code, detail)))
     }
 
-    /// The end of a procedure that returned at or after its call's deadline: it may have seen that no caller waits, and have returned something
-    /// that is no result.
     #[cold]
-    pub(crate) fn finished_too_late() -> Self {
-        Self::failed(FailureCode::FinishedTooLate, String::new())
-    }
-
-    #[cold]
-    fn failed(code: FailureCode, detail: String) -> Self {
+    pub(crate) fn failed(code: FailureCode, detail: String) -> Self {
         Self::Failed(Box::new((code, detail)))
     }
 }

@@ -1,4 +1,4 @@
-//! Written once for all servers: worker pool, dispatch, answers to binds.
+//! Written once for all servers: worker pool, the life of a call, dispatch, answers to binds.
 
 pub(crate) mod acceptor;
 pub(crate) mod binder;
@@ -6,6 +6,7 @@ pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod message_memory;
+pub(crate) mod one_call;
 pub(crate) mod procedures;
 pub(crate) mod running;
 pub(crate) mod service;

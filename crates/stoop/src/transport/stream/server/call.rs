@@ -1,9 +1,10 @@
 //! A call that arrived over a byte stream, and its answer.
 
-use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
+use crate::serving::one_call::{self, detail_bytes, prepare_packet, serve};
+use crate::serving::service::Service;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
@@ -15,7 +16,7 @@ use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, RefusalCode, Refused,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Refused,
     STREAM_FRAGMENT, time_of_result,
 };
 
@@ -40,14 +41,10 @@ pub(crate) struct ReceivedCall {
     pub(super) deferred: bool,
 }
 
-/// Bytes of a result that OUT arguments may take without being counted.
-const OUT_UNCOUNTED: usize = 256 * 1024;
 /// Calls that one worker runs in a row before it looks at the rest.
 const IN_A_ROW_MAX: usize = 63;
 /// Answers to short calls that are worth a write of their own while more calls wait.
 const TOGETHER_MIN: usize = 16;
-/// Bytes of explanation that a refusal or failure carries at most.
-const MAX_DETAIL: usize = 512;
 
 impl ReceivedCall {
     /// Memory for a call that comes in `packet`.
@@ -88,102 +85,74 @@ impl DerefMut for StreamCall {
     }
 }
 
+/// A call that is served, and the packet for its result.
+struct Serving<'a> {
+    service: &'a Service,
+    call: &'a StreamCall,
+    result: &'a mut Vec<u8>,
+}
+
+impl one_call::ReceivedCall for Serving<'_> {
+    #[inline(always)]
+    fn limits(&self) -> CallLimits {
+        let call = self.call;
+        CallLimits::new(call.deadline_ns, call.connection.caller, call.id(), self.service.message_max)
+    }
+
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.call.connection.is_closed()
+    }
+
+    #[inline(always)]
+    fn run(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
+        let call = self.call;
+        let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
+        self.service.exports.run(call.interface, call.procedure, arguments, self.result, limits)
+    }
+
+    /// The room of one connection, with the results that its caller has not read, is bounded.
+    fn reserve(&mut self, bytes: usize) -> Result<(), &'static str> {
+        let has_room = self.call.connection.reserve_result(bytes, self.service.message_max);
+        has_room.then_some(()).ok_or(NO_MEMORY_FOR_RESULT)
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.call.connection.release_result(bytes);
+    }
+}
+
 impl StreamEndpoint {
     /// Runs a call's procedure and sends its answer.
     #[inline]
     pub(super) fn answer(&self, worker: &mut WorkerState, call: &mut StreamCall) {
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
-        if call.deadline_ns <= begun_ns {
-            return self.send_refusal(&call.connection, &call.header, RefusalCode::DeadlinePassed, "");
-        }
-        if cancelled::is_cancelled(call.id()) {
-            return self.send_refusal(&call.connection, &call.header, RefusalCode::Cancelled, "");
-        }
-        if call.connection.is_closed() {
-            return call.connection.note_unanswered(&call.header);
-        }
+        prepare_packet(&mut worker.result, &mut worker.result_of, call.connection.token, || {
+            let mut unused = self.unused_buffer();
+            unused.truncate(HEADER_LEN);
+            unused
+        });
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let terms = CallLimits {
-            deadline_ns: call.deadline_ns,
-            caller: call.connection.caller,
-            call: call.id(),
-            result_max: self.service.message_max,
-            out_limit: self.service.message_max.min(OUT_UNCOUNTED),
+        let mut serving = Serving { service: &self.service, call, result: &mut worker.result };
+        let Some(outcome) = serve(&mut serving, begun_ns) else {
+            self.calls.fetch_sub(1, Ordering::Relaxed);
+            return call.connection.note_unanswered(&call.header);
         };
-        let arguments = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
-        if worker.result.is_empty() || worker.result_of != call.connection.token {
-            self.wipe_result(worker, &call.connection);
-        }
-        let mut outcome =
-            self.service.exports.run(call.interface, call.procedure, arguments, &mut worker.result, terms);
-        let mut reserved = 0;
-        if let Err(NoRoom(needed)) = outcome {
-            outcome = match self.reserve_result(&call.connection, needed) {
-                Ok(()) => {
-                    reserved = needed;
-                    let terms = CallLimits { out_limit: needed, ..terms };
-                    self.service.exports.run(
-                        call.interface,
-                        call.procedure,
-                        arguments,
-                        &mut worker.result,
-                        terms,
-                    )
-                }
-                Err(refused) => Ok(refused),
-            };
-        }
-        let outcome = outcome.unwrap_or_else(|why| why.refused(self.service.message_max));
-        if reserved > 0 {
-            // Before the caller has the result, and may ask for the next.
-            call.connection.release_result(reserved);
-        }
         worker.clock_ns = clock::now_ns();
         if outcome.ran() {
             self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
-        } else {
-            self.calls.fetch_sub(1, Ordering::Relaxed);
         }
-        match outcome {
-            Outcome::Result(_) if worker.clock_ns >= call.deadline_ns => {
-                self.send_failure(call, FailureCode::FinishedTooLate, "");
-            }
+        match outcome.unless_late(call.deadline_ns, worker.clock_ns) {
             Outcome::Result(len) => self.send_result(worker, call, (len, begun_ns)),
             Outcome::Refused(why) => {
-                let (code, detail) = *why;
-                self.send_refusal(&call.connection, &call.header, code, &detail);
+                self.calls.fetch_sub(1, Ordering::Relaxed);
+                self.send_refusal(&call.connection, &call.header, why.0, &why.1);
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
         }
         if worker.result.len() > BUFFER_MAX {
             worker.result = Vec::new();
         }
-    }
-
-    /// The result packet goes over to another connection, and carries nothing of the old one: a procedure sees
-    /// its OUT arguments where they lie in the packet. The packet is cleared as it is made longer again.
-    #[cold]
-    fn wipe_result(&self, worker: &mut WorkerState, connection: &Connection) {
-        if worker.result.is_empty() {
-            worker.result = self.unused_buffer();
-        }
-        worker.result.truncate(HEADER_LEN);
-        // The place of the header is there also before a result of no bytes.
-        worker.result.resize(HEADER_LEN, 0);
-        worker.result_of = connection.token;
-    }
-
-    /// Reserves room for OUT arguments of so many bytes, which a caller requests in a short message. The room of one connection, with
-    /// the results that its caller has not read, is bounded.
-    #[cold]
-    fn reserve_result(&self, connection: &Connection, needed: usize) -> Result<(), Outcome> {
-        if needed > self.service.message_max {
-            return Err(NoRoom(needed).refused(self.service.message_max));
-        }
-        if !connection.reserve_result(needed, self.service.message_max) {
-            return Err(Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
-        }
-        Ok(())
     }
 
     /// Takes a call that has arrived on the same connection and takes hardly any time: this worker runs it next, and
@@ -305,7 +274,7 @@ impl StreamEndpoint {
     }
 
     fn send_without_result(&self, connection: &Connection, mut header: Header, detail: &str) {
-        let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+        let detail = detail_bytes(detail);
         header.message_len = detail.len() as u32;
         let mut packet = vec![0; HEADER_LEN];
         packet.extend_from_slice(detail);
