@@ -5,15 +5,14 @@ use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
 use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface};
+use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
-use crate::serving::terms::{CallTerms, LONG_NANOS};
+use crate::serving::terms::CallTerms;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stoop_exchange::shares::Owner;
 use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
-use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
@@ -22,61 +21,11 @@ pub(crate) struct Exports {
     pub(crate) all: Vec<Arc<dyn Exported>>,
     /// The other addresses of the server, see [`offers`](crate::offers).
     offers: String,
-    /// For each procedure the time of its last calls in nanoseconds; see [`took`](Self::took).
-    times: Vec<Vec<AtomicU32>>,
+    times: Vec<Vec<ProcedureTime>>,
     options: Vec<Vec<ProcedureOptions>>,
-    /// For each procedure the mean time of its long calls.
-    long: Vec<Vec<LongTimes>>,
     /// Whether callers of other processes get the messages of panics; unless set, those of this machine do.
     panic_texts: Option<bool>,
 }
-
-/// The mean time of a procedure whose calls take long.
-#[derive(Debug, Default)]
-pub(crate) struct LongTimes {
-    mean_ns: AtomicU64,
-    /// When its last call ended, by the coarse clock.
-    noted_ns: AtomicU64,
-}
-
-/// If no call of a procedure has ended for its mean time and this time, only half of the mean counts. Otherwise the calls of a procedure
-/// that was slow once would be passed over for ever while other calls wait, and give no new times.
-const UNPROVED_NS: u64 = 250_000_000;
-
-/// A call counts as at most so many times the mean before it, and the first as at most [`FIRST_MOST_NS`]. The scheduler may have stopped
-/// the procedure for seconds; if such a time counted whole, hundreds of calls that have time enough would be passed over.
-const TIMES_MOST: u64 = 8;
-const FIRST_MOST_NS: u64 = 10_000_000;
-
-impl LongTimes {
-    /// Notes how long a call took.
-    #[cold]
-    pub(crate) fn note(&self, nanos: u64, now_ns: u64) {
-        let mean = match self.mean_ns.load(Ordering::Relaxed) {
-            0 => nanos.min(FIRST_MOST_NS),
-            mean => mean - mean / 8 + nanos.min(mean.saturating_mul(TIMES_MOST)) / 8,
-        };
-        self.mean_ns.store(mean, Ordering::Relaxed);
-        self.noted_ns.store(now_ns, Ordering::Relaxed);
-    }
-
-    /// The mean time of a call.
-    pub(crate) fn mean_at(&self, now_ns: u64) -> u64 {
-        let mean_ns = self.mean_ns.load(Ordering::Relaxed);
-        let silent_ns = now_ns.saturating_sub(self.noted_ns.load(Ordering::Relaxed));
-        let halvings = (silent_ns / mean_ns.saturating_add(UNPROVED_NS)).min(63);
-        (mean_ns >> halvings).max(SHORTEST_NS)
-    }
-}
-
-/// About the cost of a write to a socket: an answer may wait for another one that is ready after so short a time.
-const SHORT_NANOS: u32 = 10_000;
-
-/// Stands in place of a procedure's time if each of its calls must be counted.
-const COUNTED: u32 = u32::MAX;
-
-/// The least time that each call takes: to receive it, and to answer it.
-const SHORTEST_NS: u64 = 1_000;
 
 /// The end of a call.
 pub(crate) enum Outcome {
@@ -124,16 +73,10 @@ impl Exports {
         options: Vec<Vec<ProcedureOptions>>,
         offers: String,
     ) -> Self {
-        // Where the number of calls is limited, each call has to be counted, like one that takes long.
-        let first = |options: &ProcedureOptions| options.limit().map_or(0, |_| COUNTED);
         let times = |options: &Vec<ProcedureOptions>| {
-            options.iter().map(|options| AtomicU32::new(first(options))).collect()
+            options.iter().map(|options| ProcedureTime::new(options.limit().is_some())).collect()
         };
-        let long = |export: &Arc<dyn Exported>| {
-            export.interface().procedures.iter().map(|_| LongTimes::default()).collect()
-        };
-        let long = all.iter().map(long).collect();
-        Self { times: options.iter().map(times).collect(), options, long, all, offers, panic_texts: None }
+        Self { times: options.iter().map(times).collect(), options, all, offers, panic_texts: None }
     }
 
     /// The same, telling the messages of panics to callers of other processes, or to none.
@@ -160,41 +103,10 @@ impl Exports {
         })
     }
 
+    /// The time that a procedure takes.
     #[inline]
-    pub(crate) fn takes_long(&self, interface: u16, procedure: u16) -> bool {
-        u64::from(self.time(interface, procedure).load(Ordering::Relaxed)) > LONG_NANOS
-    }
-
-    /// Whether it is known to take so little time that another answer can wait for it.
-    #[inline]
-    pub(crate) fn is_short(&self, interface: u16, procedure: u16) -> bool {
-        (1..SHORT_NANOS).contains(&self.time(interface, procedure).load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    fn time(&self, interface: u16, procedure: u16) -> &AtomicU32 {
+    pub(crate) fn time(&self, interface: u16, procedure: u16) -> &ProcedureTime {
         &self.times[usize::from(interface)][usize::from(procedure)]
-    }
-
-    /// Remembers how long a procedure took. The scheduler may have stopped one that took long once: it counts as long
-    /// after two long times in a row, and as short after one short time.
-    #[inline]
-    pub(crate) fn took(&self, interface: u16, procedure: u16, nanos: u64) {
-        let time = self.time(interface, procedure);
-        let mean = time.load(Ordering::Relaxed);
-        if nanos > LONG_NANOS || mean == COUNTED {
-            return self.took_long((interface, procedure), mean, nanos);
-        }
-        // A lost update loses one of many samples.
-        time.store(mean_with(mean, nanos), Ordering::Relaxed);
-    }
-
-    #[cold]
-    fn took_long(&self, (interface, procedure): (u16, u16), mean: u32, nanos: u64) {
-        self.long[usize::from(interface)][usize::from(procedure)].note(nanos, clock::coarse_now_ns());
-        if mean != COUNTED {
-            self.time(interface, procedure).store(mean_with(mean, nanos), Ordering::Relaxed);
-        }
     }
 
     /// The terms of a call for the queue.
@@ -205,17 +117,10 @@ impl Exports {
         (owner, part, call): (Owner, u64, CallId),
         deadline_ns: u64,
     ) -> CallTerms {
-        let short = u64::from(self.time(interface, procedure).load(Ordering::Relaxed));
-        let work_ns = match short > LONG_NANOS {
-            true => {
-                let long = &self.long[usize::from(interface)][usize::from(procedure)];
-                long.mean_at(clock::coarse_now_ns())
-            }
-            false => short.max(SHORTEST_NS),
-        };
         let options = &self.options[usize::from(interface)][usize::from(procedure)];
         let number = u32::from(interface) << 16 | u32::from(procedure);
-        let (priority, procedure, limit) = (options.its_priority(), Some(number), options.limit());
+        let (priority, limit) = (options.its_priority(), options.limit());
+        let (work_ns, procedure) = (self.time(interface, procedure).work_ns(), Some(number));
         CallTerms { owner, part, call, deadline_ns, work_ns, priority, procedure, limit }
     }
 
@@ -311,18 +216,15 @@ fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
         return Outcome::refused(code, detail);
     }
     let message = if tells_message { panic_message(&*panic).into() } else { String::new() };
-    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(another);
-    }
+    discard_panic(panic);
     Outcome::failed(FailureCode::Panicked, message)
 }
 
-/// The mean with another time in it. A single one, however long, does not make a short mean long.
-#[inline]
-fn mean_with(mean: u32, nanos: u64) -> u32 {
-    let newest = nanos.min(3 * LONG_NANOS) as u32;
-    if newest < mean { newest } else { mean + (newest - mean) / 4 }
+/// Drops the value that a procedure threw. It may panic once more; that must not end the worker.
+pub(crate) fn discard_panic(panic: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
 }
 
 impl Outcome {
@@ -386,44 +288,4 @@ fn too_large(why: EncodeError) -> Outcome {
         why => why.to_string(),
     };
     Outcome::failed(FailureCode::ResultTooLarge, detail)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::serving::dispatch::*;
-
-    #[test]
-    fn a_procedure_is_long_after_two_long_times_in_a_row_and_not_after_one() {
-        for mean in [0, 600, 60_000] {
-            let once = mean_with(mean, u64::MAX);
-            assert!(u64::from(once) <= LONG_NANOS, "{mean} becomes {once}");
-            assert!(u64::from(mean_with(once, u64::MAX)) > LONG_NANOS);
-            assert_eq!(mean_with(once, 500), 500, "and short as soon as it was");
-        }
-    }
-
-    #[test]
-    fn a_slow_procedure_is_tried_again_some_time_after_its_last_call_and_however_many_were_refused() {
-        let second = 1_000_000_000;
-        let times =
-            LongTimes { mean_ns: AtomicU64::new(10 * second), noted_ns: AtomicU64::new(100 * second) };
-        (0..1_000_000).for_each(|_| assert_eq!(times.mean_at(101 * second), 10 * second));
-        assert_eq!(times.mean_at(111 * second), 5 * second);
-        assert!(times.mean_at(160 * second) < second);
-        assert_eq!(times.mean_at(u64::MAX), SHORTEST_NS);
-        times.note(10 * second, 160 * second);
-        assert_eq!(times.mean_at(160 * second), 10 * second);
-    }
-
-    #[test]
-    fn one_call_that_the_scheduler_has_stopped_says_little_and_ten_slow_ones_are_believed() {
-        let (times, ms) = (LongTimes::default(), 1_000_000);
-        times.note(20_000 * ms, 0);
-        assert_eq!(times.mean_at(0), 10 * ms);
-        (0..100).for_each(|_| times.note(ms, 0));
-        times.note(20_000 * ms, 0);
-        assert!(times.mean_at(0) < 2 * ms, "{}", times.mean_at(0));
-        (0..10).for_each(|_| times.note(500 * ms, 0));
-        assert!(times.mean_at(0) > 250 * ms, "{}", times.mean_at(0));
-    }
 }

@@ -56,7 +56,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     #[inline]
     fn takes_long(&self, call: &PacketCall<S::Peer>) -> bool {
-        self.exports.takes_long(call.assignment.interface, call.assignment.procedure)
+        self.exports.time(call.assignment.interface, call.assignment.procedure).is_long()
     }
 
     fn time_of(&self, worker: &WorkerState<S>, call: &PacketCall<S::Peer>) -> u64 {

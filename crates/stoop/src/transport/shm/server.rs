@@ -169,7 +169,7 @@ impl Endpoint for ShmEndpoint {
 
     #[inline]
     fn takes_long(&self, call: &ShmCall) -> bool {
-        self.service.exports.takes_long(call.binding.interface, call.request.procedure)
+        self.service.exports.time(call.binding.interface, call.request.procedure).is_long()
     }
 
     fn terms(&self, call: &ShmCall) -> CallTerms {

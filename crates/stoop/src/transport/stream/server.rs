@@ -217,7 +217,7 @@ impl Endpoint for StreamEndpoint {
 
     #[inline]
     fn takes_long(&self, call: &StreamCall) -> bool {
-        self.service.exports.takes_long(call.interface, call.procedure)
+        self.service.exports.time(call.interface, call.procedure).is_long()
     }
 
     fn time_of(&self, worker: &WorkerState, call: &StreamCall) -> u64 {

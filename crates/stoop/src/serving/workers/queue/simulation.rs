@@ -3,7 +3,7 @@
 //! Each run is a function of its numbers alone, so that it repeats exactly.
 
 use crate::context::cancelled::CallId;
-use crate::serving::dispatch::LongTimes;
+use crate::serving::procedure_time::LongTimes;
 use crate::serving::terms::{LONG_NANOS, Priority};
 use crate::serving::workers::queue::*;
 

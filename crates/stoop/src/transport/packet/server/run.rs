@@ -142,7 +142,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker.clock_ns = clock::now_ns();
         if outcome.ran() {
             let took = worker.clock_ns - begun_ns;
-            self.exports.took(assignment.interface, assignment.procedure, took);
+            self.exports.time(assignment.interface, assignment.procedure).took(took);
         }
         self.complete(assignment, outcome, worker.clock_ns);
         if begun_ns.saturating_sub(assignment.arrived.as_nanos()) > QUEUED_MIN_NS {

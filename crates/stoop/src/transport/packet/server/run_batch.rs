@@ -175,7 +175,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let took = now_ns - worker.clock_ns;
         worker.clock_ns = now_ns;
         if worker.batch.pacing.note_reading(took) && ran {
-            self.exports.took(call.assignment.interface, call.assignment.procedure, took);
+            self.exports.time(call.assignment.interface, call.assignment.procedure).took(took);
         }
         Instant::from_nanos(now_ns) >= call.assignment.deadline
     }

@@ -121,8 +121,9 @@ impl ShmEndpoint {
         }
         trim(worker);
         worker.has_more = binding.has_request();
-        let is_one_of_many =
-            worker.has_more && self.service.exports.is_short(procedure.0, procedure.1) && !call.deferred;
+        let is_one_of_many = worker.has_more
+            && self.service.exports.time(procedure.0, procedure.1).is_short()
+            && !call.deferred;
         if is_one_of_many && worker.skips_clock() {
             return;
         }
@@ -194,7 +195,7 @@ impl ShmEndpoint {
     /// longer than the procedure.
     #[inline]
     fn may_be_late(&self, (interface, procedure): (u16, u16), len: usize) -> bool {
-        take_asked() || len > SLOT || !self.service.exports.is_short(interface, procedure)
+        take_asked() || len > SLOT || !self.service.exports.time(interface, procedure).is_short()
     }
 
     /// Remembers how long the procedure of a call took, which has returned at this moment, if it ran.
@@ -202,7 +203,7 @@ impl ShmEndpoint {
     fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64, ran: bool) {
         let took_ns = worker.time_since(begun_ns);
         if ran {
-            self.service.exports.took(call.binding.interface, call.request.procedure, took_ns);
+            self.service.exports.time(call.binding.interface, call.request.procedure).took(took_ns);
         }
         worker.was_short = took_ns < SHORT_NS;
     }

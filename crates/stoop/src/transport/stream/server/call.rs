@@ -140,7 +140,7 @@ impl StreamEndpoint {
         };
         worker.clock_ns = clock::now_ns();
         if outcome.ran() {
-            self.service.exports.took(call.interface, call.procedure, worker.clock_ns - begun_ns);
+            self.service.exports.time(call.interface, call.procedure).took(worker.clock_ns - begun_ns);
         }
         match outcome.unless_late(call.deadline_ns, worker.clock_ns) {
             Outcome::Result(len) => self.send_result(worker, call, (len, begun_ns)),
@@ -168,7 +168,7 @@ impl StreamEndpoint {
     fn take_next_behind(&self, worker: &mut WorkerState, call: &StreamCall) {
         let next = self.pending.take_first(&mut worker.key, |next| {
             Arc::ptr_eq(&next.connection, &call.connection)
-                && self.service.exports.is_short(next.interface, next.procedure)
+                && self.service.exports.time(next.interface, next.procedure).is_short()
         });
         worker.next = next.map(|mut next| {
             // It begins as the present one ends.
