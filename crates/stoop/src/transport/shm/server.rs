@@ -28,7 +28,7 @@ use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::binding_shares::BindingShares;
 use crate::transport::shm::server::bindings::Bindings;
-use crate::transport::shm::server::call::{OUT_UNCOUNTED, ShmCall};
+use crate::transport::shm::server::call::ShmCall;
 use crate::transport::shm::server::worker::WorkerState;
 use std::io;
 use std::mem;
@@ -49,8 +49,6 @@ pub(crate) struct ShmEndpoint {
     service: Service,
     /// For long messages.
     memory: Arc<MessageMemory>,
-    /// Bytes of a result that OUT arguments may take without being counted in `memory`.
-    out_uncounted: usize,
     /// Bytes of the arena of a binding whose interface has buffers.
     arena_len: usize,
     /// Long messages that are under way.
@@ -83,7 +81,6 @@ impl ShmEndpoint {
             bindings: Mutex::new(Bindings::new(own.users)),
             shares: BindingShares::new(setup.limits.bindings),
             service: Service::new(setup, incarnation, LANES as u32),
-            out_uncounted: setup.max_message.min(OUT_UNCOUNTED),
             memory: MessageMemory::new(&setup.limits, setup.max_message),
             arena_len,
             moving: AtomicUsize::new(0),

@@ -1,10 +1,12 @@
 //! A call that arrived over shared memory, and its answer.
 
 use crate::buffers::Memory;
+use crate::context::cancelled::CallId;
 use crate::context::take_asked;
-use crate::error::{FailureCode, RefusalCode};
+use crate::error::FailureCode;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
+use crate::serving::one_call::{self, detail_bytes, prepare_packet, serve};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
@@ -27,10 +29,6 @@ pub(crate) struct ShmCall {
     pub(super) deferred: bool,
 }
 
-/// Bytes of a result that OUT arguments may take without being counted.
-pub(super) const OUT_UNCOUNTED: usize = 256 * 1024;
-/// Bytes of explanation that a refusal or failure carries at most.
-const MAX_DETAIL: usize = 512;
 /// A worker that was away for less still has the receive role.
 const SHORT_NS: u64 = 100_000;
 /// Bytes of a result buffer that a worker keeps.
@@ -49,54 +47,72 @@ impl ShmCall {
     }
 }
 
+/// A call that is served, and the worker that serves it.
+struct Serving<'a> {
+    endpoint: &'a ShmEndpoint,
+    worker: &'a mut WorkerState,
+    call: &'a ShmCall,
+}
+
+impl one_call::ReceivedCall for Serving<'_> {
+    #[inline(always)]
+    fn limits(&self) -> CallLimits {
+        let ShmCall { binding, request, .. } = self.call;
+        let id = binding.call_id(request.lane, request.number);
+        CallLimits::new(request.deadline_ns, binding.caller, id, self.endpoint.service.message_max)
+    }
+
+    #[inline(always)]
+    fn is_closed(&self) -> bool {
+        self.call.binding.is_closed()
+    }
+
+    #[inline(always)]
+    fn is_cancelled(&self, id: CallId) -> bool {
+        let ShmCall { binding, request, .. } = self.call;
+        binding.is_cancelled(id, request.lane, request.number)
+    }
+
+    #[inline(always)]
+    fn run(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
+        match self.call.request.kind {
+            RequestKind::Call => self.endpoint.run_plain(self.worker, self.call, limits),
+            _ => self.endpoint.run_apart(self.worker, self.call, limits),
+        }
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), &'static str> {
+        let has_room = self.call.binding.memory.take(Content::Results, bytes);
+        has_room.then_some(()).ok_or(NO_MEMORY_FOR_RESULT)
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.call.binding.memory.give_back(Content::Results, bytes);
+    }
+}
+
 impl ShmEndpoint {
     /// Runs a call's procedure and answers it.
     #[inline(always)]
     pub(super) fn answer(&self, worker: &mut WorkerState, call: &ShmCall) {
         let (binding, request) = (&call.binding, &call.request);
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
-        if request.deadline_ns <= begun_ns {
-            // For calls that are all too late, this is the only look at the clock.
-            worker.read_clock();
-            return self.refuse_request(binding, request, RefusalCode::DeadlinePassed, "", worker.cpu);
-        }
-        if binding.is_closed() {
-            return binding.forget(request.lane, request.number);
-        }
-        let id = binding.call_id(request.lane, request.number);
-        if binding.is_cancelled(id, request.lane, request.number) {
-            return self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
-        }
+        prepare_packet(&mut worker.result, &mut worker.result_of, binding.token, || {
+            binding.outgoing().take_buffer(&binding.memory)
+        });
         worker.count_call();
-        let terms = CallLimits {
-            deadline_ns: request.deadline_ns,
-            caller: binding.caller,
-            call: id,
-            result_max: self.service.message_max,
-            out_limit: self.out_uncounted,
+        let Some(outcome) = serve(&mut Serving { endpoint: self, worker, call }, begun_ns) else {
+            worker.uncount_call();
+            return binding.forget(request.lane, request.number);
         };
-        if worker.result.is_empty() || worker.result_of != binding.token {
-            wipe_result(worker, binding);
-        }
-        let procedure = (binding.interface, request.procedure);
-        let outcome = match request.kind {
-            RequestKind::Call => self.run_plain(worker, call, terms),
-            _ => self.run_apart(worker, call, terms),
-        };
-        let outcome = outcome
-            .or_else(|NoRoom(needed)| self.run_with_room(worker, call, (terms, needed)))
-            .unwrap_or_else(|why| why.refused(self.service.message_max));
         if binding.is_closed() {
             // The procedure may have returned early because of that. The caller may still live, and must not see such a result.
             return binding.forget(request.lane, request.number);
         }
-        let ran = outcome.ran();
-        if !ran {
-            worker.uncount_call();
-        }
+        let procedure = (binding.interface, request.procedure);
         let outcome = match outcome {
-            Outcome::Result(len) if self.may_be_late(procedure, len) && is_late(request) => {
-                Outcome::finished_too_late()
+            Outcome::Result(len) if self.may_be_late(procedure, len) => {
+                outcome.unless_late(request.deadline_ns, clock::now_ns())
             }
             outcome => outcome,
         };
@@ -104,15 +120,18 @@ impl ShmEndpoint {
             Outcome::Result(len) if len <= SLOT => send_short(worker, call, len),
             Outcome::Result(len) => {
                 // Before the result is copied.
-                self.note_time(worker, call, begun_ns, ran);
+                self.note_time(worker, call, begun_ns);
                 let told_ns = told(worker.clock_ns.saturating_sub(begun_ns));
                 worker.told_ns = 0;
                 self.send_long(worker, call, (len, told_ns));
                 return trim(worker);
             }
             Outcome::Refused(why) => {
-                let (code, detail) = *why;
-                self.refuse_request(binding, request, code, &detail, worker.cpu);
+                worker.uncount_call();
+                self.refuse_request(binding, request, why.0, &why.1, worker.cpu);
+                // For calls that are all refused, this is the only look at the clock. Their times are not those of a procedure.
+                worker.read_clock();
+                return trim(worker);
             }
             Outcome::Failed(why) => {
                 worker.told_ns = 0;
@@ -128,7 +147,7 @@ impl ShmEndpoint {
             return;
         }
         // Behind the answer, so that it does not wait for the clock.
-        self.note_time(worker, call, begun_ns, ran);
+        self.note_time(worker, call, begun_ns);
     }
 
     #[inline(always)]
@@ -169,27 +188,6 @@ impl ShmEndpoint {
         outcome
     }
 
-    /// Runs a call once more, because its OUT arguments need so many bytes, which have to be counted.
-    #[cold]
-    fn run_with_room(
-        &self,
-        worker: &mut WorkerState,
-        call: &ShmCall,
-        (terms, needed): (CallLimits, usize),
-    ) -> Result<Outcome, NoRoom> {
-        if needed > self.service.message_max {
-            return Err(NoRoom(needed));
-        }
-        let memory = &call.binding.memory;
-        if !memory.take(Content::Results, needed) {
-            return Ok(Outcome::refused(RefusalCode::Overloaded, NO_MEMORY_FOR_RESULT.into()));
-        }
-        let outcome = self.run_apart(worker, call, CallLimits { out_limit: needed, ..terms });
-        // From now on these bytes count as part of the result.
-        memory.give_back(Content::Results, needed);
-        outcome
-    }
-
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
     /// is known to be short and has not learnt of its deadline: then what it returns is a result, and the clock would take
     /// longer than the procedure.
@@ -198,13 +196,11 @@ impl ShmEndpoint {
         take_asked() || len > SLOT || !self.service.exports.time(interface, procedure).is_short()
     }
 
-    /// Remembers how long the procedure of a call took, which has returned at this moment, if it ran.
+    /// Remembers how long the procedure of a call took, which has returned at this moment.
     #[inline(always)]
-    fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64, ran: bool) {
+    fn note_time(&self, worker: &mut WorkerState, call: &ShmCall, begun_ns: u64) {
         let took_ns = worker.time_since(begun_ns);
-        if ran {
-            self.service.exports.time(call.binding.interface, call.request.procedure).took(took_ns);
-        }
+        self.service.exports.time(call.binding.interface, call.request.procedure).took(took_ns);
         worker.was_short = took_ns < SHORT_NS;
     }
 
@@ -246,11 +242,6 @@ fn told(at_server_ns: u64) -> u32 {
     }
 }
 
-/// Whether the deadline of a call has passed.
-fn is_late(request: &Request) -> bool {
-    clock::now_ns() >= request.deadline_ns
-}
-
 /// Gives back a result buffer that is longer than a worker keeps.
 #[inline]
 fn trim(worker: &mut WorkerState) {
@@ -276,23 +267,6 @@ fn send_short(worker: &mut WorkerState, ShmCall { binding, request, .. }: &ShmCa
     stamp(Point::ResultLeft);
 }
 
-/// Clears the result packet before it serves another binding: an OUT argument is a slice of the packet, in which the procedure would
-/// see bytes of the old binding. Only the length is cut; making the packet longer again fills it with zeros.
-#[cold]
-fn wipe_result(worker: &mut WorkerState, binding: &Binding) {
-    if worker.result.is_empty() {
-        worker.result = binding.outgoing().take_buffer(&binding.memory);
-    }
-    if worker.result_of != binding.token {
-        worker.result.truncate(HEADER_LEN);
-        worker.result_of = binding.token;
-    }
-    // The place of the header is there also before a result of no bytes.
-    if worker.result.len() < HEADER_LEN {
-        worker.result.resize(HEADER_LEN, 0);
-    }
-}
-
 fn send_without_result(
     binding: &Binding,
     request: &Request,
@@ -301,7 +275,7 @@ fn send_without_result(
     detail: &str,
     cpu: u16,
 ) {
-    let detail = &detail.as_bytes()[..detail.floor_char_boundary(MAX_DETAIL)];
+    let detail = detail_bytes(detail);
     let answer = Answer { kind, len: detail.len() as u32, word, cpu, channel: 0, base };
     binding.answer(request.lane, request.number, &answer, detail);
 }
