@@ -80,17 +80,16 @@ fn wipe(packet: &mut Vec<u8>, held_of: &mut u64, token: u64, unused: impl FnOnce
 // Inlined, so that limits and outcome stay in registers, as those of `Exports::run`.
 #[inline(always)]
 pub(crate) fn serve(call: &mut impl ReceivedCall, begun_ns: u64) -> Option<Outcome> {
-    // Each time anew: limits that are kept beyond the checks go through memory.
-    if call.limits().deadline_ns <= begun_ns {
+    let limits = call.limits();
+    if limits.deadline_ns <= begun_ns {
         return Some(Outcome::refused(RefusalCode::DeadlinePassed, String::new()));
     }
     if call.is_closed() {
         return None;
     }
-    if call.is_cancelled(call.limits().call) {
+    if call.is_cancelled(limits.call) {
         return Some(Outcome::refused(RefusalCode::Cancelled, String::new()));
     }
-    let limits = call.limits();
     Some(call.run(limits).unwrap_or_else(|why| serve_with_room(call, limits, why)))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
+use crate::serving::one_call::{self, serve};
 use crate::serving::shares::owner_of;
 use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
@@ -11,18 +12,74 @@ use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
+use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
-use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED, RefusalCode};
+use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED};
 
 /// A call that has waited for a worker for no longer has not waited.
 const QUEUED_MIN_NS: u64 = 2_000;
-/// Bytes of a result that OUT arguments may take without being counted.
-const UNCOUNTED_OUT_MAX: usize = 256 * 1024;
 
 pub(super) fn call_id<P: Peer>(assignment: &Assignment<P>) -> CallId {
     let (binding, lane, number) = assignment.identity();
     CallId::new(binding, lane, number)
+}
+
+/// A call that is served, and the packet that brought it, if it was one packet.
+struct Serving<'a, S: ServerEndpoint> {
+    endpoint: &'a PacketEndpoint<S>,
+    assignment: &'a mut Assignment<S::Peer>,
+    packet: &'a [u8],
+}
+
+impl<S: ServerEndpoint> one_call::ReceivedCall for Serving<'_, S> {
+    #[inline(always)]
+    fn limits(&self) -> CallLimits {
+        let call = &*self.assignment;
+        let (deadline_ns, result_max) = (call.deadline.as_nanos(), call.result_max as usize);
+        CallLimits::new(deadline_ns, call.peer.caller(), call_id(call), result_max)
+    }
+
+    #[inline(always)]
+    fn run(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
+        if self.assignment.is_long()
+            && let Some(ran) = self.run_in_place(limits)
+        {
+            return ran;
+        }
+        let (interface, procedure) = (self.assignment.interface, self.assignment.procedure);
+        let (arguments, result) = self.assignment.arguments_and_result(self.packet);
+        self.endpoint.exports.run(interface, procedure, arguments, result, limits)
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), &'static str> {
+        let has_room = self.endpoint.out_budget.take(self.owner(), bytes);
+        has_room.then_some(()).ok_or(
+            "your host has its share of the server's memory for OUT arguments; call again when earlier calls have ended, or raise \
+             Limits::result_bytes",
+        )
+    }
+
+    fn release(&mut self, bytes: usize) {
+        self.endpoint.out_budget.give_back(self.owner(), bytes);
+    }
+}
+
+impl<S: ServerEndpoint> Serving<'_, S> {
+    /// Runs a long call of which an argument is also the result, in the memory in which it was received. `None` if it is no such call.
+    #[cold]
+    #[inline(never)]
+    fn run_in_place(&mut self, limits: CallLimits) -> Option<Result<Outcome, NoRoom>> {
+        let procedure = (self.assignment.interface, self.assignment.procedure);
+        let (leading, len, result) = self.assignment.argument_as_result()?;
+        // The memory is there. So it runs only once, for nothing is left of the arguments.
+        let limits = CallLimits { out_limit: limits.result_max, ..limits };
+        Some(self.endpoint.exports.run_in_place(procedure, (&leading, len), result, limits))
+    }
+
+    fn owner(&self) -> Owner {
+        owner_of(&self.assignment.peer.caller())
+    }
 }
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
@@ -54,72 +111,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Runs the procedure of the call that came in `packet`, or in several packets.
     #[inline(always)]
     fn perform_with(&self, assignment: &mut Assignment<S::Peer>, packet: &[u8], begun_ns: u64) -> Outcome {
-        if assignment.deadline.as_nanos() <= begun_ns {
-            return Outcome::refused(RefusalCode::DeadlinePassed, String::new());
-        }
-        let call = call_id(assignment);
-        if cancelled::is_cancelled(call) {
-            // It was cancelled while it waited for a worker.
-            return Outcome::refused(RefusalCode::Cancelled, String::new());
-        }
-        let limits = CallLimits {
-            deadline_ns: assignment.deadline.as_nanos(),
-            caller: assignment.peer.caller(),
-            call,
-            result_max: assignment.result_max as usize,
-            out_limit: UNCOUNTED_OUT_MAX.min(assignment.result_max as usize),
-        };
-        if assignment.is_long()
-            && let Some(ran) = self.run_in_place(assignment, limits)
-        {
-            return ran.unwrap_or_else(|why| why.refused(limits.result_max));
-        }
-        let (interface, procedure) = (assignment.interface, assignment.procedure);
-        let (arguments, result) = assignment.arguments_and_result(packet);
-        self.exports
-            .run(interface, procedure, arguments, result, limits)
-            .or_else(|NoRoom(needed)| self.run_with_budget(assignment, packet, limits, needed))
-            .unwrap_or_else(|why| why.refused(limits.result_max))
-    }
-
-    /// Runs a long call of which an argument is also the result, in the memory in which it was received. `None` if it is no such call.
-    #[cold]
-    #[inline(never)]
-    fn run_in_place(
-        &self,
-        assignment: &mut Assignment<S::Peer>,
-        limits: CallLimits,
-    ) -> Option<Result<Outcome, NoRoom>> {
-        let procedure = (assignment.interface, assignment.procedure);
-        let (leading, len, result) = assignment.argument_as_result()?;
-        Some(self.exports.run_in_place(procedure, (&leading, len), result, limits))
-    }
-
-    /// Runs a call once more, because its OUT arguments need `needed` bytes, which have to be counted.
-    #[cold]
-    fn run_with_budget(
-        &self,
-        assignment: &mut Assignment<S::Peer>,
-        packet: &[u8],
-        limits: CallLimits,
-        needed: usize,
-    ) -> Result<Outcome, NoRoom> {
-        if needed > limits.result_max {
-            return Err(NoRoom(needed));
-        }
-        let owner = owner_of(&limits.caller);
-        if !self.out_budget.take(owner, needed) {
-            let why = "your host has its share of the server's memory for OUT arguments; call again when earlier calls have ended, or \
-                       raise Limits::result_bytes";
-            return Ok(Outcome::refused(RefusalCode::Overloaded, why.into()));
-        }
-        let (interface, procedure) = (assignment.interface, assignment.procedure);
-        let (arguments, result) = assignment.arguments_and_result(packet);
-        let limits = CallLimits { out_limit: needed, ..limits };
-        let outcome = self.exports.run(interface, procedure, arguments, result, limits);
-        // From now on the exchange counts these bytes as part of the result.
-        self.out_budget.give_back(owner, needed);
-        outcome
+        let outcome = serve(&mut Serving { endpoint: self, assignment, packet }, begun_ns);
+        outcome.expect("only a connection can be closed, and packets have none")
     }
 
     /// Runs and answers a call that came by itself. Returns the call of the same lane that has waited for it.
