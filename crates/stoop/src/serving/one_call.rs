@@ -132,3 +132,6 @@ impl Outcome {
         Self::failed(FailureCode::FinishedTooLate, String::new())
     }
 }
+
+#[cfg(test)]
+mod tests;
