@@ -73,10 +73,11 @@ impl Exports {
         options: Vec<Vec<ProcedureOptions>>,
         offers: String,
     ) -> Self {
-        let times = |options: &Vec<ProcedureOptions>| {
-            options.iter().map(|options| ProcedureTime::new(options.limit().is_some())).collect()
+        let time = |options: &ProcedureOptions| {
+            options.limit().map_or_else(ProcedureTime::default, |_| ProcedureTime::counted())
         };
-        Self { times: options.iter().map(times).collect(), options, all, offers, panic_texts: None }
+        let times = options.iter().map(|options| options.iter().map(time).collect()).collect();
+        Self { times, options, all, offers, panic_texts: None }
     }
 
     /// The same, telling the messages of panics to callers of other processes, or to none.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use stoop_net::clock;
 
 /// The time that a procedure takes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ProcedureTime {
     /// The time of its last calls in nanoseconds; see [`took`](Self::took).
     last_ns: AtomicU32,
@@ -39,10 +39,10 @@ const TIMES_MOST: u64 = 8;
 const FIRST_MOST_NS: u64 = 10_000_000;
 
 impl ProcedureTime {
-    /// Of a procedure that has had no call. `counted`: each of its calls has to be counted, like one that takes long, because the number of
-    /// those that run at once is limited.
-    pub(crate) fn new(counted: bool) -> Self {
-        Self { last_ns: AtomicU32::new(if counted { COUNTED } else { 0 }), long: LongTimes::default() }
+    /// The time of a procedure each of whose calls has to be counted, like one that takes long, because the number of those that run at
+    /// once is limited.
+    pub(crate) fn counted() -> Self {
+        Self { last_ns: AtomicU32::new(COUNTED), ..Self::default() }
     }
 
     /// Whether it takes so long that another worker should receive meanwhile.

@@ -45,16 +45,16 @@ pub(crate) fn earliest_arrival(now_ns: u64, drained_ns: u64) -> u64 {
 }
 
 impl CallTerms {
-    /// Of a call without a deadline, of a procedure of which nothing is known.
+    /// Of a call without a deadline, whose procedure takes `work_ns`.
     #[cfg(feature = "onc")]
-    pub(crate) fn unlimited(owner: Owner, part: u64) -> Self {
+    pub(crate) fn without_deadline(owner: Owner, part: u64, work_ns: u64) -> Self {
         let priority = Priority::Normal;
         Self {
             owner,
             part,
             call: CallId::NONE,
             deadline_ns: u64::MAX,
-            work_ns: LONG_NANOS,
+            work_ns,
             priority,
             procedure: None,
             limit: None,

@@ -6,6 +6,7 @@ use crate::context::{self, Caller};
 use crate::program::VersionId;
 use crate::program::programs::{Programs, dispatch};
 use crate::program::{IncomingCall, NoResult};
+use stoop_net::clock;
 use stoop_onc::auth::Identity;
 use stoop_onc::message::{self, Accepted, BadCall, Call, Denied, Reply};
 use stoop_xdr::Reader;
@@ -37,7 +38,12 @@ pub(crate) fn answer(
         Ok(parsed) => parsed,
         Err(bad) => return refuse(&bad, reply, start),
     };
-    match run(programs, call, arguments, caller, reply, start) {
+    let begun_ns = clock::now_ns();
+    let ran = run(programs, call, arguments, caller, reply, start);
+    if ran.is_ok() {
+        programs.time(message).took(clock::now_ns() - begun_ns);
+    }
+    match ran {
         Ok(Some(end)) if end - start <= reply_max => Answer::Reply(end),
         Ok(None) => Answer::None,
         Ok(Some(_)) => put(&Reply::accepted(call.xid, Accepted::SystemError), reply, start),
@@ -83,4 +89,58 @@ fn refuse(bad: &BadCall, reply: &mut Vec<u8>, start: usize) -> Answer {
 pub(crate) fn put(refusal: &Reply<'_>, reply: &mut Vec<u8>, start: usize) -> Answer {
     let end = message::write(refusal, &(), reply, start).expect("a refusal has a form");
     Answer::Reply(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Program, VersionId};
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+    use stoop_onc::Xid;
+    use stoop_onc::auth::Auth;
+    use stoop_onc::message::ProcedureId;
+
+    const ID: VersionId = VersionId { program: 0x2000_0097, version: 1 };
+    const SLOW: u32 = 1;
+    const QUICK: u32 = 2;
+
+    struct Sleeper;
+
+    impl Program for Sleeper {
+        fn version(&self) -> VersionId {
+            ID
+        }
+
+        fn dispatch(&self, call: &mut IncomingCall<'_>) -> Result<(), NoResult> {
+            match (call.procedure(), call.arguments().value::<u32>()?) {
+                (SLOW, millis) => thread::sleep(Duration::from_millis(millis.into())),
+                (QUICK, _) => {}
+                _ => return Err(NoResult::ProcedureUnavailable),
+            }
+            call.reply(&())
+        }
+    }
+
+    #[test]
+    fn a_procedure_takes_long_after_two_slow_calls_and_refused_calls_do_not_change_that() {
+        let mut programs = Programs::default();
+        programs.add(Arc::new(Sleeper));
+        let call_of = |procedure, arguments: &[u32]| {
+            let procedure = ProcedureId { program: ID.program, version: ID.version, procedure };
+            let call = Call { xid: Xid(7), procedure, credential: Auth::NONE, verifier: Auth::NONE };
+            let mut bytes = Vec::new();
+            message::append(&call, &(), &mut bytes).unwrap();
+            bytes.extend(arguments.iter().flat_map(|number| number.to_be_bytes()));
+            let answer = answer(&programs, &bytes, Caller::Local, &mut Vec::new(), 0, 1024);
+            assert!(matches!(answer, Answer::Reply(_)));
+            programs.time(&bytes).is_long()
+        };
+        assert!(!call_of(SLOW, &[1]));
+        assert!(call_of(SLOW, &[1]));
+        assert!(call_of(SLOW, &[]), "it did not run");
+        assert!(!call_of(QUICK, &[0]));
+        assert!(call_of(SLOW, &[1]));
+    }
 }

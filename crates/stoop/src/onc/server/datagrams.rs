@@ -194,8 +194,9 @@ impl Endpoint for DatagramEndpoint {
         }
     }
 
-    fn takes_long(&self, _: &DatagramCall) -> bool {
-        false
+    #[inline]
+    fn takes_long(&self, call: &DatagramCall) -> bool {
+        self.programs.time(&call.datagram).is_long()
     }
 
     fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
@@ -245,7 +246,12 @@ impl Endpoint for DatagramEndpoint {
 
     fn terms(&self, call: &DatagramCall) -> CallTerms {
         let peer = call.peer.addr();
-        CallTerms::unlimited(owner_of(&Caller::Network(peer)), u64::from(peer.port()))
+        let owner = owner_of(&Caller::Network(peer));
+        CallTerms::without_deadline(
+            owner,
+            u64::from(peer.port()),
+            self.programs.time(&call.datagram).work_ns(),
+        )
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut DatagramCall) {}

@@ -309,8 +309,9 @@ impl Endpoint for StreamEndpoint {
         }
     }
 
-    fn takes_long(&self, _: &StreamCall) -> bool {
-        false
+    #[inline]
+    fn takes_long(&self, call: &StreamCall) -> bool {
+        self.programs.time(&call.message).is_long()
     }
 
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
@@ -369,7 +370,8 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
-        CallTerms::unlimited(owner_of(&call.connection.caller), call.connection.token)
+        let owner = owner_of(&call.connection.caller);
+        CallTerms::without_deadline(owner, call.connection.token, self.programs.time(&call.message).work_ns())
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut StreamCall) {}
