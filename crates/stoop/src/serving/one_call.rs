@@ -43,25 +43,12 @@ pub(crate) fn detail_bytes(detail: &str) -> &[u8] {
     &detail.as_bytes()[..detail.floor_char_boundary(DETAIL_MAX)]
 }
 
-/// Prepares a worker's memory for results, `packet`, which has held those of the binding `held_of`, for a result of the binding `token`. A
-/// procedure sees its OUT arguments where they lie in the packet, and must see nothing of another binding there: only the length is cut;
-/// making the packet longer again fills it with zeros. `unused` gives memory in place of a packet that has been given away; nothing of
-/// another binding may be in it.
-#[inline]
-pub(crate) fn prepare_packet(
-    packet: &mut Vec<u8>,
-    held_of: &mut u64,
-    token: u64,
-    unused: impl FnOnce() -> Vec<u8>,
-) {
-    if packet.is_empty() || *held_of != token {
-        wipe(packet, held_of, token, unused);
-    }
-}
-
+/// Prepares a worker's memory for results, `packet`, for a result of the binding `token`: it has held those of another, `held_of`, or has
+/// been given away. A procedure sees its OUT arguments where they lie in the packet, and must see nothing of another binding there: only
+/// the length is cut; making the packet longer again fills it with zeros. `unused` gives memory that has held nothing of another binding.
 #[cold]
 #[inline(never)]
-fn wipe(packet: &mut Vec<u8>, held_of: &mut u64, token: u64, unused: impl FnOnce() -> Vec<u8>) {
+pub(crate) fn wipe(packet: &mut Vec<u8>, held_of: &mut u64, token: u64, unused: impl FnOnce() -> Vec<u8>) {
     if *held_of != token {
         packet.truncate(HEADER_LEN);
         *held_of = token;
@@ -70,9 +57,7 @@ fn wipe(packet: &mut Vec<u8>, held_of: &mut u64, token: u64, unused: impl FnOnce
         *packet = unused();
     }
     // The place of the header is there also before a result of no bytes.
-    if packet.len() < HEADER_LEN {
-        packet.resize(HEADER_LEN, 0);
-    }
+    packet.resize(packet.len().max(HEADER_LEN), 0);
 }
 
 /// Serves a call that begins at `begun_ns`: runs its procedure unless its deadline has passed or its caller has cancelled it. `None`: its

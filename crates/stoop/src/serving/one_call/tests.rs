@@ -105,12 +105,10 @@ fn a_result_is_a_failure_from_its_deadline_on_and_a_refusal_stays_one() {
 #[test]
 fn a_packet_that_goes_over_to_another_binding_carries_nothing_of_the_old_one() {
     let (mut packet, mut held_of) = (vec![7; HEADER_LEN + 10], 1);
-    prepare_packet(&mut packet, &mut held_of, 1, Vec::new);
-    assert_eq!(packet, [7; HEADER_LEN + 10], "it is the same binding");
-    prepare_packet(&mut packet, &mut held_of, 2, Vec::new);
+    wipe(&mut packet, &mut held_of, 2, Vec::new);
     packet.resize(HEADER_LEN + 10, 0);
     assert_eq!((&packet[HEADER_LEN..], held_of), (&[0; 10][..], 2));
     let mut given_away = Vec::new();
-    prepare_packet(&mut given_away, &mut held_of, 3, Vec::new);
+    wipe(&mut given_away, &mut held_of, 2, Vec::new);
     assert_eq!(given_away.len(), HEADER_LEN);
 }

@@ -6,7 +6,7 @@ use crate::context::take_asked;
 use crate::error::FailureCode;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
-use crate::serving::one_call::{self, detail_bytes, prepare_packet, serve};
+use crate::serving::one_call::{self, detail_bytes, serve, wipe};
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
@@ -76,8 +76,8 @@ impl one_call::ReceivedCall for Serving<'_> {
     #[inline(always)]
     fn run(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
         match self.call.request.kind {
-            RequestKind::Call => self.endpoint.run_plain(self.worker, self.call, limits),
-            _ => self.endpoint.run_apart(self.worker, self.call, limits),
+            RequestKind::Call => self.run_plain(limits),
+            _ => self.run_apart(limits),
         }
     }
 
@@ -91,15 +91,47 @@ impl one_call::ReceivedCall for Serving<'_> {
     }
 }
 
+impl Serving<'_> {
+    #[inline(always)]
+    fn run_plain(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
+        let ShmCall { binding, request, arguments, .. } = self.call;
+        let (exports, result) = (&self.endpoint.service.exports, &mut self.worker.result);
+        exports.run(binding.interface, request.procedure, arguments, result, limits)
+    }
+
+    /// Runs the procedure of a call of any kind, away from the code that runs plain calls: a copy of the dispatch for each kind would keep
+    /// the compiler from inlining what plain calls need.
+    #[cold]
+    #[inline(never)]
+    fn run_apart(&mut self, limits: CallLimits) -> Result<Outcome, NoRoom> {
+        let ShmCall { binding, request, arguments, .. } = self.call;
+        if request.kind == RequestKind::CallInPlace {
+            let (exports, result) = (&self.endpoint.service.exports, &mut self.worker.result);
+            let memory = Memory::of(binding.arena.as_ref());
+            let procedure = (binding.interface, request.procedure);
+            return exports.run_with_memory(procedure, arguments, memory, result, limits);
+        }
+        // The clock is not read for other calls: that would take longer than many procedures.
+        let is_timed = request.kind == RequestKind::CallTimed;
+        let begun_ns = if is_timed { clock::now_ns() } else { 0 };
+        let outcome = self.run_plain(limits);
+        if is_timed && matches!(outcome, Ok(Outcome::Result(_))) {
+            self.worker.told_ns = told(clock::now_ns() - begun_ns);
+        }
+        outcome
+    }
+}
+
 impl ShmEndpoint {
     /// Runs a call's procedure and answers it.
     #[inline(always)]
     pub(super) fn answer(&self, worker: &mut WorkerState, call: &ShmCall) {
         let (binding, request) = (&call.binding, &call.request);
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
-        prepare_packet(&mut worker.result, &mut worker.result_of, binding.token, || {
-            binding.outgoing().take_buffer(&binding.memory)
-        });
+        if worker.result.is_empty() || worker.result_of != binding.token {
+            let unused = || binding.outgoing().take_buffer(&binding.memory);
+            wipe(&mut worker.result, &mut worker.result_of, binding.token, unused);
+        }
         worker.count_call();
         let Some(outcome) = serve(&mut Serving { endpoint: self, worker, call }, begun_ns) else {
             worker.uncount_call();
@@ -148,44 +180,6 @@ impl ShmEndpoint {
         }
         // Behind the answer, so that it does not wait for the clock.
         self.note_time(worker, call, begun_ns);
-    }
-
-    #[inline(always)]
-    fn run_plain(
-        &self,
-        worker: &mut WorkerState,
-        call: &ShmCall,
-        terms: CallLimits,
-    ) -> Result<Outcome, NoRoom> {
-        let (interface, procedure) = (call.binding.interface, call.request.procedure);
-        self.service.exports.run(interface, procedure, &call.arguments, &mut worker.result, terms)
-    }
-
-    /// Runs the procedure of a call of any kind, away from the code that runs plain calls: a copy of the dispatch for each kind would keep
-    /// the compiler from inlining what plain calls need.
-    #[cold]
-    #[inline(never)]
-    fn run_apart(
-        &self,
-        worker: &mut WorkerState,
-        call: &ShmCall,
-        terms: CallLimits,
-    ) -> Result<Outcome, NoRoom> {
-        if call.request.kind == RequestKind::CallInPlace {
-            let (binding, arguments) = (&call.binding, &call.arguments);
-            let (procedure, memory) =
-                ((binding.interface, call.request.procedure), Memory::of(binding.arena.as_ref()));
-            let exports = &self.service.exports;
-            return exports.run_with_memory(procedure, arguments, memory, &mut worker.result, terms);
-        }
-        // The clock is not read for other calls: that would take longer than many procedures.
-        let is_timed = call.request.kind == RequestKind::CallTimed;
-        let begun_ns = if is_timed { clock::now_ns() } else { 0 };
-        let outcome = self.run_plain(worker, call, terms);
-        if is_timed && matches!(outcome, Ok(Outcome::Result(_))) {
-            worker.told_ns = told(clock::now_ns() - begun_ns);
-        }
-        outcome
     }
 
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure

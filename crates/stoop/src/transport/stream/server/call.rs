@@ -3,7 +3,7 @@
 use crate::context::cancelled::CallId;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
-use crate::serving::one_call::{self, detail_bytes, prepare_packet, serve};
+use crate::serving::one_call::{self, detail_bytes, serve, wipe};
 use crate::serving::service::Service;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
@@ -127,11 +127,15 @@ impl StreamEndpoint {
     #[inline]
     pub(super) fn answer(&self, worker: &mut WorkerState, call: &mut StreamCall) {
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
-        prepare_packet(&mut worker.result, &mut worker.result_of, call.connection.token, || {
-            let mut unused = self.unused_buffer();
-            unused.truncate(HEADER_LEN);
-            unused
-        });
+        let token = call.connection.token;
+        if worker.result.is_empty() || worker.result_of != token {
+            let unused = || {
+                let mut buffer = self.unused_buffer();
+                buffer.clear();
+                buffer
+            };
+            wipe(&mut worker.result, &mut worker.result_of, token, unused);
+        }
         self.calls.fetch_add(1, Ordering::Relaxed);
         let mut serving = Serving { service: &self.service, call, result: &mut worker.result };
         let Some(outcome) = serve(&mut serving, begun_ns) else {
