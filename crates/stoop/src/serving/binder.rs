@@ -119,7 +119,7 @@ impl Service {
     fn checked(&self, compared: BindStatus, allowed: bool, request: &BindRequest) -> BindStatus {
         match compared {
             _ if !allowed => BindStatus::NotAllowed,
-            _ if self.is_shutting_down() => BindStatus::ShuttingDown,
+            _ if self.activity.is_shutting_down() => BindStatus::ShuttingDown,
             _ if request.required != 0 => BindStatus::UnknownFlags(request.required),
             compared => compared,
         }

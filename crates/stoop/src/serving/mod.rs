@@ -1,6 +1,7 @@
 //! Written once for all servers: worker pool, the life of a call, dispatch, answers to binds.
 
 pub(crate) mod acceptor;
+pub(crate) mod activity;
 pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;

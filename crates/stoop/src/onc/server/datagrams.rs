@@ -5,10 +5,10 @@
 
 use crate::context::Caller;
 use crate::onc::placement;
-use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer, put};
 use crate::program::VersionId;
 use crate::program::programs::Programs;
+use crate::serving::activity::Activity;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
 use crate::serving::shares::owner_of;
@@ -17,7 +17,7 @@ use crate::serving::workers::{Background, Endpoint};
 use std::io;
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::shares::Owner;
 use stoop_net::udp::{Peer, ServerArrival, ServerSocket};
@@ -36,6 +36,7 @@ pub(crate) struct DatagramEndpoint {
     placement: Placement,
     replies: Mutex<ReplyCache<SocketAddr>>,
     activity: Activity,
+    duplicates: AtomicU64,
     background: Background,
 }
 
@@ -73,6 +74,7 @@ impl DatagramEndpoint {
             placement: placement::of_this_end(),
             replies: Mutex::new(ReplyCache::new(limits)),
             activity: Activity::default(),
+            duplicates: AtomicU64::new(0),
             background: Background::default(),
         })
     }
@@ -95,7 +97,8 @@ impl DatagramEndpoint {
             }
             key = Some(id);
         }
-        if !self.activity.begin() {
+        if !self.activity.begin_call() {
+            self.activity.end_call();
             if let Some(key) = &key {
                 self.replies().abandon(key);
             }
@@ -129,7 +132,7 @@ impl DatagramEndpoint {
                 }
             }
         }
-        self.activity.duplicates.fetch_add(1, Ordering::Relaxed);
+        self.duplicates.fetch_add(1, Ordering::Relaxed);
         if !room.is_empty() {
             let _ = self.socket.send(&room, peer);
         }
@@ -222,7 +225,7 @@ impl Endpoint for DatagramEndpoint {
         if worker.datagram.is_empty() {
             worker.datagram = datagram;
         }
-        self.activity.end();
+        self.activity.end_call();
         None
     }
 
@@ -232,7 +235,7 @@ impl Endpoint for DatagramEndpoint {
             self.replies().abandon(key);
         }
         self.activity.refused.fetch_add(1, Ordering::Relaxed);
-        self.activity.end();
+        self.activity.end_call();
         None
     }
 
@@ -280,7 +283,8 @@ impl Endpoint for DatagramEndpoint {
     }
 
     fn counters(&self) -> ServerCounters {
-        let mut counters = self.activity.counters(0);
+        let mut counters = self.activity.counters();
+        counters.packet.duplicates = self.duplicates.load(Ordering::Relaxed);
         counters.packet.dropped = self.replies().forgotten_early();
         counters
     }

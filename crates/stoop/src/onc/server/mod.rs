@@ -1,6 +1,5 @@
 //! The addresses of a server at which callers speak Sun RPC.
 
-pub(crate) mod activity;
 pub(crate) mod answer;
 pub(crate) mod connection;
 pub(crate) mod connections;

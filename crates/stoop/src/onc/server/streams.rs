@@ -4,12 +4,12 @@
 //! that takes longer than about a millisecond does not keep the calls behind it waiting.
 
 use crate::onc::placement;
-use crate::onc::server::activity::Activity;
 use crate::onc::server::answer::{Answer, answer};
 use crate::onc::server::connection::{Connection, Read};
 use crate::onc::server::connections::Connections;
 use crate::program::programs::Programs;
 use crate::serving::acceptor::{LISTENER, NOTIFIED};
+use crate::serving::activity::Activity;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
 use crate::serving::shares::owner_of;
@@ -111,16 +111,17 @@ impl StreamEndpoint {
             limit_ns,
             || (now_ns.borrow_mut())(),
             |record| {
-                if self.activity.begin() {
-                    let mut room = mem::take(message);
-                    if !connection.make_room(&mut room, record.len()) {
-                        has_room = false;
-                        return self.activity.end();
-                    }
-                    room.extend_from_slice(record);
-                    connection.active.fetch_add(1, Ordering::Relaxed);
-                    found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
+                if !self.activity.begin_call() {
+                    return self.activity.end_call();
                 }
+                let mut room = mem::take(message);
+                if !connection.make_room(&mut room, record.len()) {
+                    has_room = false;
+                    return self.activity.end_call();
+                }
+                room.extend_from_slice(record);
+                connection.active.fetch_add(1, Ordering::Relaxed);
+                found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
             },
         );
         match read {
@@ -251,7 +252,7 @@ impl StreamEndpoint {
     fn end(&self, call: &StreamCall) {
         call.connection.active.fetch_sub(1, Ordering::Relaxed);
         call.connection.uncount(call.message.len());
-        self.activity.end();
+        self.activity.end_call();
     }
 }
 
@@ -404,6 +405,7 @@ impl Endpoint for StreamEndpoint {
 
     fn counters(&self) -> ServerCounters {
         let memory = self.connections.memory.counters();
-        ServerCounters { memory, ..self.activity.counters(self.connections.count() as u64) }
+        let bindings = self.connections.count() as u64;
+        ServerCounters { bindings, memory, ..self.activity.counters() }
     }
 }

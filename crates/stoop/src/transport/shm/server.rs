@@ -97,7 +97,7 @@ impl ShmEndpoint {
     /// Counts a worker no longer among the calls that are not answered.
     fn uncount(&self, worker: &mut WorkerState) {
         if mem::take(&mut worker.is_counted) {
-            self.service.end_call();
+            self.service.activity.end_call();
         }
     }
 
@@ -207,7 +207,7 @@ impl Endpoint for ShmEndpoint {
             worker.set_last(call.binding);
         }
         if worker.is_counted {
-            self.service.end_call();
+            self.service.activity.end_call();
         }
         worker.is_counted = true;
         None
@@ -220,7 +220,7 @@ impl Endpoint for ShmEndpoint {
         } else {
             worker.arguments = call.arguments;
         }
-        self.service.end_call();
+        self.service.activity.end_call();
         None
     }
 
@@ -253,7 +253,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn shut_down(&self) {
-        self.service.shut_down();
+        self.service.activity.shut_down();
         // Now, for the next server may share the socket. Callers that are about to bind are told by the receiver.
         self.acceptor.shut_down();
         self.acceptor.notifier.wake();
@@ -261,7 +261,7 @@ impl Endpoint for ShmEndpoint {
 
     fn drain(&self) {
         // A caller that does not go on with its messages finds the binding closed.
-        self.service.drain(|| {
+        self.service.activity.drain(|| {
             let is_moving = self.moving.load(Ordering::SeqCst) > 0;
             is_moving.then(|| self.moves.load(Ordering::Relaxed))
         });
@@ -270,7 +270,7 @@ impl Endpoint for ShmEndpoint {
     fn counters(&self) -> ServerCounters {
         let calls = self.calls().iter().map(|calls| calls.load(Ordering::Relaxed)).sum();
         let shm = ShmServerCounters { given_up: self.given_up.load(Ordering::Relaxed) };
-        ServerCounters { shm, memory: self.memory.counters(), ..self.service.counters(calls) }
+        ServerCounters { calls, shm, memory: self.memory.counters(), ..self.service.counters() }
     }
 }
 

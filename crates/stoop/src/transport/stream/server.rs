@@ -49,8 +49,6 @@ pub(crate) struct StreamEndpoint {
     pending: PendingCalls,
     /// Buffers of calls and results.
     unused_buffers: Mutex<Vec<Vec<u8>>>,
-    /// Calls begun.
-    calls: AtomicU64,
     /// When a thread last looked at all connections and found nothing.
     drained_ns: AtomicU64,
 }
@@ -78,7 +76,6 @@ impl StreamEndpoint {
             service: Service::new(setup, incarnation, LANES.into()),
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
-            calls: AtomicU64::new(0),
             drained_ns: AtomicU64::new(0),
         })
     }
@@ -129,14 +126,14 @@ impl StreamEndpoint {
             if connection.was_bound() {
                 self.service.bindings.fetch_sub(1, Ordering::Relaxed);
             }
-            self.service.announce_end();
+            self.service.activity.announce_end();
         }
     }
 
     /// The peer broke the protocol.
     #[cold]
     fn close_malformed(&self, connection: &Connection) {
-        self.service.malformed.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.malformed.fetch_add(1, Ordering::Relaxed);
         self.close(connection);
     }
 
@@ -147,7 +144,7 @@ impl StreamEndpoint {
             return;
         }
         // Before another worker can end them. The first has been counted, so that the server waits for these, too.
-        self.service.begin_more_calls(worker.others.len());
+        self.service.activity.begin_more_calls(worker.others.len());
         self.pending.append(&mut worker.key, &mut worker.others);
         if !worker.patient {
             // The background thread may have lost the role to a worker that waits already.
@@ -252,7 +249,7 @@ impl Endpoint for StreamEndpoint {
         let next = worker.next.take();
         worker.in_a_row += 1;
         if next.is_none() {
-            self.service.end_calls(mem::take(&mut worker.in_a_row));
+            self.service.activity.end_calls(mem::take(&mut worker.in_a_row));
         }
         next
     }
@@ -261,7 +258,7 @@ impl Endpoint for StreamEndpoint {
         self.send_bare_refusal(worker, &call, refused);
         cancelled::ended(call.id());
         self.give_back(worker, call);
-        self.service.end_calls(1);
+        self.service.activity.end_calls(1);
         None
     }
 
@@ -306,7 +303,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn shut_down(&self) {
-        self.service.shut_down();
+        self.service.activity.shut_down();
         self.connections.acceptor.shut_down();
         for connection in self.connections.all() {
             if connection.announce_end(&self.connections.acceptor.poller).is_err() {
@@ -317,12 +314,12 @@ impl Endpoint for StreamEndpoint {
 
     fn drain(&self) {
         // A caller that does not go on taking its results finds the connection closed.
-        self.service.drain(|| self.unread());
+        self.service.activity.drain(|| self.unread());
         self.end_bindings();
     }
 
     fn counters(&self) -> ServerCounters {
         let memory = self.connections.memory.counters();
-        ServerCounters { memory, ..self.service.counters(self.calls.load(Ordering::Relaxed)) }
+        ServerCounters { memory, ..self.service.counters() }
     }
 }

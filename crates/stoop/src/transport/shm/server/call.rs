@@ -208,7 +208,7 @@ impl ShmEndpoint {
         detail: &str,
         cpu: u16,
     ) {
-        self.service.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
         let Refused { code, retry_after } = refused.into();
         let (word, base) = (code.code(), retry_after.millis().into());
         send_without_result(binding, request, AnswerKind::Refusal, (word, base), detail, cpu);

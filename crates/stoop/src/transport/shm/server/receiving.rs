@@ -105,7 +105,7 @@ impl ShmEndpoint {
                     return Some(call);
                 }
             }
-            if worker.is_counted && self.service.is_shutting_down() {
+            if worker.is_counted && self.service.activity.is_shutting_down() {
                 self.uncount(worker);
             }
             if stopping.load(Ordering::Relaxed) {
@@ -203,7 +203,7 @@ impl ShmEndpoint {
     /// The peer at the other end of a binding has written values that the protocol does not allow.
     #[cold]
     fn close_disorderly(&self, bindings: &mut Bindings, worker: &mut WorkerState, token: u64) {
-        self.service.malformed.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.malformed.fetch_add(1, Ordering::Relaxed);
         worker.forget_last();
         self.close(bindings, token, Some(UnbindReason::Disorder));
     }
@@ -281,10 +281,14 @@ impl ShmEndpoint {
     #[inline]
     pub(super) fn admit(&self, worker: &mut WorkerState, binding: &Binding, request: &Request) -> bool {
         let is_counted = mem::take(&mut worker.is_counted);
-        let admitted = if is_counted { !self.service.is_shutting_down() } else { self.service.begin_call() };
+        let admitted = if is_counted {
+            !self.service.activity.is_shutting_down()
+        } else {
+            self.service.activity.begin_call()
+        };
         if !admitted {
             self.refuse_request(binding, request, RefusalCode::ShuttingDown, "", worker.cpu);
-            self.service.end_call();
+            self.service.activity.end_call();
         }
         admitted
     }
@@ -361,7 +365,7 @@ impl ShmEndpoint {
                 bindings.start_polling(binding, worker.clock_ns);
             }
         }
-        if self.service.is_shutting_down() {
+        if self.service.activity.is_shutting_down() {
             self.acceptor.shut_down();
             bindings.announce_end();
         }
@@ -384,7 +388,7 @@ impl ShmEndpoint {
                 }
             }
             Step::Malformed => {
-                self.service.malformed.fetch_add(1, Ordering::Relaxed);
+                self.service.activity.malformed.fetch_add(1, Ordering::Relaxed);
                 handshake.end(UnbindReason::Disorder);
             }
             Step::Continue | Step::Close => {}
@@ -401,6 +405,6 @@ impl ShmEndpoint {
         self.drop_transfers(&binding);
         binding.cancel_all();
         self.service.background.wake_if_asleep();
-        self.service.announce_end();
+        self.service.activity.announce_end();
     }
 }

@@ -35,7 +35,7 @@ impl ShmEndpoint {
         let ended = binding.incoming().advance(&binding.segment, &binding.memory, &mut moved)?;
         if moved {
             worker.moved_ns = worker.clock_ns;
-            if self.service.is_shutting_down() {
+            if self.service.activity.is_shutting_down() {
                 self.moves.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -98,7 +98,7 @@ impl ShmEndpoint {
         if messages > 0 {
             binding.transfers.fetch_sub(messages, Ordering::SeqCst);
             self.moving.fetch_sub(messages, Ordering::SeqCst);
-            self.service.announce_end();
+            self.service.activity.announce_end();
         }
     }
 

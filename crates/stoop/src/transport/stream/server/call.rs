@@ -136,10 +136,10 @@ impl StreamEndpoint {
             };
             wipe(&mut worker.result, &mut worker.result_of, token, unused);
         }
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.calls.fetch_add(1, Ordering::Relaxed);
         let mut serving = Serving { service: &self.service, call, result: &mut worker.result };
         let Some(outcome) = serve(&mut serving, begun_ns) else {
-            self.calls.fetch_sub(1, Ordering::Relaxed);
+            self.service.activity.calls.fetch_sub(1, Ordering::Relaxed);
             return call.connection.note_unanswered(&call.header);
         };
         worker.clock_ns = clock::now_ns();
@@ -149,7 +149,7 @@ impl StreamEndpoint {
         match outcome.unless_late(call.deadline_ns, worker.clock_ns) {
             Outcome::Result(len) => self.send_result(worker, call, (len, begun_ns)),
             Outcome::Refused(why) => {
-                self.calls.fetch_sub(1, Ordering::Relaxed);
+                self.service.activity.calls.fetch_sub(1, Ordering::Relaxed);
                 self.send_refusal(&call.connection, &call.header, why.0, &why.1);
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
@@ -238,14 +238,14 @@ impl StreamEndpoint {
         refused: impl Into<Refused>,
         detail: &str,
     ) {
-        self.service.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
         self.send_without_result(connection, call.refuse(refused), detail);
     }
 
     /// The same of a call that the worker pool refuses. An overloaded server sends many of these: it takes no memory, and refusals of calls
     /// that came together leave together.
     pub(super) fn send_bare_refusal(&self, worker: &mut WorkerState, call: &StreamCall, refused: Refused) {
-        self.service.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
         let hold = self.holds_refusal(worker, call);
         // If the reader has not taken the one before, its memory has gone with it.
         worker.refusal.resize(HEADER_LEN, 0);

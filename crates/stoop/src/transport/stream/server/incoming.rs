@@ -169,11 +169,15 @@ impl StreamEndpoint {
             return Ok(Brought::Nothing);
         }
         let is_first = worker.found.is_none();
-        let is_served = if is_first { self.service.begin_call() } else { !self.service.is_shutting_down() };
+        let is_served = if is_first {
+            self.service.activity.begin_call()
+        } else {
+            !self.service.activity.is_shutting_down()
+        };
         if !is_served {
             self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
             if is_first {
-                self.service.end_call();
+                self.service.activity.end_call();
             }
             return Ok(Brought::Nothing);
         }

@@ -115,7 +115,7 @@ impl StreamEndpoint {
     fn flush(&self, connection: &Connection) {
         let mut left = Vec::new();
         match connection.flush(&self.connections.acceptor.poller, &mut left) {
-            Ok(true) => self.service.announce_end(),
+            Ok(true) => self.service.activity.announce_end(),
             Ok(false) => {}
             Err(_) => self.close(connection),
         }
@@ -140,8 +140,8 @@ impl StreamEndpoint {
             .upgrade()
             .is_some_and(|last_active| !last_active.is_closed() && last_active.is_flushed())
             && self.connections.count() == 1
-            && self.service.is_quiet()
+            && self.service.activity.is_quiet()
             && worker.clock_ns.saturating_sub(worker.asked_ns) < alone_ns
-            && !self.service.is_shutting_down()
+            && !self.service.activity.is_shutting_down()
     }
 }
