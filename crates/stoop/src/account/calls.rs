@@ -1,45 +1,33 @@
 //! The account of a binding's calls.
 
-use crate::account::begun_spans::BegunSpans;
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
-#[cfg(feature = "account")]
 use crate::account::sampled::Samples;
 use crate::account::slow::{Facts, Last, SlowCall};
-#[cfg(feature = "opentelemetry")]
-use crate::account::spans::Spans;
+use crate::account::spans::{BegunSpans, Spans};
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
 use crate::error::CallError;
 use crate::interface::Interface;
-#[cfg(feature = "opentelemetry")]
 use std::sync::Arc;
-#[cfg(feature = "account")]
-use stoop_probe::Role;
 
 /// The calls of a binding that keeps an account.
 pub(crate) struct Recorder {
     interface: &'static Interface,
     times: Times<ProcedureTimes>,
     slow: Last<SlowCall>,
-    #[cfg(feature = "account")]
     samples: Option<Samples>,
-    #[cfg(feature = "opentelemetry")]
     spans: Option<Arc<Spans>>,
 }
 
 impl Recorder {
     /// `uri`: address of the server.
     pub(crate) fn new(interface: &'static Interface, uri: &str, options: &AccountOptions) -> Self {
-        #[cfg(not(feature = "opentelemetry"))]
-        let _ = uri;
         Self {
             interface,
             times: Times::new(interface.procedures.len(), options),
             slow: Last::new(options.slow_kept),
-            #[cfg(feature = "account")]
-            samples: Samples::new(Role::Caller, interface, options),
-            #[cfg(feature = "opentelemetry")]
+            samples: Samples::of_caller(interface, options),
             spans: Spans::new(interface, uri, options).map(Arc::new),
         }
     }
@@ -47,35 +35,19 @@ impl Recorder {
     /// Whether the call that this thread makes, or the one before it, may be [taken apart](Self::is_taken_apart).
     #[inline(always)]
     pub(crate) fn concerns_sample() -> bool {
-        #[cfg(feature = "account")]
-        return stoop_probe::concerns_sample(Role::Caller);
-        #[cfg(not(feature = "account"))]
-        false
+        Samples::concern_caller()
     }
 
     /// Whether the call that this thread makes is taken apart into its steps; the steps of the last such call are recorded.
     #[inline]
     pub(crate) fn is_taken_apart(&self) -> bool {
-        #[cfg(feature = "account")]
-        return self.samples.as_ref().is_some_and(Samples::go_on);
-        #[cfg(not(feature = "account"))]
-        false
+        self.samples.as_ref().is_some_and(Samples::go_on)
     }
 
     /// The call that [is taken apart](Self::is_taken_apart) has ended with a result.
     #[cold]
     pub(crate) fn note_taken_apart(&self, procedure: u16, server_ns: Option<u64>) {
-        #[cfg(feature = "account")]
         self.samples.iter().for_each(|samples| samples.claim(procedure, server_ns));
-        #[cfg(not(feature = "account"))]
-        let _ = (procedure, server_ns);
-    }
-
-    fn steps(&self) -> Vec<ProcedureSteps> {
-        #[cfg(feature = "account")]
-        return self.samples.as_ref().map_or_else(Vec::new, Samples::steps);
-        #[cfg(not(feature = "account"))]
-        Vec::new()
     }
 
     /// Records a call that has ended with a result. If it was slow, `wake_up_ns` says how long the result was at this machine before the
@@ -109,30 +81,21 @@ impl Recorder {
     /// thread holds nothing that other calls wait for.
     #[inline]
     pub(crate) fn trace(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
-        #[cfg(feature = "opentelemetry")]
         self.spans.iter().for_each(|spans| spans.add(procedure, facts, slow));
-        #[cfg(not(feature = "opentelemetry"))]
-        let _ = (procedure, facts, slow);
     }
 
     /// As [`trace`](Self::trace), of a call that has ended without a result.
     #[cold]
     pub(crate) fn trace_failure(&self, procedure: u16, begun_ns: u64, error: &CallError) {
-        #[cfg(feature = "opentelemetry")]
         if let Some(spans) = &self.spans {
             let took_ns = stoop_net::clock::now_ns().saturating_sub(begun_ns);
             spans.add_failed(procedure, took_ns, error);
         }
-        #[cfg(not(feature = "opentelemetry"))]
-        let _ = (procedure, begun_ns, error);
     }
 
     /// What makes spans of the binding's begun calls.
     pub(crate) fn begun_spans(&self) -> BegunSpans {
-        #[cfg(feature = "opentelemetry")]
-        return BegunSpans::new(self.spans.clone());
-        #[cfg(not(feature = "opentelemetry"))]
-        BegunSpans::default()
+        BegunSpans::new(self.spans.clone())
     }
 
     /// The figures recorded so far.
@@ -146,7 +109,7 @@ impl Recorder {
             interface: self.interface.name,
             procedures: procedures.collect(),
             slow: self.slow.copy(),
-            steps: self.steps(),
+            steps: self.samples.as_ref().map_or_else(Vec::new, Samples::steps),
         }
     }
 }

@@ -41,7 +41,6 @@
 //! With the cargo feature `account`, `AccountOptions::steps_share` takes one call in so many apart into its
 //! [steps](crate::account::ProcedureSteps), at the caller or at the server.
 
-pub(crate) mod begun_spans;
 pub(crate) mod calls;
 mod histogram;
 mod options;
@@ -49,17 +48,19 @@ mod peers;
 mod prometheus;
 #[cfg(feature = "account")]
 mod sampled;
+#[cfg(not(feature = "account"))]
+#[path = "without_samples.rs"]
+mod sampled;
 pub(crate) mod served;
-#[cfg(feature = "opentelemetry")]
-mod served_spans;
 pub(crate) mod slow;
 #[cfg(feature = "opentelemetry")]
-mod spans;
+pub(crate) mod spans;
+#[cfg(not(feature = "opentelemetry"))]
+#[path = "without_spans.rs"]
+pub(crate) mod spans;
 mod steps;
 pub(crate) mod tell;
 mod times;
-#[cfg(feature = "opentelemetry")]
-mod turns;
 
 pub use crate::account::calls::{CallAccount, CalledProcedure};
 pub use crate::account::histogram::Histogram;

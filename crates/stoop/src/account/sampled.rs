@@ -135,8 +135,23 @@ fn steps_of(role: Role) -> Vec<Span> {
 }
 
 impl Samples {
-    /// Those that the options ask for.
-    pub(crate) fn new(role: Role, interface: &'static Interface, options: &AccountOptions) -> Option<Self> {
+    /// Those of a caller that the options ask for.
+    pub(crate) fn of_caller(interface: &'static Interface, options: &AccountOptions) -> Option<Self> {
+        Self::new(Role::Caller, interface, options)
+    }
+
+    /// Those of a server that the options ask for.
+    pub(crate) fn of_server(interface: &'static Interface, options: &AccountOptions) -> Option<Self> {
+        Self::new(Role::Server, interface, options)
+    }
+
+    /// Whether the call that this thread makes, or the one before it, may be a sample.
+    #[inline(always)]
+    pub(crate) fn concern_caller() -> bool {
+        concerns_sample(Role::Caller)
+    }
+
+    fn new(role: Role, interface: &'static Interface, options: &AccountOptions) -> Option<Self> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let sampling = Sampling::one_in(options.steps_share?);
         let procedures = interface.procedures.iter().map(|_| OnceLock::new()).collect();

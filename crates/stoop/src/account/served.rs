@@ -6,10 +6,8 @@
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
 use crate::account::peers::{CallingPeer, PeerTimes};
-#[cfg(feature = "account")]
 use crate::account::sampled::Samples;
-#[cfg(feature = "opentelemetry")]
-use crate::account::served_spans::ServedSpans;
+use crate::account::spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
@@ -22,8 +20,6 @@ use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::clock;
-#[cfg(feature = "account")]
-use stoop_probe::Role;
 
 /// The account of one server.
 pub(crate) struct Ledger {
@@ -34,9 +30,7 @@ pub(crate) struct Ledger {
     times: Vec<Times<Served>>,
     peers: PeerTimes,
     /// For each interface, if calls are sampled.
-    #[cfg(feature = "account")]
     samples: Vec<Option<Samples>>,
-    #[cfg(feature = "opentelemetry")]
     spans: Option<ServedSpans>,
 }
 
@@ -48,12 +42,7 @@ impl Ledger {
         Self {
             times: times.collect(),
             peers: PeerTimes::default(),
-            #[cfg(feature = "account")]
-            samples: interfaces
-                .iter()
-                .map(|interface| Samples::new(Role::Server, interface, &options))
-                .collect(),
-            #[cfg(feature = "opentelemetry")]
+            samples: interfaces.iter().map(|interface| Samples::of_server(interface, &options)).collect(),
             spans: ServedSpans::new(&options),
             interfaces,
             options,
@@ -80,7 +69,6 @@ impl Ledger {
         if usize::from(procedure) >= times.procedures() {
             return run();
         }
-        #[cfg(feature = "account")]
         if let Some(samples) = &self.samples[interface]
             && samples.go_on()
         {
@@ -89,7 +77,6 @@ impl Ledger {
         let (own, is_own) = times.of(usize::from(procedure));
         // Ends also if the procedure panics.
         let ending = Ending { own, is_own };
-        #[cfg(feature = "opentelemetry")]
         let run = || self.run_as_span(interface, procedure, run);
         if !own.begin(is_own) {
             return run();
@@ -104,7 +91,6 @@ impl Ledger {
     }
 
     /// Runs a procedure, as a span if it is the turn of this call or if it takes too long.
-    #[cfg(feature = "opentelemetry")]
     #[inline]
     fn run_as_span(
         &self,
@@ -118,10 +104,7 @@ impl Ledger {
 
     /// The steps of the sampled calls.
     pub(crate) fn steps(&self) -> Vec<ProcedureSteps> {
-        #[cfg(feature = "account")]
-        return self.samples.iter().flatten().flat_map(Samples::steps).collect();
-        #[cfg(not(feature = "account"))]
-        Vec::new()
+        self.samples.iter().flatten().flat_map(Samples::steps).collect()
     }
 
     /// The figures recorded so far.

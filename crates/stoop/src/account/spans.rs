@@ -3,9 +3,15 @@
 //! The attributes are those of the [conventions for RPC](https://opentelemetry.io/docs/specs/semconv/rpc/rpc-spans/); those that begin
 //! with `stoop.` are the parts of the call.
 
+mod begun;
+mod served;
+mod turns;
+
 use crate::account::options::AccountOptions;
 use crate::account::slow::{Facts, SlowCall};
-use crate::account::turns::Turns;
+pub(crate) use crate::account::spans::begun::{BegunSpan, BegunSpans};
+pub(crate) use crate::account::spans::served::ServedSpans;
+use crate::account::spans::turns::Turns;
 use crate::error::CallError;
 use crate::interface::Interface;
 use opentelemetry::global::{self, BoxedTracer};

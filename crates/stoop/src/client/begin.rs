@@ -1,6 +1,6 @@
 //! Beginning calls without waiting for them: their arguments are written into a batch, which leaves as a whole.
 
-use crate::account::begun_spans::{BegunSpan, BegunSpans};
+use crate::account::spans::{BegunSpan, BegunSpans};
 use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::detached::OrderedCall;
 use crate::client::pending::{BegunCall, Pending};

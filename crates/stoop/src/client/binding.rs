@@ -1,7 +1,7 @@
 //! A client's binding: made together with the client, by a lazy client's first call, or anew in a forked child.
 
 use crate::account::CallAccount;
-use crate::account::begun_spans::BegunSpans;
+use crate::account::spans::BegunSpans;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::Awaited;

@@ -1,8 +1,8 @@
 //! The client's end of any transport.
 
 use crate::account::CallAccount;
-use crate::account::begun_spans::BegunSpans;
 use crate::account::calls::Recorder;
+use crate::account::spans::BegunSpans;
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{CallError, InPlaceError, SendError};

@@ -4,7 +4,7 @@
 //! the identity of its caller's trace: the span is the root of a trace of its own.
 
 use crate::account::options::AccountOptions;
-use crate::account::turns::Turns;
+use crate::account::spans::turns::Turns;
 use crate::context::{Caller, serving_caller};
 use crate::error::unserved::Unserved;
 use crate::interface::Interface;
