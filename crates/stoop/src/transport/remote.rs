@@ -189,7 +189,7 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     }
 
     /// Makes a call on the lane's session, and waits until it has ended. `IS_TIMED`: its result is to tell how long it was at the
-    /// server, and the lane may note [when it ended](Self::take_ended_ns).
+    /// server, and the lane [observes](Self::observed) it.
     ///
     /// # Errors
     /// There is no result.
@@ -249,13 +249,8 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     /// The call that named buffers has ended.
     fn release_buffers(&mut self) {}
 
-    /// How long the call that has just ended with a result was at the server, in nanoseconds; `None` if its result does not tell.
-    fn server_ns(&self) -> Option<u64>;
-
-    /// When the timed [attempt](Self::attempt) that has just ended had its result, in nanoseconds, if the lane has noted it.
-    fn take_ended_ns(&mut self) -> Option<u64> {
-        None
-    }
+    /// What the lane has observed of the timed [attempt](Self::attempt) that has just ended with a result.
+    fn observed(&mut self) -> Observed;
 
     /// How long ago the last packet of the result that has just been taken reached this machine, in nanoseconds, if that is known.
     fn age_of_result_ns(&self) -> Option<u64> {
@@ -275,6 +270,14 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
     fn is_recorded(&mut self, _is_taken_apart: bool) -> bool {
         true
     }
+}
+
+/// The times of a call that has ended with a result, in nanoseconds.
+pub(crate) struct Observed {
+    /// When the lane had the result.
+    pub(crate) ended_ns: u64,
+    /// How long the call was at the server; `None` if its result does not tell.
+    pub(crate) server_ns: Option<u64>,
 }
 
 /// A binding to a server in another process.

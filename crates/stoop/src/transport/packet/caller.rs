@@ -20,7 +20,7 @@ use crate::transport::packet::options::PacketOptions;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Ended;
 use crate::transport::remote::{
-    Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced, next_generation,
+    Connected, Observed, Plan, Remote, RemoteBinding, RemoteLane, Replaced, next_generation,
 };
 use std::io;
 use std::marker::PhantomData;
@@ -29,6 +29,7 @@ use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
+use stoop_net::clock;
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
 /// The packet exchange over the link `L`.
@@ -173,11 +174,6 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
         ended.map_err(|ended| self.explain(ended))
     }
 
-    #[inline]
-    fn take_ended_ns(&mut self) -> Option<u64> {
-        self.ended_ns.take()
-    }
-
     fn loss(&self) -> Loss {
         let transmissions = self.exchange.last_transmissions();
         self.closed.unwrap_or(Loss { cause: UnknownCause::ServerRestarted, transmissions })
@@ -197,11 +193,13 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 
-    /// Of a result of many packets, the header that tells it is not kept.
     #[inline]
-    fn server_ns(&self) -> Option<u64> {
+    fn observed(&mut self) -> Observed {
+        let ended_ns = self.ended_ns.take().unwrap_or_else(clock::now_ns);
+        // Of a result of many packets, the header that tells it is not kept.
         let is_one_packet = self.result_len <= self.exchange.packet_data() && self.scattered.is_none();
-        is_one_packet.then(|| Header::server_ns_of(&self.result)).flatten()
+        let server_ns = is_one_packet.then(|| Header::server_ns_of(&self.result)).flatten();
+        Observed { ended_ns, server_ns }
     }
 
     #[cold]

@@ -10,7 +10,7 @@ use crate::calling::lanes::{Counted, LaneGuard};
 use crate::calling::recovery::{Attempts, CallTerms, recover};
 use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::Lane;
-use crate::transport::remote::{Remote, RemoteBinding, RemoteLane};
+use crate::transport::remote::{Observed, Remote, RemoteBinding, RemoteLane};
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_calls::life::Why;
@@ -200,10 +200,10 @@ impl<R: Remote> HeldLane<'_, R> {
     fn facts(&mut self, begun_ns: u64, before: CallCounters) -> Facts {
         let after = self.made().counters();
         let repeated = |counters: CallCounters| counters.packet.retransmissions + counters.packet.probes;
-        let ended_ns = self.lane().take_ended_ns().unwrap_or_else(clock::now_ns);
+        let Observed { ended_ns, server_ns } = self.lane().observed();
         Facts {
             whole_ns: ended_ns.saturating_sub(begun_ns),
-            server_ns: self.made().server_ns(),
+            server_ns,
             wake_up_ns: None,
             repeated: repeated(after) - repeated(before),
             slept: after.slept > before.slept,

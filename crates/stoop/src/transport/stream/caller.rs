@@ -18,7 +18,7 @@ use crate::calling::handshake::NotBound;
 use crate::calling::lanes::Counted;
 use crate::error::{CallError, UnknownCause};
 use crate::transport::contract::Target;
-use crate::transport::remote::{Connected, Plan, Remote, RemoteBinding, RemoteLane, Replaced};
+use crate::transport::remote::{Connected, Observed, Plan, Remote, RemoteBinding, RemoteLane, Replaced};
 use crate::transport::stream::address::addresses;
 use crate::transport::stream::caller::connect::connect;
 use crate::transport::stream::caller::lane::StreamLane;
@@ -28,6 +28,7 @@ use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_marshal::{GatherList, Writer};
+use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
 use stoop_net::udp::is_name;
 use stoop_wire::HEADER_LEN;
@@ -147,11 +148,6 @@ impl RemoteLane<StreamTransport> for StreamLane {
         self.session.stream.age_of_last_ns()
     }
 
-    #[inline]
-    fn take_ended_ns(&mut self) -> Option<u64> {
-        self.ended_ns.take()
-    }
-
     fn loss(&self) -> Loss {
         UnknownCause::ConnectionLost.into()
     }
@@ -162,7 +158,8 @@ impl RemoteLane<StreamTransport> for StreamLane {
     }
 
     #[inline]
-    fn server_ns(&self) -> Option<u64> {
-        self.server_ns()
+    fn observed(&mut self) -> Observed {
+        let ended_ns = self.ended_ns.take().unwrap_or_else(clock::now_ns);
+        Observed { ended_ns, server_ns: self.server_ns() }
     }
 }

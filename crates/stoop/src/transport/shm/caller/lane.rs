@@ -8,7 +8,7 @@ use crate::calling::kept_memory;
 use crate::calling::lanes::Counted;
 use crate::calling::recovery::refused_in_advance;
 use crate::error::{CallError, SendError, UnbindReason};
-use crate::transport::remote::{Plan, RemoteLane};
+use crate::transport::remote::{Observed, Plan, RemoteLane};
 use crate::transport::shm::ShmTransport;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::result_wait::{ResultWait, WaitFailure};
@@ -171,10 +171,12 @@ impl RemoteLane<ShmTransport> for ShmLane {
         self.session.arena.as_ref().is_some_and(|arena| buffer.place_in(arena).is_some())
     }
 
-    /// Of a call that has asked for it, or has a long result. For others the server does not read the clock.
-    fn server_ns(&self) -> Option<u64> {
-        let answer = Answers::read(&self.session.segment, self.published.lane.number)?;
-        (answer.kind == AnswerKind::Result && answer.word != 0).then_some(answer.word.into())
+    fn observed(&mut self) -> Observed {
+        let ended_ns = clock::now_ns();
+        // Only a call that has asked for it, or has a long result, is told: for others the server does not read the clock.
+        let answer = Answers::read(&self.session.segment, self.published.lane.number);
+        let told = answer.filter(|answer| answer.kind == AnswerKind::Result && answer.word != 0);
+        Observed { ended_ns, server_ns: told.map(|answer| answer.word.into()) }
     }
 
     const IS_SAMPLED: bool = true;

@@ -82,7 +82,7 @@ impl StreamLane {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
     }
 
-    /// As [`RemoteLane::server_ns`](crate::transport::remote::RemoteLane::server_ns).
+    /// How long the call that has just ended with a result was at the server, in nanoseconds.
     #[inline]
     pub(crate) fn server_ns(&self) -> Option<u64> {
         Header::server_ns_of(&self.result)
