@@ -1,8 +1,6 @@
 //! The programs of a server, found by their numbers.
 
 use crate::program::{IncomingCall, NoResult, Program, VersionId};
-use crate::serving::dispatch::discard_panic;
-use crate::serving::procedure_time::ProcedureTime;
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,16 +8,11 @@ use std::sync::Arc;
 use stoop_onc::message::{Accepted, VersionRange};
 
 /// All versions of all programs. A call is found in the same time, whatever their number.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Programs {
     versions: HashMap<VersionId, Arc<dyn Program>>,
     ranges: HashMap<u32, VersionRange>,
-    /// The times that procedures take; see [`time`](Self::time).
-    times: Vec<ProcedureTime>,
 }
-
-/// Times of procedures at a server. A program does not say how many procedures it has.
-const TIMES: usize = 1024;
 
 impl Programs {
     /// Adds a version. `false`: it is there already.
@@ -28,7 +21,6 @@ impl Programs {
         let range =
             self.ranges.entry(id.program).or_insert(VersionRange { low: id.version, high: id.version });
         (range.low, range.high) = (range.low.min(id.version), range.high.max(id.version));
-        self.times.resize_with(TIMES, ProcedureTime::default);
         self.versions.insert(id, program).is_none()
     }
 
@@ -47,17 +39,6 @@ impl Programs {
                 .get(&id.program)
                 .map_or(Accepted::ProgramUnavailable, |range| Accepted::ProgramMismatch(*range))),
         }
-    }
-
-    /// The time that the procedure takes which a message calls. The procedures of a version have one each. Procedures of two versions may
-    /// share one; then the quick one is now and then expected to take as long as the slow one.
-    #[inline]
-    pub(crate) fn time(&self, message: &[u8]) -> &ProcedureTime {
-        // Program, version and procedure are the fourth word and those behind it (RFC 5531 §9).
-        let bytes = |at: usize| message.get(at..).and_then(|rest| rest.first_chunk());
-        let word = |at| bytes(at).map_or(0, |word| u32::from_be_bytes(*word));
-        let version = (word(12) ^ word(16).rotate_left(16)).wrapping_mul(0x9e37_79b1) >> 16;
-        &self.times[version.wrapping_add(word(20)) as usize % TIMES]
     }
 }
 
@@ -78,7 +59,10 @@ fn ended(panic: Box<dyn Any + Send>) -> NoResult {
         Ok(why) => *why,
         // The panic's message is on standard error.
         Err(panic) => {
-            discard_panic(panic);
+            // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
+            if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+                std::mem::forget(another);
+            }
             NoResult::Failed
         }
     }

@@ -217,15 +217,11 @@ fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
         return Outcome::refused(code, detail);
     }
     let message = if tells_message { panic_message(&*panic).into() } else { String::new() };
-    discard_panic(panic);
-    Outcome::failed(FailureCode::Panicked, message)
-}
-
-/// Drops the value that a procedure threw. It may panic once more; that must not end the worker.
-pub(crate) fn discard_panic(panic: Box<dyn Any + Send>) {
+    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);
     }
+    Outcome::failed(FailureCode::Panicked, message)
 }
 
 impl Outcome {

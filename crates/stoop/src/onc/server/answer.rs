@@ -3,6 +3,7 @@
 use crate::context::cancelled::CallId;
 use crate::context::identity::claiming;
 use crate::context::{self, Caller};
+use crate::onc::server::program_times::ProgramTimes;
 use crate::program::VersionId;
 use crate::program::programs::{Programs, dispatch};
 use crate::program::{IncomingCall, NoResult};
@@ -27,7 +28,7 @@ const NO_DEADLINE_NS: u64 = u64::MAX - 1;
 
 /// Runs the call in `message`, and writes its reply into `reply` behind the first `start` bytes, which has at most `reply_max` bytes.
 pub(crate) fn answer(
-    programs: &Programs,
+    (programs, times): (&Programs, &ProgramTimes),
     message: &[u8],
     caller: Caller,
     reply: &mut Vec<u8>,
@@ -41,7 +42,7 @@ pub(crate) fn answer(
     let begun_ns = clock::now_ns();
     let ran = run(programs, call, arguments, caller, reply, start);
     if ran.is_ok() {
-        programs.time(message).took(clock::now_ns() - begun_ns);
+        times.of(message).took(clock::now_ns() - begun_ns);
     }
     match ran {
         Ok(Some(end)) if end - start <= reply_max => Answer::Reply(end),
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_procedure_takes_long_after_two_slow_calls_and_refused_calls_do_not_change_that() {
-        let mut programs = Programs::default();
+        let (mut programs, times) = (Programs::default(), ProgramTimes::new());
         programs.add(Arc::new(Sleeper));
         let call_of = |procedure, arguments: &[u32]| {
             let procedure = ProcedureId { program: ID.program, version: ID.version, procedure };
@@ -133,9 +134,9 @@ mod tests {
             let mut bytes = Vec::new();
             message::append(&call, &(), &mut bytes).unwrap();
             bytes.extend(arguments.iter().flat_map(|number| number.to_be_bytes()));
-            let answer = answer(&programs, &bytes, Caller::Local, &mut Vec::new(), 0, 1024);
+            let answer = answer((&programs, &times), &bytes, Caller::Local, &mut Vec::new(), 0, 1024);
             assert!(matches!(answer, Answer::Reply(_)));
-            programs.time(&bytes).is_long()
+            times.of(&bytes).is_long()
         };
         assert!(!call_of(SLOW, &[1]));
         assert!(call_of(SLOW, &[1]));

@@ -6,6 +6,7 @@
 use crate::context::Caller;
 use crate::onc::placement;
 use crate::onc::server::answer::{Answer, answer, put};
+use crate::onc::server::program_times::ProgramTimes;
 use crate::program::VersionId;
 use crate::program::programs::Programs;
 use crate::serving::activity::Activity;
@@ -32,6 +33,7 @@ use stoop_wire::Refused;
 pub(crate) struct DatagramEndpoint {
     socket: ServerSocket,
     programs: Arc<Programs>,
+    times: ProgramTimes,
     waiting: Waiting,
     placement: Placement,
     replies: Mutex<ReplyCache<SocketAddr>>,
@@ -70,6 +72,7 @@ impl DatagramEndpoint {
         Ok(Self {
             socket,
             programs: Arc::clone(&setup.programs),
+            times: ProgramTimes::new(),
             waiting: setup.waiting,
             placement: placement::of_this_end(),
             replies: Mutex::new(ReplyCache::new(limits)),
@@ -199,14 +202,21 @@ impl Endpoint for DatagramEndpoint {
 
     #[inline]
     fn takes_long(&self, call: &DatagramCall) -> bool {
-        self.programs.time(&call.datagram).is_long()
+        self.times.of(&call.datagram).is_long()
     }
 
     fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
         let DatagramCall { datagram, len, peer, key } = call;
         let caller = Caller::Network(peer.addr());
         self.activity.calls.fetch_add(1, Ordering::Relaxed);
-        let answer = answer(&self.programs, &datagram[..len], caller, &mut worker.reply, 0, DATAGRAM_MAX);
+        let answer = answer(
+            (&self.programs, &self.times),
+            &datagram[..len],
+            caller,
+            &mut worker.reply,
+            0,
+            DATAGRAM_MAX,
+        );
         let reply = match answer {
             Answer::Reply(end) => Some(&worker.reply[..end]),
             Answer::None => None,
@@ -250,11 +260,7 @@ impl Endpoint for DatagramEndpoint {
     fn terms(&self, call: &DatagramCall) -> CallTerms {
         let peer = call.peer.addr();
         let owner = owner_of(&Caller::Network(peer));
-        CallTerms::without_deadline(
-            owner,
-            u64::from(peer.port()),
-            self.programs.time(&call.datagram).work_ns(),
-        )
+        CallTerms::without_deadline(owner, u64::from(peer.port()), self.times.of(&call.datagram).work_ns())
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut DatagramCall) {}

@@ -7,5 +7,6 @@ pub(crate) mod datagrams;
 pub(crate) mod exported;
 pub(crate) mod listener;
 pub(crate) mod options;
+pub(crate) mod program_times;
 pub(crate) mod registration;
 pub(crate) mod streams;

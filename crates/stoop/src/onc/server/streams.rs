@@ -7,6 +7,7 @@ use crate::onc::placement;
 use crate::onc::server::answer::{Answer, answer};
 use crate::onc::server::connection::{Connection, Read};
 use crate::onc::server::connections::Connections;
+use crate::onc::server::program_times::ProgramTimes;
 use crate::program::programs::Programs;
 use crate::serving::acceptor::{LISTENER, NOTIFIED};
 use crate::serving::activity::Activity;
@@ -31,6 +32,7 @@ use stoop_wire::Refused;
 pub(crate) struct StreamEndpoint {
     pub(super) connections: Connections,
     programs: Arc<Programs>,
+    times: ProgramTimes,
     waiting: Waiting,
     /// Bytes of the longest reply.
     reply_max: usize,
@@ -82,6 +84,7 @@ impl StreamEndpoint {
         Self {
             connections,
             programs: Arc::clone(&setup.programs),
+            times: ProgramTimes::new(),
             waiting: setup.waiting,
             reply_max: setup.max_message.min(record::FRAGMENT_MAX),
             placement: placement::of_this_end(),
@@ -312,14 +315,14 @@ impl Endpoint for StreamEndpoint {
 
     #[inline]
     fn takes_long(&self, call: &StreamCall) -> bool {
-        self.programs.time(&call.message).is_long()
+        self.times.of(&call.message).is_long()
     }
 
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
         self.activity.calls.fetch_add(1, Ordering::Relaxed);
         let (message, caller) = (&call.message, call.connection.caller);
         // 4 bytes for the mark.
-        match answer(&self.programs, message, caller, &mut worker.reply, 4, self.reply_max) {
+        match answer((&self.programs, &self.times), message, caller, &mut worker.reply, 4, self.reply_max) {
             Answer::Reply(end) => {
                 let mark = record::mark(end - 4).expect("a reply is no longer than a record");
                 worker.reply[..4].copy_from_slice(&mark);
@@ -372,7 +375,7 @@ impl Endpoint for StreamEndpoint {
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
         let owner = owner_of(&call.connection.caller);
-        CallTerms::without_deadline(owner, call.connection.token, self.programs.time(&call.message).work_ns())
+        CallTerms::without_deadline(owner, call.connection.token, self.times.of(&call.message).work_ns())
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut StreamCall) {}
