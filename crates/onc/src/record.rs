@@ -2,7 +2,8 @@
 //!
 //! A record is a message in one or more fragments. Each fragment begins with a word: the highest bit says whether it is
 //! the last of its record, the others its length in bytes. This crate sends each record as one fragment, which all peers
-//! understand (libtirpc's non-blocking server refuses more), and accepts any fragments that are not empty.
+//! understand (libtirpc's non-blocking server refuses more), and accepts any fragments, also empty ones: a sender that learns
+//! late that its record is complete ends it with an empty last fragment.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -25,7 +26,7 @@ pub const fn mark(len: usize) -> Option<[u8; 4]> {
 pub struct RecordLimits {
     /// Bytes of the longest record.
     pub record_max: usize,
-    /// Fragments of one record. A sender that flushes every byte makes one for each.
+    /// Fragments of one record, empty ones included. A sender that flushes every byte makes one for each.
     pub fragments_max: u32,
 }
 
@@ -52,8 +53,6 @@ pub enum RecordError {
         /// Fragments allowed.
         max: u32,
     },
-    /// A fragment without bytes. No known sender makes one, and an endless run of them would be work for nothing.
-    EmptyFragment,
 }
 
 impl fmt::Display for RecordError {
@@ -63,7 +62,6 @@ impl fmt::Display for RecordError {
                 write!(f, "a record of at least {len} bytes, and {max} are allowed")
             }
             Self::TooManyFragments { max } => write!(f, "a record of more than {max} fragments"),
-            Self::EmptyFragment => f.write_str("a fragment without bytes"),
         }
     }
 }
@@ -91,7 +89,7 @@ pub struct Records {
 enum State {
     /// A mark, of which some bytes have arrived.
     Mark { bytes: [u8; 4], arrived: usize },
-    /// A fragment, of which this many bytes are still to come, at least one.
+    /// A fragment, of which this many bytes are still to come.
     Fragment { left: usize, is_last: bool },
     /// Nothing: the peer broke the protocol.
     Broken(RecordError),
@@ -108,7 +106,7 @@ impl Records {
     }
 
     /// The next record that is complete with the bytes of `input`, which lose those that were taken; `None` when all
-    /// were, and the record is not complete.
+    /// were, and the record is not complete. A record may have no bytes at all.
     ///
     /// # Errors
     /// When the peer broke the protocol or a limit; the same again for all later calls.
@@ -196,9 +194,6 @@ impl Records {
         let (left, is_last) = ((mark & !LAST) as usize, mark & LAST != 0);
         let RecordLimits { record_max, fragments_max } = self.limits;
         let len = self.record.len().saturating_add(left);
-        if left == 0 {
-            return Err(RecordError::EmptyFragment);
-        }
         if len > record_max {
             return Err(RecordError::TooLong { len, max: record_max });
         }

@@ -3,15 +3,14 @@ use alloc::vec;
 use proptest::collection::vec as any_vec;
 use proptest::prelude::*;
 
-/// A record in fragments that end at these offsets.
+/// A record in fragments that end at these offsets; those that end where they begin are empty.
 fn in_fragments(record: &[u8], cuts: &[usize]) -> Vec<u8> {
-    let mut ends: Vec<usize> = cuts.iter().map(|cut| 1 + cut % record.len()).collect();
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (record.len() + 1)).collect();
     ends.push(record.len());
     ends.sort_unstable();
-    ends.dedup();
     let (mut stream, mut start) = (Vec::new(), 0);
-    for end in ends {
-        let last = if end == record.len() { LAST } else { 0 };
+    for (place, &end) in ends.iter().enumerate() {
+        let last = if place == cuts.len() { LAST } else { 0 };
         stream.extend((last | (end - start) as u32).to_be_bytes());
         stream.extend(&record[start..end]);
         start = end;
@@ -41,7 +40,7 @@ proptest! {
 
     #[test]
     fn records_do_not_depend_on_fragments_and_cuts(
-        records in any_vec((any_vec(any::<u8>(), 1..200), any_vec(any::<usize>(), 0..20)), 0..6),
+        records in any_vec((any_vec(any::<u8>(), 0..200), any_vec(any::<usize>(), 0..20)), 0..6),
         lengths in any_vec(1..60_usize, 0..40),
     ) {
         let stream: Vec<u8> = records.iter().flat_map(|(record, cuts)| in_fragments(record, cuts)).collect();
@@ -100,11 +99,33 @@ fn a_broken_limit_ends_the_stream() {
     assert_eq!(record(b"123456789", &[]), Err(RecordError::TooLong { len: 9, max: 8 }));
     assert_eq!(record(b"123456789", &[5]), Err(RecordError::TooLong { len: 9, max: 8 }));
     assert_eq!(record(b"12345", &[0, 1, 2, 3]), Err(RecordError::TooManyFragments { max: 3 }));
-    for empty in [[0, 0, 0, 0], [0x80, 0, 0, 0]] {
-        let mut records = Records::new(limits);
-        assert_eq!(records.next(&mut &empty[..]), Err(RecordError::EmptyFragment));
-        assert_eq!(records.next(&mut &b"\x80\0\0\x01x"[..]), Err(RecordError::EmptyFragment));
+}
+
+#[test]
+fn an_empty_last_fragment_ends_the_record_however_the_stream_is_cut() {
+    let stream = [&b"\0\0\0\x04data"[..], &[0x80, 0, 0, 0], b"\x80\0\0\x01x", &[0x80, 0, 0, 0]].concat();
+    let expected = Ok(vec![b"data".to_vec(), b"x".to_vec(), vec![]]);
+    for len in 1..=stream.len() {
+        assert_eq!(records_of(&stream, &[len], RecordLimits::default()), expected, "{len} bytes at once");
     }
+    // It does not wait for the next byte.
+    let mut records = Records::new(RecordLimits::default());
+    assert_eq!(records.next(&mut &b"\0\0\0\x04data"[..]), Ok(None));
+    assert_eq!(records.next(&mut &[0x80, 0, 0, 0][..]), Ok(Some(&b"data"[..])));
+    assert!(!records.is_inside_record());
+}
+
+#[test]
+fn a_record_of_only_empty_fragments_is_bounded() {
+    let limits = RecordLimits { record_max: 8, fragments_max: 3 };
+    let run = |count| [0; 4].repeat(count);
+    assert_eq!(records_of(&[run(2), vec![0x80, 0, 0, 0]].concat(), &[1], limits), Ok(vec![vec![]]));
+    for lengths in [&[1_usize][..], &[100]] {
+        assert_eq!(records_of(&run(4), lengths, limits), Err(RecordError::TooManyFragments { max: 3 }));
+    }
+    let mut records = Records::new(limits);
+    assert_eq!(records.next(&mut &run(4)[..]), Err(RecordError::TooManyFragments { max: 3 }));
+    assert_eq!(records.next(&mut &b"\x80\0\0\x01x"[..]), Err(RecordError::TooManyFragments { max: 3 }));
 }
 
 #[test]

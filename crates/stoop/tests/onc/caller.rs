@@ -200,6 +200,32 @@ fn a_server_that_reads_nothing_holds_no_caller_beyond_its_deadline() {
 }
 
 #[test]
+fn an_empty_last_fragment_ends_the_reply() {
+    let server = stream_server(|mut stream| {
+        while let Some(call) = read_record(&mut stream) {
+            let (empty, empty_last) = ([0; 4], [0x80, 0, 0, 0]);
+            let reply = success(&call, 7);
+            let (first, rest) = reply.split_at(12);
+            let marked = |part: &[u8]| [&(part.len() as u32).to_be_bytes(), part].concat();
+            let bytes = [&empty_last[..], &marked(first), &empty, &marked(rest), &empty_last].concat();
+            for byte in bytes {
+                stream.write_all(&[byte]).expect("the client reads");
+            }
+        }
+    });
+    let client = bind("onc+tcp", server, &ClientOptions::new());
+    for _ in 0..2 {
+        assert_eq!(client.call::<_, u32>(1, &()).unwrap(), 7);
+    }
+    let endless = stream_server(|mut stream| {
+        let _ = read_record(&mut stream);
+        while stream.write_all(&[0; 1024]).is_ok() {}
+    });
+    let error = bind("onc+tcp", endless, &ClientOptions::new()).null().unwrap_err();
+    assert!(matches!(error, CallError::Unknown { cause: UnknownCause::ConnectionLost, .. }), "{error}");
+}
+
+#[test]
 fn replies_in_any_order_and_in_any_pieces_reach_their_callers() {
     let server = stream_server(|mut stream| {
         let calls: Vec<_> = (0..8).map(|_| read_record(&mut stream).expect("a call")).collect();

@@ -46,6 +46,10 @@ impl Caller {
     fn reply(&mut self, call: &[u8]) -> Vec<u8> {
         let mark = record::mark(call.len()).expect("it is no longer than a record");
         self.0.write_all(&[&mark[..], call].concat()).expect("the server reads");
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Vec<u8> {
         let mut mark = [0; 4];
         self.0.read_exact(&mut mark).expect("a reply");
         let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
@@ -100,6 +104,30 @@ fn changed_arguments_are_garbage_or_arguments_and_cost_little() {
     }
     largest::check();
     assert_eq!(caller.status(NEXT, &arguments), Accepted::Success);
+}
+
+#[test]
+fn an_empty_last_fragment_ends_the_call_and_a_record_without_bytes_is_passed_over() {
+    let server = start("onc+tcp://127.0.0.1");
+    let call = call(1, 0, Auth::NONE, &[]);
+    let (first, rest) = call.split_at(8);
+    let (empty, empty_last) = ([0; 4], [0x80, 0, 0, 0]);
+    let marked = |part: &[u8]| [&(part.len() as u32).to_be_bytes(), part].concat();
+    let stream = [&empty_last[..], &marked(first), &empty, &marked(rest), &empty_last].concat();
+    for at_once in [1, stream.len()] {
+        let mut caller = Caller::connect(&server.uris()[0]);
+        caller.0.set_nodelay(true).expect("a socket has this option");
+        stream.chunks(at_once).for_each(|part| caller.0.write_all(part).expect("the server reads"));
+        assert_eq!(Reply::parse(&caller.receive()).expect("it is a reply").0, Reply::success(Xid(1)));
+        assert_eq!(caller.status(NEXT, &arguments_of_next(9)), Accepted::Success, "the connection goes on");
+    }
+    let mut caller = Caller::connect(&server.uris()[0]);
+    // The server may close before it has all.
+    let _ = caller.0.write_all(&empty.repeat((1 << 16) + 1));
+    let ended = caller.0.read(&mut [0; 1]);
+    assert!(!matches!(&ended, Ok(1..)), "{ended:?}");
+    let is_reset = |why: &std::io::Error| why.kind() == std::io::ErrorKind::ConnectionReset;
+    assert!(ended.as_ref().is_ok() || ended.as_ref().is_err_and(is_reset), "{ended:?}");
 }
 
 #[test]

@@ -114,6 +114,10 @@ impl StreamEndpoint {
             limit_ns,
             || (now_ns.borrow_mut())(),
             |record| {
+                // A record without bytes is whole, and no message.
+                if record.is_empty() {
+                    return;
+                }
                 if !self.activity.begin_call() {
                     return self.activity.end_call();
                 }
