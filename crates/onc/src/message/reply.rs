@@ -108,7 +108,10 @@ impl fmt::Display for Accepted {
             Self::Success => f.write_str("the procedure ran"),
             Self::ProgramUnavailable => f.write_str("the server does not have the program"),
             Self::ProgramMismatch(VersionRange { low, high }) => {
-                write!(f, "the server has versions {low} to {high} of the program")
+                write!(
+                    f,
+                    "the server has other versions of the program, the lowest {low}, the highest {high}"
+                )
             }
             Self::ProcedureUnavailable => f.write_str("the program does not have the procedure"),
             Self::GarbageArguments => f.write_str("the server could not decode the arguments"),

@@ -25,8 +25,13 @@ pub struct SunError {
 pub enum SunFault {
     /// The server does not have the program (PROG_UNAVAIL).
     ProgramUnavailable,
-    /// The server has other versions of the program (PROG_MISMATCH). Versions in the range may be missing.
-    VersionUnavailable(VersionRange),
+    /// The server has other versions of the program (PROG_MISMATCH).
+    VersionUnavailable {
+        /// The version that was called.
+        asked: u32,
+        /// The lowest and the highest version that the server has. Versions between them may be missing.
+        range: VersionRange,
+    },
     /// The version of the program does not have the procedure (PROC_UNAVAIL).
     ProcedureUnavailable,
     /// The server could not decode the arguments (GARBAGE_ARGS).
@@ -86,9 +91,14 @@ impl fmt::Display for SunFault {
             Self::ProgramUnavailable => {
                 f.write_str("the server does not have the program; is it the right address, and is the program registered?")
             }
-            Self::VersionUnavailable(VersionRange { low, high }) => {
-                write!(f, "the server has versions {low} to {high} of the program; bind to one of these")
+            Self::VersionUnavailable { asked, range: VersionRange { low, high } } if low == high => {
+                write!(f, "the server does not have version {asked} of the program, but version {low}; bind to that one")
             }
+            Self::VersionUnavailable { asked, range: VersionRange { low, high } } => write!(
+                f,
+                "the server does not have version {asked} of the program: its lowest is {low} and its highest {high}, and versions \
+                 between them may be missing; bind to one that it has (`rpcinfo -p HOST` lists what is registered)"
+            ),
             Self::ProcedureUnavailable => {
                 f.write_str("the program does not have the procedure; build both ends from the same interface")
             }

@@ -208,11 +208,12 @@ impl Client {
         match self.try_begin(procedure, arguments) {
             Ok((carrier, call)) => {
                 let mut once = Some((decode, finish));
+                let asked = self.shared.address.version.version;
                 Pending::decoding(
                     call,
                     Box::new(move |outcome| {
                         let (decode, finish) = once.take().expect("a call ends once");
-                        finish(outcome.and_then(|results| carrier.result(Ok(results), decode)))
+                        finish(outcome.and_then(|results| carrier.result(Ok(results), asked, decode)))
                     }),
                 )
             }

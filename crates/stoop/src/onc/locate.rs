@@ -88,7 +88,7 @@ fn versions_address(
             false => found,
         }))),
         Err(CallError::Sun(why))
-            if matches!(why.fault, SunFault::VersionUnavailable(_) | SunFault::ProcedureUnavailable) =>
+            if matches!(why.fault, SunFault::VersionUnavailable { .. } | SunFault::ProcedureUnavailable) =>
         {
             Ok(None)
         }

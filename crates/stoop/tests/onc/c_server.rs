@@ -96,7 +96,10 @@ fn versions_that_are_not_there_are_told_by_rpcbind_and_by_the_server() {
             let three = Client::bind(&format!("{scheme}://{server}/{PEER}:3")).unwrap();
             let error = three.null().unwrap_err();
             let CallError::Sun(SunError { fault, .. }) = error else { panic!("{error}") };
-            assert_eq!(fault, SunFault::VersionUnavailable(VersionRange { low: 1, high: 2 }));
+            assert_eq!(
+                fault,
+                SunFault::VersionUnavailable { asked: 3, range: VersionRange { low: 1, high: 2 } }
+            );
             let other = Client::bind(&format!("{scheme}://{server}/77:1")).unwrap();
             let error = other.null().unwrap_err();
             assert!(error.to_string().contains("does not have the program"), "{error}");

@@ -4,8 +4,9 @@ use crate::server::{Stream, accepted, call_with, denied, exchange, record, udp};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use stoop::onc::{AuthStatus, AuthSys, Credential, Identity, deny};
-use stoop::onc::{ClientOptions, Server};
+use stoop::onc::stub::{IncomingCall, NoResult, Program};
+use stoop::onc::{AuthStatus, AuthSys, Credential, Identity, VersionId, deny};
+use stoop::onc::{Client, ClientOptions, Server};
 use stoop::{BindOptions, CallError, Ran, RefusalCode, RunningServer, current_call};
 use stoop_onc::auth::{Auth, BODY_MAX, Groups};
 use stoop_onc::message::{Accepted, Denied, ProcedureId, Reply};
@@ -159,6 +160,38 @@ fn a_procedure_that_a_server_does_not_implement_is_unavailable_and_procedure_0_i
         assert_eq!(accepted(&reply(addresses, program, 3, None, &())), Accepted::ProcedureUnavailable);
         assert_eq!(accepted(&reply(addresses, program, 0, None, &())), Accepted::Success);
     }
+}
+
+#[test]
+fn an_error_says_which_version_was_asked_and_that_versions_between_may_be_missing() {
+    struct Squares(u32);
+    impl Program for Squares {
+        fn version(&self) -> VersionId {
+            VersionId { program: 0x2000_0003, version: self.0 }
+        }
+
+        fn dispatch(&self, _: &mut IncomingCall<'_>) -> Result<(), NoResult> {
+            Err(NoResult::ProcedureUnavailable)
+        }
+    }
+    let says = |versions: &[u32], asked: u32| {
+        let server = versions.iter().fold(Server::new(), |server, version| server.program(Squares(*version)));
+        let server = server.listen("onc+udp://127.0.0.1").unwrap().listen("onc+tcp://127.0.0.1").unwrap();
+        let server = server.start().unwrap();
+        let mut texts = server.uris().iter().flat_map(|uri| {
+            let client = Client::bind(&format!("{uri}/{}:{asked}", 0x2000_0003)).unwrap();
+            let begun = client.begin::<_, ()>(0, &()).wait();
+            [client.null().unwrap_err().to_string(), begun.unwrap_err().to_string()]
+        });
+        let first = texts.next().unwrap();
+        assert!(texts.all(|text| text == first), "the same over UDP and TCP, and of begun calls");
+        first
+    };
+    let text = says(&[1, 3], 2);
+    let expected = "does not have version 2 of the program: its lowest is 1 and its highest 3, and versions between them may be missing";
+    assert!(text.contains(expected), "{text}");
+    let text = says(&[4], 2);
+    assert!(text.contains("does not have version 2 of the program, but version 4"), "{text}");
 }
 
 #[test]

@@ -98,10 +98,12 @@ impl Carrier {
             return datagrams.call(request, decode);
         }
         let connection = self.connection_for_call(request.times)?;
+        let asked = request.procedure.version;
         let call = connection.begin(request, false)?;
         connection.wait_any(&[call], Instant::NEVER);
         let (mut decode, mut result) = (Some(decode), None);
-        connection.take(call, &mut |ended| result = decode.take().map(|decode| self.result(ended, decode)));
+        connection
+            .take(call, &mut |ended| result = decode.take().map(|decode| self.result(ended, asked, decode)));
         result.expect("a call ends by its deadline")
     }
 
@@ -135,14 +137,15 @@ impl Carrier {
         connection.map_or(Ok(()), |connection| connection.send_waiting(deadline_ns))
     }
 
-    /// The results in the reply of a call.
+    /// The results in the reply to a call of the version `asked`.
     pub(crate) fn result<R>(
         &self,
         ended: Outcome<'_>,
+        asked: u32,
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
         let (message, transmissions) = reply::of_kept(ended?.into_payload());
-        let mut results = reply::results(message, transmissions, &*self.options.authentication)?;
+        let mut results = reply::results(message, transmissions, asked, &*self.options.authentication)?;
         decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
     }
 }

@@ -97,6 +97,7 @@ impl DatagramCaller {
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
         let mut lane = self.take_lane()?;
+        let asked = request.procedure.version;
         let answered = self.exchange(&mut lane, request);
         let result = match answered {
             Ok((len, transmissions)) => {
@@ -104,7 +105,7 @@ impl DatagramCaller {
                 lane.is_clean = transmissions == 1;
                 // No lock is held: the lane is this thread's own.
                 let results =
-                    reply::results(&lane.reply[..len], transmissions, &*self.options.authentication);
+                    reply::results(&lane.reply[..len], transmissions, asked, &*self.options.authentication);
                 results.and_then(|mut results| {
                     decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
                 })

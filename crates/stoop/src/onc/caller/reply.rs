@@ -19,7 +19,7 @@ pub(crate) fn of_kept(kept: &[u8]) -> (&[u8], u32) {
     (message, u32::from_le_bytes(*transmissions))
 }
 
-/// The results in a reply.
+/// The results in a reply to a call of the version `asked`.
 ///
 /// # Errors
 /// The server refused the call or failed, or the reply is broken.
@@ -27,6 +27,7 @@ pub(crate) fn of_kept(kept: &[u8]) -> (&[u8], u32) {
 pub(crate) fn results<'m>(
     message: &'m [u8],
     transmissions: u32,
+    asked: u32,
     authentication: &dyn Authentication,
 ) -> Result<Reader<'m>, CallError> {
     let (reply, results) = match Reply::parse(message) {
@@ -38,7 +39,7 @@ pub(crate) fn results<'m>(
             Err(failed(SunFault::BadVerifier, transmissions))
         }
         ReplyBody::Accepted { status: Accepted::Success, .. } => Ok(results),
-        ReplyBody::Accepted { status, .. } => Err(failed(fault(status), transmissions)),
+        ReplyBody::Accepted { status, .. } => Err(failed(fault(status, asked), transmissions)),
         ReplyBody::Denied(Denied::RpcMismatch(range)) => {
             Err(failed(SunFault::RpcVersion(range), transmissions))
         }
@@ -57,10 +58,10 @@ fn failed(fault: SunFault, transmissions: u32) -> CallError {
     CallError::Sun(SunError { fault, transmissions })
 }
 
-fn fault(status: Accepted) -> SunFault {
+fn fault(status: Accepted, asked: u32) -> SunFault {
     match status {
         Accepted::ProgramUnavailable => SunFault::ProgramUnavailable,
-        Accepted::ProgramMismatch(range) => SunFault::VersionUnavailable(range),
+        Accepted::ProgramMismatch(range) => SunFault::VersionUnavailable { asked, range },
         Accepted::ProcedureUnavailable => SunFault::ProcedureUnavailable,
         Accepted::GarbageArguments => SunFault::BadArguments,
         Accepted::Success | Accepted::SystemError => SunFault::SystemError,
