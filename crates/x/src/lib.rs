@@ -65,7 +65,8 @@ pub struct Compiled {
 /// | `node *list` where the last field of `struct node` is `node *next` | `stoop_xdr::Chain<Node>`; `Node` has no field `next` |
 /// | `program`, `version`, procedures | constants for their numbers; for each version a trait, and enums of its calls and results |
 ///
-/// Names are spelled as in Rust, and comments become documentation. Bounds are enforced when a value is encoded or decoded.
+/// Names are spelled as in Rust. A keyword becomes a raw identifier (`r#type`, `r#gen`); `self`, `super` and `crate`, which cannot be
+/// raw, get an underscore (`self_`), as does a name that is there already; a type is called `SelfType`, a variant `SelfValue`. And comments become documentation. Bounds are enforced when a value is encoded or decoded.
 ///
 /// # Errors
 ///

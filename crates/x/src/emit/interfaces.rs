@@ -35,7 +35,7 @@ impl Emitter<'_> {
 
     fn method(&self, procedure: &Procedure, number: &Ident, name: &Ident) -> TokenStream {
         let docs = docs::with_declaration(&procedure.notes);
-        let arguments = fields(&procedure.arguments);
+        let arguments = fields(&procedure.arguments, Taken::default());
         let arguments = arguments.iter().map(|(name, field)| self.argument(name, field));
         let returns = procedure.result.as_ref().map(|result| {
             let rust = self.whole(result);

@@ -146,6 +146,11 @@ impl Taken {
         Taken { names: CLIENT_METHODS.map(str::to_owned).into() }
     }
 
+    /// The names that emitted code has beside the arguments of a call.
+    pub(super) fn beside_arguments() -> Self {
+        Taken { names: ["server", "writer"].map(str::to_owned).into() }
+    }
+
     /// The name itself, or with something after it.
     fn unique(&mut self, name: &str, suffix: &str) -> Ident {
         let mut unique = name.to_owned();
@@ -164,7 +169,11 @@ impl Taken {
 
     /// The name of a field or an argument.
     pub(super) fn field(&mut self, name: &str) -> Ident {
-        self.unique(&snake(name), "_")
+        match snake(name).as_str() {
+            // These cannot be raw identifiers.
+            word @ ("self" | "super" | "crate") => self.unique(&format!("{word}_"), "_"),
+            word => self.unique(word, "_"),
+        }
     }
 
     /// The name of a variant.
@@ -177,7 +186,8 @@ impl Taken {
 /// An identifier; a keyword gets the mark of a raw one.
 fn ident(name: &str) -> Ident {
     match name {
-        "self" | "super" | "crate" | "_" => Ident::new(&format!("{name}_"), Span::call_site()),
+        // Reserved in the edition of 2024, and not known to `syn`.
+        "gen" => Ident::new_raw(name, Span::call_site()),
         _ => match syn::parse_str(name) {
             Ok(ident) => ident,
             Err(_) => Ident::new_raw(name, Span::call_site()),
@@ -287,8 +297,8 @@ mod tests {
     #[test]
     fn keywords_and_repeated_names_become_other_names() {
         let mut taken = Taken::default();
-        let names =
-            ["type", "self", "fn", "match", "a_b", "aB", "aB"].map(|name| taken.field(name).to_string());
-        assert_eq!(names, ["r#type", "self_", "r#fn", "r#match", "a_b", "a_b_", "a_b_2"]);
+        let names = ["type", "self", "Self", "gen", "match", "a_b", "aB", "aB"]
+            .map(|name| taken.field(name).to_string());
+        assert_eq!(names, ["r#type", "self_", "self__", "r#gen", "r#match", "a_b", "a_b_", "a_b_2"]);
     }
 }

@@ -31,7 +31,7 @@ impl Emitter<'_> {
             number,
             method: methods.field(&of.name),
             variant: variants.variant(&of.name),
-            arguments: fields(&of.arguments),
+            arguments: fields(&of.arguments, Taken::beside_arguments()),
         });
         let entries: Vec<_> = entries.collect();
         let server = self.names.new_type(&version.name, "");

@@ -19,7 +19,7 @@ impl Emitter<'_> {
         let more = self.more_derives(structure.fields.iter().map(|field| &field.ty));
         let generics = self.generics(structure.fields.iter().map(|field| &field.ty));
         let Generics { parameters, elided, reader: lifetime } = generics;
-        let fields = fields(&structure.fields);
+        let fields = fields(&structure.fields, Taken::default());
         let declarations = fields.iter().map(|(name, field)| self.field(name, field));
         let layouts = fields.iter().map(|(_, field)| self.layout(&field.ty));
         let encodes = fields.iter().map(|(name, field)| self.encode(&quote!(self.#name), &field.ty));
@@ -65,8 +65,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Fields with their names in Rust.
-pub(super) fn fields(fields: &[Field]) -> Vec<(Ident, &Field)> {
-    let mut taken = Taken::default();
+/// Fields with their names in Rust, none of them one that is `taken`.
+pub(super) fn fields(fields: &[Field], mut taken: Taken) -> Vec<(Ident, &Field)> {
     fields.iter().map(|field| (taken.field(&field.name), field)).collect()
 }

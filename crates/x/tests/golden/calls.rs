@@ -8,6 +8,7 @@ use crate::everything::{
     Colour, EVERYPROG, Everyvers1, Everyvers1Call, Everyvers1Results, Everyvers2Call, Handle, Name, Nested,
     NestedExt, NestedExtContent, NestedLevel, NestedParts, Node, Point, ResultType, Shape,
 };
+use crate::keywords::{self, GenInterface, GenInterfaceClient, GenInterfaceServer};
 use stoop_xdr::{Chain, DecodeOwned, Encode, EncodeError, Reader, Writer};
 
 fn round_trip<T: Encode + DecodeOwned + PartialEq + std::fmt::Debug>(value: T) -> Vec<u8> {
@@ -132,4 +133,22 @@ fn results_can_borrow_from_the_server() {
     let listed = Files1Call::decode(2, &mut Reader::new(b"\0\0\0\x01/\0\0\0"));
     let results = listed.expect("the argument is whole").expect("the procedure exists").run(&files);
     assert!(matches!(results, Files1Results::FilesList(Listing::Case0(entries)) if entries.len() == 1));
+}
+
+struct Words;
+
+impl GenInterface for Words {
+    fn r#gen(&self, writer: i32, reader: i32, server: i32, call: i32, results: i32, client: i32) -> i32 {
+        [writer, reader, server, call, results, client].into_iter().fold(0, |sum, digit| 10 * sum + digit)
+    }
+}
+
+#[test]
+fn names_that_are_keywords_are_fields_procedures_and_arguments() {
+    let server = stoop::Server::new().export(GenInterfaceServer::new(Words));
+    let server = server.listen("onc+udp://127.0.0.1").unwrap().start().unwrap();
+    let client = GenInterfaceClient::bind(&server.uris()[0]).unwrap();
+    assert_eq!(client.r#gen(1, 2, 3, 4, 5, 6).unwrap(), 123_456);
+    assert_eq!(round_trip(keywords::Try { r#try: 7 }), [0, 0, 0, 7]);
+    assert_eq!(round_trip(keywords::Arms::SelfValue(3)), [0, 0, 0, 9, 0, 0, 0, 3]);
 }

@@ -336,6 +336,20 @@ pub struct Everything {
     pub self_: i32,
     /// `int match`
     pub r#match: i32,
+    /// `int gen`
+    pub r#gen: i32,
+    /// `int Self`
+    pub self__: i32,
+    /// `int super`
+    pub super_: i32,
+    /// `int crate`
+    pub crate_: i32,
+    /// `int try`
+    pub r#try: i32,
+    /// `int async`
+    pub r#async: i32,
+    /// `int dyn`
+    pub r#dyn: i32,
 }
 
 impl Xdr for Everything {
@@ -375,6 +389,13 @@ impl Xdr for Everything {
             Triangle::LAYOUT,
             Letters::LAYOUT,
             Layout::variable(4),
+            i32::LAYOUT,
+            i32::LAYOUT,
+            i32::LAYOUT,
+            i32::LAYOUT,
+            i32::LAYOUT,
+            i32::LAYOUT,
+            i32::LAYOUT,
             i32::LAYOUT,
             i32::LAYOUT,
             i32::LAYOUT,
@@ -422,6 +443,13 @@ impl Encode for Everything {
         writer.value(&self.r#type);
         writer.value(&self.self_);
         writer.value(&self.r#match);
+        writer.value(&self.r#gen);
+        writer.value(&self.self__);
+        writer.value(&self.super_);
+        writer.value(&self.crate_);
+        writer.value(&self.r#try);
+        writer.value(&self.r#async);
+        writer.value(&self.r#dyn);
     }
 }
 
@@ -466,6 +494,13 @@ impl Decode<'_> for Everything {
             r#type: reader.value()?,
             self_: reader.value()?,
             r#match: reader.value()?,
+            r#gen: reader.value()?,
+            self__: reader.value()?,
+            super_: reader.value()?,
+            crate_: reader.value()?,
+            r#try: reader.value()?,
+            r#async: reader.value()?,
+            r#dyn: reader.value()?,
         })
     }
 }
@@ -1259,6 +1294,8 @@ pub const EVERYVERS_2: u32 = 2;
 pub const EVERY_LIST: u32 = 4;
 /// The number of `EVERY_ADD`.
 pub const EVERY_ADD_VALUE: u32 = 9;
+/// The number of `gen`.
+pub const GEN: u32 = 10;
 
 /// The procedures of version `EVERYVERS_2`, as a server implements them.
 pub trait Everyvers2 {
@@ -1270,6 +1307,19 @@ pub trait Everyvers2 {
 
     /// `colour EVERY_ADD(colour) = 9`
     fn every_add(&self, arg1: Colour) -> Colour;
+
+    /// Names that Rust and the emitted code have for themselves.
+    ///
+    /// `int gen(int gen, int self, int writer, int reader, int server, int results) = 10`
+    fn r#gen(
+        &self,
+        r#gen: i32,
+        self_: i32,
+        writer_: i32,
+        reader: i32,
+        server_: i32,
+        results: i32,
+    ) -> i32;
 }
 
 /// A call of version `EVERYVERS_2`, with its arguments.
@@ -1281,6 +1331,8 @@ pub enum Everyvers2Call {
     EveryList(Option<Point>),
     /// `colour EVERY_ADD(colour) = 9`
     EveryAdd(Colour),
+    /// `int gen(int gen, int self, int writer, int reader, int server, int results) = 10`
+    Gen(i32, i32, i32, i32, i32, i32),
 }
 
 impl Everyvers2Call {
@@ -1295,6 +1347,7 @@ impl Everyvers2Call {
             Self::EveryNull => EVERY_NULL,
             Self::EveryList(..) => EVERY_LIST,
             Self::EveryAdd(..) => EVERY_ADD_VALUE,
+            Self::Gen(..) => GEN,
         }
     }
 
@@ -1308,6 +1361,14 @@ impl Everyvers2Call {
             Self::EveryAdd(arg1) => {
                 writer.value(arg1);
             }
+            Self::Gen(r#gen, self_, writer_, reader, server_, results) => {
+                writer.value(r#gen);
+                writer.value(self_);
+                writer.value(writer_);
+                writer.value(reader);
+                writer.value(server_);
+                writer.value(results);
+            }
         }
     }
 
@@ -1320,6 +1381,16 @@ impl Everyvers2Call {
             EVERY_NULL => Self::EveryNull,
             EVERY_LIST => Self::EveryList(reader.value()?),
             EVERY_ADD_VALUE => Self::EveryAdd(reader.value()?),
+            GEN => {
+                Self::Gen(
+                    reader.value()?,
+                    reader.value()?,
+                    reader.value()?,
+                    reader.value()?,
+                    reader.value()?,
+                    reader.value()?,
+                )
+            }
             _ => return Ok(None),
         };
         Ok(Some(call))
@@ -1336,6 +1407,11 @@ impl Everyvers2Call {
                 Everyvers2Results::EveryList(server.every_list(start))
             }
             Self::EveryAdd(arg1) => Everyvers2Results::EveryAdd(server.every_add(*arg1)),
+            Self::Gen(r#gen, self_, writer_, reader, server_, results) => {
+                Everyvers2Results::Gen(
+                    server.r#gen(*r#gen, *self_, *writer_, *reader, *server_, *results),
+                )
+            }
         }
     }
 }
@@ -1349,6 +1425,8 @@ pub enum Everyvers2Results {
     EveryList(NodeList),
     /// The result of `EVERY_ADD`.
     EveryAdd(Colour),
+    /// The result of `gen`.
+    Gen(i32),
 }
 
 impl Everyvers2Results {
@@ -1358,6 +1436,7 @@ impl Everyvers2Results {
             Self::EveryNull => {}
             Self::EveryList(result) => writer.value(result),
             Self::EveryAdd(result) => writer.value(result),
+            Self::Gen(result) => writer.value(result),
         }
     }
 
@@ -1370,6 +1449,7 @@ impl Everyvers2Results {
             EVERY_NULL => Self::EveryNull,
             EVERY_LIST => Self::EveryList(reader.value()?),
             EVERY_ADD_VALUE => Self::EveryAdd(reader.value()?),
+            GEN => Self::Gen(reader.value()?),
             _ => return Ok(None),
         };
         Ok(Some(results))

@@ -17,6 +17,10 @@ mod borrowed {
     include!("borrowed.rs");
 }
 
+mod keywords {
+    stoop::x!("tests/golden/keywords.x");
+}
+
 mod interfaces {
     include!("interfaces.rs");
 }
