@@ -32,6 +32,9 @@ pub(crate) struct XArgs {
     /// Read another interface file first, whose definitions this one uses
     #[arg(long, value_name = "FILE")]
     include: Vec<String>,
+    /// Look in this folder, too, for files that are included, also by `%#include "FILE.h"`, which means FILE.x
+    #[arg(long, value_name = "FOLDER")]
+    include_dir: Vec<PathBuf>,
     /// The Rust type of strings: String, or Vec<u8> for names that need not be UTF-8
     #[arg(long, value_enum, default_value = "text")]
     strings: StringsArg,
@@ -93,6 +96,9 @@ impl XArgs {
         }
         for (name, rust) in &self.extern_type {
             options = options.extern_type(name, rust);
+        }
+        for folder in &self.include_dir {
+            options = options.include_dir(folder);
         }
         for file in &self.include {
             options = options.declare(format!("#include \"{file}\""));

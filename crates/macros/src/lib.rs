@@ -215,7 +215,7 @@ pub fn derive_xdr(item: TokenStream) -> TokenStream {
 ///
 /// Options follow the path or the text in quotes: `strings = bytes` for strings that need not be UTF-8; `define(NAME = "1")` for the
 /// preprocessor; `extern_const(NAME = 16)` and `extern_type(name = path::Type)` for what C code declares; `include("other.x")` for a
-/// file whose definitions this one uses.
+/// file whose definitions this one uses; `include_dir("folder")` for a folder of files that are included, also by `%#include "other.h"`.
 #[cfg(feature = "onc")]
 #[proc_macro]
 pub fn x(input: TokenStream) -> TokenStream {

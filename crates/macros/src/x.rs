@@ -21,6 +21,7 @@ enum Setting {
     Constant(String, i64),
     External(String, String),
     Include(PathBuf),
+    IncludeDir(PathBuf),
 }
 
 impl Parse for Quoted {
@@ -53,8 +54,9 @@ fn settings(input: ParseStream<'_>) -> syn::Result<Vec<Setting>> {
             Ok(Setting::External(name, quote!(#ty).to_string()))
         },
         "include" => |input| Ok(Setting::Include(from_manifest(&input.parse::<LitStr>()?.value()))),
+        "include_dir" => |input| Ok(Setting::IncludeDir(from_manifest(&input.parse::<LitStr>()?.value()))),
         _ => {
-            let advice = "the options are `strings`, `define`, `extern_const`, `extern_type` and `include`";
+            let advice = "the options are `strings`, `define`, `extern_const`, `extern_type`, `include` and `include_dir`";
             return Err(Error::new(name.span(), advice));
         }
     };
@@ -103,6 +105,7 @@ impl Quoted {
                 Setting::Define(name, value) => options.define(name, value),
                 Setting::Constant(name, value) => options.extern_const(name, *value),
                 Setting::External(name, rust) => options.extern_type(name, rust),
+                Setting::IncludeDir(path) => options.include_dir(path),
                 Setting::Include(path) => options.declare(format!("#include \"{}\"", path.display())),
             });
         let text = self.text.value();
@@ -113,7 +116,7 @@ impl Quoted {
 
 fn of_text(text: &str, options: &Options) -> Result<Compiled, String> {
     let name = from_manifest("x!").display().to_string();
-    stoop_x::compile(&name, text, options, &mut build::include).map_err(|error| error.to_string())
+    stoop_x::compile(&name, text, options, &mut build::includes(options)).map_err(|error| error.to_string())
 }
 
 /// A path from the folder of the crate that is compiled.

@@ -40,27 +40,28 @@ pub fn compile(path: impl AsRef<Path>, options: &Options) {
     }
 }
 
-/// Compiles a file. Files that it includes are looked up beside the file that includes them, then as the path is written.
+/// Compiles a file. Files that it includes are looked up beside the file that includes them, then in the folders of
+/// [`Options::include_dir`], then as the path is written.
 ///
 /// # Errors
 ///
 /// Why the file cannot be read, or the mistake in it, as text.
 pub fn file(path: &Path, options: &Options) -> Result<Compiled, String> {
     let text = read(path).map_err(|why| format!("{}: {why}", path.display()))?;
-    let compiled = crate::compile(&path.display().to_string(), &text, options, &mut include);
+    let compiled = crate::compile(&path.display().to_string(), &text, options, &mut includes(options));
     compiled.map_err(|error| error.to_string())
 }
 
-/// Finds an included file: a callback for [`compile`](crate::compile).
-///
-/// # Errors
-///
-/// Why it cannot be read.
-pub fn include(name: &str, from: &str) -> Result<(String, String), String> {
-    let beside = Path::new(from).parent().unwrap_or(Path::new("")).join(name);
-    let path = if beside.exists() { beside } else { PathBuf::from(name) };
-    let text = read(&path).map_err(|why| format!("`{name}` cannot be included: {why}"))?;
-    Ok((path.display().to_string(), text))
+/// Finds included files: a callback for [`compile`](crate::compile), which looks where [`file`] does.
+pub fn includes(options: &Options) -> impl FnMut(&str, &str) -> Result<(String, String), String> + '_ {
+    |name, from| {
+        let beside = Path::new(from).parent().unwrap_or(Path::new(""));
+        let folders = std::iter::once(beside).chain(options.include_dirs.iter().map(PathBuf::as_path));
+        let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
+        let path = found.unwrap_or_else(|| PathBuf::from(name));
+        let text = read(&path).map_err(|why| format!("`{name}` cannot be included: {why}"))?;
+        Ok((path.display().to_string(), text))
+    }
 }
 
 /// The text of a file, whose comments may be in any encoding.

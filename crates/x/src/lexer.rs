@@ -1,7 +1,7 @@
 //! The tokens of one file.
 //!
-//! Lines that begin with `%` are C text for rpcgen's output; they are skipped, but what they define as a macro is noted. A line
-//! that begins with `#` is handed out as one piece, for the preprocessor.
+//! Lines that begin with `%` are C text for rpcgen's output; they are skipped, but directives of the preprocessor in them are noted.
+//! A line that begins with `#` is handed out as one piece, for the preprocessor.
 
 use crate::error::Mistake;
 use crate::source::{Comment, Span};
@@ -64,13 +64,13 @@ pub(crate) struct Lexer<'a> {
     /// Whether only white space and comments precede on the line.
     is_line_start: bool,
     pub(crate) comments: Vec<Comment>,
-    /// The text behind `#define` in C text.
-    pub(crate) c_defines: Vec<Span>,
+    /// The text behind each `#` that begins a line of C text.
+    pub(crate) c_directives: Vec<Span>,
 }
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(file: usize, text: &'a str) -> Self {
-        Lexer { file, text, at: 0, is_line_start: true, comments: Vec::new(), c_defines: Vec::new() }
+        Lexer { file, text, at: 0, is_line_start: true, comments: Vec::new(), c_directives: Vec::new() }
     }
 
     /// Reads what follows `#` on a line of the preprocessor.
@@ -82,7 +82,7 @@ impl<'a> Lexer<'a> {
             at: span.start,
             is_line_start: false,
             comments: Vec::new(),
-            c_defines: Vec::new(),
+            c_directives: Vec::new(),
         }
     }
 
@@ -164,9 +164,8 @@ impl<'a> Lexer<'a> {
     fn skip_c_text(&mut self) {
         let line = &self.rest()[..line_length(self.rest())];
         self.at += line.len();
-        let directive = line[1..].trim_start().strip_prefix('#').map(str::trim_start);
-        if let Some(defined) = directive.and_then(|directive| directive.strip_prefix("define")) {
-            self.c_defines.push(self.span(self.at - defined.len()));
+        if let Some(directive) = line[1..].trim_start().strip_prefix('#') {
+            self.c_directives.push(self.span(self.at - directive.len()));
         }
     }
 

@@ -4,8 +4,9 @@
 //! [`build`] does the same with files, for build scripts; `stoop gen x` is the command.
 //!
 //! Everything that rpcgen accepts is accepted, with its preprocessor's directives. Lines that begin with `%`, which rpcgen copies
-//! to its output, are skipped, but for the numbers that they define as macros; what else they declare in C can be given by
-//! [`Options`].
+//! to its output, are skipped, but for the numbers that they define as macros, and for headers: of `%#include "nis.h"`, the file `nis.x`
+//! is read, and of its definitions those are taken that the file uses and does not define. What else C text declares can be given
+//! by [`Options`].
 //!
 //! The emitted code implements the traits of `stoop-xdr`. What it looks like is described at [`compile`].
 
@@ -106,7 +107,8 @@ fn read(
     let file = preprocessor.read(name, text)?;
     let end = Span { file, start: text.len(), end: text.len() };
     let definitions = parser::parse(&preprocessor.tokens, &preprocessor.sources, end)?;
-    let known = known_definitions(preprocessor)?;
+    let mut known = known_definitions(preprocessor)?;
+    known.extend(definitions_of_headers(preprocessor)?);
     let model = resolve::resolve(&definitions, &known, &preprocessor.c_constants, &options.externals)?;
     Ok((model, comments::heading(preprocessor.sources.file(file))))
 }
@@ -117,6 +119,18 @@ fn known_definitions(preprocessor: &mut Preprocessor<'_>) -> Result<Vec<ast::Def
     let file = preprocessor.read("rpc.h", resolve::HEADERS)?;
     let end = Span { file, start: resolve::HEADERS.len(), end: resolve::HEADERS.len() };
     parser::parse(&preprocessor.tokens, &preprocessor.sources, end)
+}
+
+/// The definitions of the interface files beside the headers that C text includes.
+fn definitions_of_headers(preprocessor: &mut Preprocessor<'_>) -> Result<Vec<ast::Definition>, Mistake> {
+    let mut definitions = Vec::new();
+    loop {
+        preprocessor.tokens.clear();
+        let Some(file) = preprocessor.read_header()? else { return Ok(definitions) };
+        let end = preprocessor.sources.file(file).text.len();
+        let end = Span { file, start: end, end };
+        definitions.extend(parser::parse(&preprocessor.tokens, &preprocessor.sources, end)?);
+    }
 }
 
 /// A callback for [`compile`] that finds no file.

@@ -1,6 +1,7 @@
 //! The options of the compiler.
 
 use crate::resolve::Externals;
+use std::path::PathBuf;
 
 /// How an interface file is compiled.
 ///
@@ -14,6 +15,7 @@ use crate::resolve::Externals;
 pub struct Options {
     pub(crate) defines: Vec<(String, String)>,
     pub(crate) declarations: Vec<String>,
+    pub(crate) include_dirs: Vec<PathBuf>,
     pub(crate) externals: Externals,
     pub(crate) strings: Strings,
     pub(crate) borrowed: bool,
@@ -35,8 +37,16 @@ impl Default for Options {
         // As `rpcgen -h`, whose output has all declarations.
         let defines = vec![("RPC_HDR".to_owned(), "1".to_owned())];
         let externals = Externals::default();
-        let (declarations, strings) = (Vec::new(), Strings::Text);
-        Options { defines, declarations, externals, strings, borrowed: false, interfaces: false }
+        let (declarations, include_dirs, strings) = (Vec::new(), Vec::new(), Strings::Text);
+        Options {
+            defines,
+            declarations,
+            include_dirs,
+            externals,
+            strings,
+            borrowed: false,
+            interfaces: false,
+        }
     }
 }
 
@@ -62,6 +72,13 @@ impl Options {
     /// such as `typedef unsigned hyper uint64;`, or `#include "types.x"`.
     pub fn declare(mut self, text: impl Into<String>) -> Self {
         self.declarations.push(text.into());
+        self
+    }
+
+    /// Looks in this folder, too, for files that are included, also for those that C text includes (`%#include "nis.h"`: `nis.x`). For
+    /// [`build`](crate::build); a callback of your own looks where it likes.
+    pub fn include_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.include_dirs.push(folder.into());
         self
     }
 

@@ -12,7 +12,7 @@ use crate::lexer::{Kind, Lexed, Lexer, Token};
 use crate::source::{Sources, Span};
 use conditions::Conditions;
 use macros::Macros;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// How deeply files may include each other.
@@ -30,6 +30,8 @@ pub(crate) struct Preprocessor<'a> {
     pub(crate) tokens: Vec<Token>,
     /// Numbers that C text defines as macros.
     pub(crate) c_constants: HashMap<String, Expression>,
+    /// Headers that C text includes: the names of the interface files that would be beside them, and of the files that include them.
+    headers: VecDeque<(String, String)>,
     macros: Macros,
     include: &'a mut Include<'a>,
     depth: usize,
@@ -37,8 +39,15 @@ pub(crate) struct Preprocessor<'a> {
 
 impl<'a> Preprocessor<'a> {
     pub(crate) fn new(include: &'a mut Include<'a>) -> Self {
-        let (sources, macros) = (Sources::default(), Macros::default());
-        Preprocessor { sources, tokens: Vec::new(), c_constants: HashMap::new(), macros, include, depth: 0 }
+        Preprocessor {
+            sources: Sources::default(),
+            tokens: Vec::new(),
+            c_constants: HashMap::new(),
+            headers: VecDeque::new(),
+            macros: Macros::default(),
+            include,
+            depth: 0,
+        }
     }
 
     /// Defines a macro, as `#define NAME VALUE` would.
@@ -61,11 +70,26 @@ impl<'a> Preprocessor<'a> {
         let text = Rc::clone(&self.sources.file(file).text);
         let mut lexer = Lexer::new(file, &text);
         let read = self.read_with(&mut lexer, &text);
-        for span in std::mem::take(&mut lexer.c_defines) {
+        for span in std::mem::take(&mut lexer.c_directives) {
             self.c_constants.extend(c_constant(&text, span));
+            self.headers
+                .extend(c_header(&text[span.start..span.end]).map(|header| (header, name.to_owned())));
         }
         self.sources.set_comments(file, lexer.comments);
         read.map(|()| file)
+    }
+
+    /// Reads the next interface file beside a header that C text includes, and gives its position; `None` if there is no other. Each
+    /// is read once, so files that include each other end.
+    pub(crate) fn read_header(&mut self) -> Result<Option<usize>, Mistake> {
+        while let Some((name, from)) = self.headers.pop_front() {
+            // Most headers have no interface file.
+            let Ok((name, text)) = (self.include)(&name, &from) else { continue };
+            if !self.sources.has(&text) {
+                return self.read(&name, &text).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     fn read_with(&mut self, lexer: &mut Lexer<'_>, text: &str) -> Result<(), Mistake> {
@@ -125,6 +149,10 @@ impl<'a> Preprocessor<'a> {
             let place = Span { start, end: start + open.len(), ..operands };
             return Err(Mistake::new(place, "expected `\"FILE\"` or `<FILE>` after `#include`"));
         };
+        if open == "<" && rest[..length].ends_with(".h") {
+            // A header of the system is C, and no part of the interface.
+            return Ok(());
+        }
         let place = Span { start, end: start + length + 2, ..operands };
         if self.depth == INCLUDE_DEPTH_MAX {
             let advice = format!("files include each other more than {INCLUDE_DEPTH_MAX} deep");
@@ -140,10 +168,18 @@ impl<'a> Preprocessor<'a> {
     }
 }
 
-/// The name of a macro in C text, if that is a number.
+/// The name of a macro that C text defines, if that is a number.
 fn c_constant(text: &str, span: Span) -> Option<(String, Expression)> {
     let line = Lexer::of_directive(text, span).tokens().ok()?;
-    let (name, value) = line.split_first()?;
+    let (name, value) = line.split_first().filter(|(define, _)| define.is("define"))?.1.split_first()?;
     let (expression, used) = Expression::parse_prefix(value, span).ok()?;
     (name.kind == Kind::Word && used == value.len()).then(|| (name.text.clone(), expression))
+}
+
+/// The name of the interface file for a header that C text includes in quotes: rpcgen makes `nis.h` of `nis.x`.
+fn c_header(directive: &str) -> Option<String> {
+    let operand = directive.trim_start().strip_prefix("include")?.trim_start().strip_prefix('"')?;
+    let (name, _) = operand.split_once('"')?;
+    let stem = name.strip_suffix(".h").or_else(|| name.strip_suffix(".x"))?;
+    Some(format!("{stem}.x"))
 }

@@ -23,7 +23,7 @@ pub(crate) struct Externals {
     pub(crate) types: HashMap<String, String>,
 }
 
-/// Makes a model of definitions; `known` are those of C's headers and `c_constants` those of C text, taken where a name is not
+/// Makes a model of definitions; `known` are those of headers and `c_constants` those of C text, taken where a name is not
 /// defined otherwise.
 pub(crate) fn resolve(
     definitions: &[ast::Definition],
@@ -32,10 +32,13 @@ pub(crate) fn resolve(
     externals: &Externals,
 ) -> Result<Model, Mistake> {
     let types = defined_types(definitions)?;
-    let constants = Constants::new(definitions, c_constants, externals)?;
+    let constants = Constants::new(definitions, known, c_constants, externals)?;
     let numbers = definitions.iter().filter(|definition| matches!(definition.body, Body::Number(_)));
     let numbers = numbers.map(|definition| definition.name.text.as_str()).collect();
-    let known = known.iter().map(|definition| (definition.name.text.as_str(), definition)).collect();
+    let all = || definitions.iter().chain(known).filter(|definition| is_type(definition));
+    let spans = all().map(|definition| (definition.name.text.as_str(), definition.name.span)).collect();
+    let known = known.iter().filter(|definition| is_type(definition));
+    let known = known.map(|definition| (definition.name.text.as_str(), definition)).collect();
     let mut resolver = Resolver { types, numbers, constants, known, externals, used: Vec::new() };
     let mut model = Model::default();
     for definition in definitions {
@@ -44,13 +47,9 @@ pub(crate) fn resolve(
         }
     }
     // Those that were used, and those that they use.
-    while let Some(name) = resolver.used.pop() {
-        let definition = resolver.known.remove(name.as_str()).expect("a name is used up when it is taken");
-        resolver.types.insert(&definition.name.text, definition);
+    while let Some(definition) = resolver.used.pop() {
         model.definitions.extend(resolver.definition(definition)?);
     }
-    let spans =
-        definitions.iter().map(|definition| (definition.name.text.as_str(), definition.name.span)).collect();
     cycles::mark(&mut model, &spans)?;
     Ok(model)
 }
@@ -58,10 +57,7 @@ pub(crate) fn resolve(
 /// The definitions of types by their names.
 fn defined_types(definitions: &[ast::Definition]) -> Result<HashMap<&str, &ast::Definition>, Mistake> {
     let mut types = HashMap::new();
-    for definition in definitions {
-        if matches!(definition.body, Body::Number(_) | Body::Text(_) | Body::Program(_)) {
-            continue;
-        }
+    for definition in definitions.iter().filter(|definition| is_type(definition)) {
         let name = &definition.name;
         if types.insert(name.text.as_str(), definition).is_some() {
             return Err(Mistake::new(name.span, format!("the type `{}` is defined twice", name.text)));
@@ -70,16 +66,20 @@ fn defined_types(definitions: &[ast::Definition]) -> Result<HashMap<&str, &ast::
     Ok(types)
 }
 
+fn is_type(definition: &ast::Definition) -> bool {
+    !matches!(definition.body, Body::Number(_) | Body::Text(_) | Body::Program(_))
+}
+
 struct Resolver<'a> {
     types: HashMap<&'a str, &'a ast::Definition>,
     /// The names of constants that are numbers.
     numbers: HashSet<&'a str>,
     constants: Constants<'a>,
-    /// Definitions that C's headers have, as far as they were not taken yet.
+    /// Definitions of types that headers have, as far as they were not taken yet.
     known: HashMap<&'a str, &'a ast::Definition>,
     externals: &'a Externals,
-    /// Names of those that were used.
-    used: Vec<String>,
+    /// Those that were taken, and are not in the model yet.
+    used: Vec<&'a ast::Definition>,
 }
 
 impl<'a> Resolver<'a> {
@@ -108,6 +108,19 @@ impl<'a> Resolver<'a> {
 
 fn notes(notes: &Notes) -> model::Notes {
     model::Notes { comment: notes.comment.clone(), declaration: notes.declaration.clone() }
+}
+
+/// The error that no type or constant has this name, and how to give it.
+fn undefined(what: &str, name: &str, span: Span) -> Mistake {
+    Mistake::new(
+        span,
+        format!(
+            "no {what} is called `{name}`. If another interface file defines it, have that file read: `%#include \"FILE.h\"` here with \
+             FILE.x beside it or in a folder that `--include-dir` names, or `--include FILE.x`. If C code does, give it by \
+             `--extern-{}`",
+            if what == "type" { "type" } else { "const" }
+        ),
+    )
 }
 
 /// Checks that no name comes twice.

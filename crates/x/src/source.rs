@@ -53,6 +53,11 @@ impl Sources {
         &self.files[file]
     }
 
+    /// Whether a file with this text was read.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        self.files.iter().any(|file| *file.text == *text)
+    }
+
     pub(crate) fn set_comments(&mut self, file: usize, comments: Vec<Comment>) {
         self.files[file].comments = comments;
     }

@@ -1,8 +1,8 @@
 //! The values of constants of all kinds: defined ones, values of enumerations, numbers of programs, versions and procedures.
 
-use super::Externals;
 use super::known::CONSTANTS;
-use crate::ast::{Body, Definition, Program};
+use super::{Externals, undefined};
+use crate::ast::{Body, Definition, Name, Program};
 use crate::error::Mistake;
 use crate::expression::{Expression, Value};
 use crate::source::Span;
@@ -21,6 +21,26 @@ enum Source<'a> {
     Text,
 }
 
+/// The constants that a definition defines, without the numbers of a program.
+fn defined(definition: &Definition) -> Vec<(&Name, Source<'_>)> {
+    match &definition.body {
+        Body::Number(value) => vec![(&definition.name, Source::Expression(value))],
+        Body::Text(_) => vec![(&definition.name, Source::Text)],
+        Body::Enumeration(enumerators) => {
+            let (mut last, mut after) = (None, -1);
+            let values = enumerators.iter().map(|enumerator| {
+                (last, after) = match &enumerator.value {
+                    Some(value) => (Some(value), 0),
+                    None => (last, after + 1),
+                };
+                (&enumerator.name, Source::After(last, after))
+            });
+            values.collect()
+        }
+        Body::Program(_) | Body::Typedef(_) | Body::Structure(_) | Body::Union(_) => Vec::new(),
+    }
+}
+
 /// All constants by their names.
 pub(super) struct Constants<'a> {
     sources: HashMap<&'a str, Source<'a>>,
@@ -31,6 +51,7 @@ pub(super) struct Constants<'a> {
 impl<'a> Constants<'a> {
     pub(super) fn new(
         definitions: &'a [Definition],
+        known_definitions: &'a [Definition],
         c_constants: &'a HashMap<String, Expression>,
         externals: &'a Externals,
     ) -> Result<Self, Mistake> {
@@ -39,25 +60,19 @@ impl<'a> Constants<'a> {
         let sources = known.into_iter().chain(given).collect();
         let mut constants = Constants { sources, values: HashMap::new(), depth: 0 };
         for definition in definitions {
-            let name = definition.name.text.as_str();
-            match &definition.body {
-                Body::Number(value) => {
-                    constants.add(name, definition.name.span, Source::Expression(value))?
-                }
-                Body::Text(_) => constants.add(name, definition.name.span, Source::Text)?,
-                Body::Enumeration(enumerators) => {
-                    let (mut last, mut after) = (None, -1);
-                    for enumerator in enumerators {
-                        (last, after) = match &enumerator.value {
-                            Some(value) => (Some(value), 0),
-                            None => (last, after + 1),
-                        };
-                        let source = Source::After(last, after);
-                        constants.add(&enumerator.name.text, enumerator.name.span, source)?;
-                    }
-                }
-                Body::Program(program) => constants.add_program(name, program),
-                Body::Typedef(_) | Body::Structure(_) | Body::Union(_) => {}
+            for (name, source) in defined(definition) {
+                constants.add(name, source)?;
+            }
+            if let Body::Program(program) = &definition.body {
+                constants.add_program(&definition.name.text, program);
+            }
+        }
+        for definition in known_definitions {
+            for (name, source) in defined(definition) {
+                constants.sources.entry(&name.text).or_insert(source);
+            }
+            if let Body::Program(program) = &definition.body {
+                constants.add_program(&definition.name.text, program);
             }
         }
         for (name, value) in c_constants {
@@ -66,11 +81,11 @@ impl<'a> Constants<'a> {
         Ok(constants)
     }
 
-    fn add(&mut self, name: &'a str, span: Span, source: Source<'a>) -> Result<(), Mistake> {
-        match self.sources.insert(name, source) {
+    fn add(&mut self, name: &'a Name, source: Source<'a>) -> Result<(), Mistake> {
+        match self.sources.insert(&name.text, source) {
             // A definition of the file counts more than the options and the known values of TRUE and FALSE.
             None | Some(Source::Known(_)) => Ok(()),
-            Some(_) => Err(Mistake::new(span, format!("the constant `{name}` is defined twice"))),
+            Some(_) => Err(Mistake::new(name.span, format!("the constant `{}` is defined twice", name.text))),
         }
     }
 
@@ -89,15 +104,7 @@ impl<'a> Constants<'a> {
         if let Some(&value) = self.values.get(name) {
             return Ok(value);
         }
-        let unknown = || {
-            Mistake::new(
-                span,
-                format!(
-                    "no constant is called `{name}` (for one that C code defines, there is `extern const`)"
-                ),
-            )
-        };
-        let source = *self.sources.get(name).ok_or_else(unknown)?;
+        let source = *self.sources.get(name).ok_or_else(|| undefined("constant", name, span))?;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Mistake::new(span, format!("the value of `{name}` depends on itself")));

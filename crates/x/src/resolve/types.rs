@@ -1,6 +1,6 @@
 //! Types, and what is declared with them.
 
-use super::{Resolver, fitting, known, notes};
+use super::{Resolver, fitting, known, notes, undefined};
 use crate::ast::{self, Body, Name};
 use crate::error::Mistake;
 use crate::expression::{Expression, Value};
@@ -54,17 +54,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A type that C's headers have.
+    /// A type that headers have.
     fn known(&mut self, name: &Name) -> Result<Type, Mistake> {
-        if !self.known.contains_key(name.text.as_str()) {
-            let text = &name.text;
-            let advice =
-                format!("no type is called `{text}` (for one that C code defines, there is `extern type`)");
-            return Err(Mistake::new(name.span, advice));
-        }
-        if !self.used.contains(&name.text) {
-            self.used.push(name.text.clone());
-        }
+        let Some(definition) = self.known.remove(name.text.as_str()) else {
+            return Err(undefined("type", &name.text, name.span));
+        };
+        self.types.insert(&definition.name.text, definition);
+        self.used.push(definition);
         Ok(Type::Named(name.text.clone()))
     }
 

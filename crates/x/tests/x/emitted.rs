@@ -9,7 +9,7 @@ fn check(name: &str, options: &Options) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let text =
         std::fs::read_to_string(folder.join(format!("{name}.x"))).expect("the golden file can be read");
-    let compiled = stoop_x::compile(&format!("{name}.x"), &text, options, &mut build::include);
+    let compiled = stoop_x::compile(&format!("{name}.x"), &text, options, &mut build::includes(options));
     let rust = compiled.unwrap_or_else(|error| panic!("{error}")).rust;
     let path = folder.join(format!("{name}.rs"));
     if std::env::var_os("UPDATE").is_some() {

@@ -4,3 +4,4 @@ mod emitted;
 mod errors;
 mod from_trait;
 mod garbage;
+mod headers;
