@@ -63,6 +63,7 @@ pub struct Compiled {
 /// | `typedef string name<255>;`, `typedef int list<>;` | `struct Name(pub String)`, `struct List(pub Vec<i32>)`, which know the bound |
 /// | `opaque x[4]`, `opaque x<>`, `string x<>` | `[u8; 4]`, `Vec<u8>`, `String` (see [`Strings`], and [`Options::borrowed`]) |
 /// | `int x[4]`, `int x<>`, `point *x` | `[i32; 4]` (`Vec` if it is long), `Vec<i32>`, `Option<Point>` |
+/// | `struct *list { int x; list next; };` | as `struct list_element { int x; list next; }; typedef list_element *list;` |
 /// | `node *list` where the last field of `struct node` is `node *next` | `stoop_xdr::Chain<Node>`; `Node` has no field `next` |
 /// | `program`, `version`, procedures | constants for their numbers; for each version a trait, and enums of its calls and results |
 ///
@@ -104,8 +105,15 @@ fn read(
     for text in &options.declarations {
         preprocessor.read("the options", text)?;
     }
-    let file = preprocessor.read(name, text)?;
-    let end = Span { file, start: text.len(), end: text.len() };
+    let given = preprocessor.tokens.len();
+    let mut file = preprocessor.read(name, text)?;
+    if preprocessor.tokens.len() == given
+        && let Some(text) = source::behind_slashes(text)
+    {
+        file = preprocessor.read(name, &text)?;
+    }
+    let end = preprocessor.sources.file(file).text.len();
+    let end = Span { file, start: end, end };
     let definitions = parser::parse(&preprocessor.tokens, &preprocessor.sources, end)?;
     let mut known = known_definitions(preprocessor)?;
     known.extend(definitions_of_headers(preprocessor)?);

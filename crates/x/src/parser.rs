@@ -76,6 +76,14 @@ impl<'a> Parser<'a> {
         is_next
     }
 
+    /// Takes all of these tokens, or none.
+    fn take_all(&mut self, texts: &[&str]) -> bool {
+        let next = self.tokens[self.at..].iter().map(|token| token.text.as_str()).take(texts.len());
+        let are_next = next.eq(texts.iter().copied());
+        self.at += if are_next { texts.len() } else { 0 };
+        are_next
+    }
+
     /// The error that something else was expected here.
     fn expected(&self, what: &str) -> Mistake {
         Mistake::new(self.peek().span, format!("expected {what}, found {}", self.peek().quoted()))

@@ -76,3 +76,21 @@ pub(crate) fn line_of(text: &str, offset: usize) -> (usize, usize, usize) {
     let end = text[begin..].find('\n').map_or(text.len(), |length| begin + length);
     (number, begin, end)
 }
+
+/// The text of the lines that begin with `///`, each in its place, if there are such lines: RFC 7531 §2 marks the lines of its
+/// interface file so, among others.
+pub(crate) fn behind_slashes(text: &str) -> Option<String> {
+    let mut is_marked = false;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let blanks = line.len() - line.trim_start().len();
+        match line[blanks..].strip_prefix("///") {
+            Some(rest) => {
+                is_marked = true;
+                format!("{}   {rest}", &line[..blanks])
+            }
+            None => String::from(if line.ends_with('\n') { "\n" } else { "" }),
+        }
+    });
+    let marked = lines.collect();
+    is_marked.then_some(marked)
+}

@@ -182,7 +182,7 @@ impl Parser<'_> {
         Ok(length)
     }
 
-    fn bound(&mut self) -> Result<Option<Expression>, Mistake> {
+    pub(super) fn bound(&mut self) -> Result<Option<Expression>, Mistake> {
         self.expect("<", "")?;
         if self.take(">") {
             return Ok(None);

@@ -5,6 +5,11 @@ use crate::ast::{Arm, Body, Definition, Enumerator, Field, Label, Name, Type, Un
 use crate::error::Mistake;
 use crate::lexer::Kind;
 
+/// The definitions of `bool` in RFC 4506 §4.18, which say what the language has anyway.
+const BOOL: [&str; 11] = ["enum", "bool", "{", "FALSE", "=", "0", ",", "TRUE", "=", "1", "}"];
+const BOOL_BY_TYPEDEF: [&str; 12] =
+    ["typedef", "enum", "{", "FALSE", "=", "0", ",", "TRUE", "=", "1", "}", "bool"];
+
 impl Parser<'_> {
     pub(super) fn definitions_until_end(&mut self) -> Result<(), Mistake> {
         while self.peek().kind != Kind::End {
@@ -15,7 +20,8 @@ impl Parser<'_> {
 
     fn definition(&mut self) -> Result<(), Mistake> {
         let first = self.at;
-        match self.peek().text.as_str() {
+        let tokens = self.tokens;
+        match tokens.get(first).map_or("", |token| token.text.as_str()) {
             // Behind the brace of a namespace, or twice.
             ";" => {
                 self.at += 1;
@@ -23,13 +29,9 @@ impl Parser<'_> {
             }
             "namespace" => return self.nested(Self::namespace),
             "const" => self.constant(first)?,
+            "enum" | "typedef" if self.take_all(&BOOL) || self.take_all(&BOOL_BY_TYPEDEF) => {}
             "typedef" => self.typedef(first)?,
-            "enum" | "struct" | "union" => {
-                let keyword = self.peek().text.clone();
-                self.at += 1;
-                let name = self.name(&format!("the {keyword}"))?;
-                self.body(first, &keyword, name)?;
-            }
+            "enum" | "struct" | "union" => self.type_definition(first)?,
             "program" => self.program(first)?,
             _ => {
                 let what = "a definition (`const`, `typedef`, `enum`, `struct`, `union` or `program`)";
@@ -37,6 +39,41 @@ impl Parser<'_> {
             }
         }
         self.expect(";", "after the definition")?;
+        Ok(())
+    }
+
+    /// A struct, union or enum. A name behind the braces declares a variable (RFC 5531 §9 has `union reply_body … reply`), but names a
+    /// type that has no other name.
+    fn type_definition(&mut self, first: usize) -> Result<(), Mistake> {
+        let is_nameless = self.tokens.get(first + 1).is_some_and(|next| next.is("{") || next.is("switch"));
+        if is_nameless && self.inner_type(None)?.is_some() {
+            self.at += 1;
+            return Ok(());
+        }
+        let keyword = self.peek().text.clone();
+        self.at += 1;
+        let is_optional = keyword == "struct" && self.take("*");
+        let name = self.name(&format!("the {keyword}"))?;
+        if is_optional || (keyword == "struct" && self.peek_is("<")) {
+            return self.list(first, name, is_optional);
+        }
+        self.body(first, &keyword, name)?;
+        let is_declared = self.tokens.get(self.at + 1).is_some_and(|next| next.is(";"));
+        self.at += usize::from(is_declared && self.peek().kind == Kind::Word);
+        Ok(())
+    }
+
+    /// `struct *list { … }` and `struct list<1> { … }` (RFC 4506 §4.19, RFC 1833 §3.1): a struct, called `list_element` here, that is
+    /// optional, or in an array.
+    fn list(&mut self, first: usize, name: Name, is_optional: bool) -> Result<(), Mistake> {
+        let bound = if is_optional { None } else { Some(self.bound()?) };
+        let element = Name { text: format!("{}_element", name.text), ..name.clone() };
+        let declared = self.at;
+        self.body(first, "struct", element.clone())?;
+        let element = Box::new(Type::Named(element));
+        let list = bound
+            .map_or_else(|| Type::Optional(element.clone()), |bound| Type::Sequence(element.clone(), bound));
+        self.define(first, declared, name, Body::Typedef(list));
         Ok(())
     }
 

@@ -152,3 +152,25 @@ fn names_that_are_keywords_are_fields_procedures_and_arguments() {
     assert_eq!(round_trip(keywords::Try { r#try: 7 }), [0, 0, 0, 7]);
     assert_eq!(round_trip(keywords::Arms::SelfValue(3)), [0, 0, 0, 9, 0, 0, 0, 3]);
 }
+
+#[test]
+fn lists_of_the_rfcs_are_optional_data_or_arrays() {
+    use crate::rfcs::{Filetype, Mapping, Pmaplist, Shortlist, ShortlistElement, StringlistElement};
+    let (one, two) = (Mapping { prog: 1, port: 2 }, Mapping { prog: 3, port: 4 });
+    let list: Pmaplist = [one, two].map(|map| crate::rfcs::PmaplistElement { map }).into_iter().collect();
+    assert_eq!(words(&round_trip(list)), [1, 1, 2, 1, 3, 4, 0]);
+    let list: Chain<StringlistElement> = Chain(vec![StringlistElement { item: "abcd".into() }]);
+    assert_eq!(words(&round_trip(list)), [1, 4, 0x6162_6364, 0]);
+    let last = ShortlistElement { item: String::new(), next: Shortlist(vec![]) };
+    assert_eq!(words(&round_trip(Shortlist(vec![last.clone()]))), [1, 0, 0]);
+    assert!(
+        stoop_xdr::to_vec(&Shortlist(vec![last.clone(), last])).is_err(),
+        "the array has one element at most"
+    );
+    // The worked example of RFC 4506 §7 has this union.
+    assert_eq!(words(&round_trip(Filetype::Exec("lisp".into()))), [2, 4, 0x6c69_7370]);
+}
+
+fn words(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks(4).map(|word| u32::from_be_bytes(word.try_into().expect("XDR has words"))).collect()
+}

@@ -17,6 +17,10 @@ mod borrowed {
     include!("borrowed.rs");
 }
 
+mod rfcs {
+    stoop::x!("tests/golden/rfcs.x");
+}
+
 mod keywords {
     stoop::x!("tests/golden/keywords.x");
 }

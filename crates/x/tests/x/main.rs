@@ -5,3 +5,4 @@ mod errors;
 mod from_trait;
 mod garbage;
 mod headers;
+mod lines;
