@@ -2,9 +2,10 @@
 
 use crate::peer::PEER;
 use crate::programs::{One, Two};
-use crate::sandbox::{self, rpcinfo, wait_until};
+use crate::sandbox::{self, Process, rpcinfo, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 use stoop::error::SendError;
 use stoop::onc::rpcbind::Rpcbind;
 use stoop::onc::{self, Client, VersionId};
@@ -116,9 +117,7 @@ fn calls_that_the_registered_function_cannot_serve_say_whether_it_ran() {
 #[test]
 fn function_is_not_registered_where_no_rpcbind_runs() {
     sandbox::run("register::function_is_not_registered_where_no_rpcbind_runs", || {
-        let rpcbind = processes().find(|(_, name)| name == "rpcbind").expect("the sandbox has one").0;
-        kill_process(rpcbind, Signal::KILL).unwrap();
-        wait_until("rpcbind has ended", || ended(rpcbind));
+        end_rpcbind();
         let error = onc::register(Two).map(drop).unwrap_err();
         assert!(matches!(error, ListenError::Rpcbind(_)), "{error}");
         let error = square(2).unwrap_err();
@@ -126,14 +125,43 @@ fn function_is_not_registered_where_no_rpcbind_runs() {
     });
 }
 
+#[test]
+fn function_is_registered_again_with_a_rpcbind_that_starts_again() {
+    sandbox::run("register::function_is_registered_again_with_a_rpcbind_that_starts_again", || {
+        let server = onc::register(Two).unwrap();
+        assert_eq!(place(), Some(of(&server)));
+        let mut rpcbinds = Vec::new();
+        for restart in 1..=2 {
+            end_rpcbind();
+            // Without the option to keep what it knows.
+            rpcbinds.push(Process::spawn(Command::new("rpcbind").args(["-f", "-r"])));
+            wait_until("rpcbind answers", || rpcinfo(&["-u", LOCAL, "100000", "4"]));
+            wait_until("it knows the server", || place() == Some(of(&server)));
+            assert_eq!(square(12).unwrap(), 144, "restart {restart}");
+            wait_until("libtirpc finds it over TCP", || rpcinfo(&["-t", LOCAL, &PEER.to_string(), "2"]));
+        }
+        server.shut_down();
+        assert_eq!(place(), None);
+    });
+}
+
+/// Kills the rpcbind of the sandbox.
+pub(crate) fn end_rpcbind() {
+    let rpcbind = processes().find(|(_, name)| name == "rpcbind").expect("the sandbox has one").0;
+    kill_process(rpcbind, Signal::KILL).unwrap();
+    wait_until("rpcbind has ended", || ended(rpcbind));
+}
+
 /// The processes of the sandbox, with their names.
 fn processes() -> impl Iterator<Item = (Pid, String)> {
     let entries = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-    entries.filter_map(|number| {
-        let number: i32 = number.to_str()?.parse().ok()?;
-        let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
-        Some((Pid::from_raw(number)?, name.trim_end().to_owned()))
-    })
+    entries
+        .filter_map(|number| {
+            let number: i32 = number.to_str()?.parse().ok()?;
+            let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+            Some((Pid::from_raw(number)?, name.trim_end().to_owned()))
+        })
+        .filter(|(process, _)| !ended(*process))
 }
 
 /// Whether a process is a zombie, or gone.
