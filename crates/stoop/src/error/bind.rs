@@ -101,6 +101,13 @@ pub enum BindError {
         /// The address as it was given.
         server: String,
     },
+    /// Over Sun RPC: the rpcbind of that host says that the program listens at another host.
+    OtherHost {
+        /// The address as it was given.
+        server: String,
+        /// Where the program listens, as rpcbind says.
+        named: std::net::SocketAddr,
+    },
     /// Over Sun RPC: rpcbind could not be asked where the program listens.
     Rpcbind {
         /// The address as it was given.
@@ -191,6 +198,11 @@ impl fmt::Display for BindError {
                 "rpcbind there knows no program for {server}; is its server running, with this version and over this transport? \
                  (`rpcinfo` lists those that are registered)"
             ),
+            Self::OtherHost { server, named } => write!(
+                f,
+                "rpcbind says that the program of {server} listens at {named}, which is no address of that host; if that is right, bind \
+                 to {named} itself"
+            ),
             Self::Rpcbind { server, why } => write!(
                 f,
                 "rpcbind could not be asked where {server} listens: {why}; if the port is known, write it in the address"
@@ -265,6 +277,7 @@ impl Clone for BindError {
             }
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
+            Self::OtherHost { server, named } => Self::OtherHost { server: server.clone(), named: *named },
             Self::Rpcbind { server, why } => Self::Rpcbind { server: server.clone(), why: why.clone() },
         }
     }

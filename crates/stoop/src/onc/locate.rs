@@ -7,7 +7,7 @@ use crate::onc::caller::carrier::Carrier;
 use crate::onc::caller::link::Place;
 use crate::onc::caller::request::Request;
 use crate::onc::options::ClientOptions;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
@@ -35,8 +35,8 @@ pub(crate) fn places(address: &Address, deadline_ns: u64) -> Result<Vec<Place>, 
         return Ok(hosts.into_iter().map(|host| place(address.transport, host)).collect());
     }
     let mut last = None;
-    for host in hosts {
-        match ask(address, host, deadline_ns) {
+    for &host in &hosts {
+        match ask(address, host, &hosts, deadline_ns) {
             Ok(found) => return Ok(vec![place(address.transport, found)]),
             Err(why) => last = Some(why),
         }
@@ -52,7 +52,15 @@ fn place(transport: Transport, address: SocketAddr) -> Place {
 }
 
 /// Asks the rpcbind at `host` over the transport that the program is wanted for: it answers for that one.
-fn ask(address: &Address, host: SocketAddr, deadline_ns: u64) -> Result<SocketAddr, BindError> {
+///
+/// Another host than the one that was asked is refused: its program would get calls, and credentials, that are not meant for it. The host
+/// has the addresses `all`.
+fn ask(
+    address: &Address,
+    host: SocketAddr,
+    all: &[SocketAddr],
+    deadline_ns: u64,
+) -> Result<SocketAddr, BindError> {
     let server = || address.to_string();
     let asked = match versions_address(address, host, deadline_ns) {
         Ok(None) => port(address, host, deadline_ns),
@@ -60,7 +68,22 @@ fn ask(address: &Address, host: SocketAddr, deadline_ns: u64) -> Result<SocketAd
         Err(why) => Err(why),
     };
     let found = asked.map_err(|why| BindError::Rpcbind { server: server(), why: Box::new(why) })?;
-    found.ok_or_else(|| BindError::NotRegistered { server: server() })
+    let found = found.ok_or_else(|| BindError::NotRegistered { server: server() })?;
+    let known = all.iter().find(|known| known.ip().to_canonical() == found.ip().to_canonical());
+    match known {
+        // With the scope of its IPv6 address, which a universal address does not have.
+        Some(&(mut known)) => {
+            known.set_port(found.port());
+            Ok(known)
+        }
+        None if host.ip().to_canonical().is_loopback() && is_of_this_host(found.ip()) => Ok(found),
+        None => Err(BindError::OtherHost { server: server(), named: found }),
+    }
+}
+
+/// Whether an interface of this host has that address.
+fn is_of_this_host(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
 }
 
 /// By version 4, which answers for just this version of the program. `None`: only older versions are spoken there.
@@ -70,11 +93,13 @@ fn versions_address(
     deadline_ns: u64,
 ) -> Result<Option<Option<SocketAddr>>, CallError> {
     let netid = netid(address.transport, host);
+    // For a program that listens at all addresses of a host with several, rpcbind then names the one by which it was asked.
+    let asked_at = rpcbind::universal(host);
     let question = Rpcb {
         program: address.version.program,
         version: address.version.version,
         netid,
-        address: "",
+        address: &asked_at,
         owner: "",
     };
     let id = Version::Four.procedure(procedure::GETVERSADDR);

@@ -6,6 +6,7 @@ mod c_client;
 mod c_server;
 mod callbacks;
 mod caller;
+mod other_host;
 #[path = "../../../onc/tests/interop/peer.rs"]
 #[allow(dead_code)]
 mod peer;
