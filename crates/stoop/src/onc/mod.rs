@@ -28,7 +28,7 @@ pub mod stub;
 
 pub use crate::onc::address::Transport;
 pub use crate::onc::authentication::{Auth, AuthStatus, AuthSys, Authentication, Credential, Flavor, Groups};
-pub use crate::onc::broadcast::{BroadcastReply, broadcast};
+pub use crate::onc::broadcast::{BroadcastAddress, BroadcastReply, broadcast};
 pub use crate::onc::client::{Client, call};
 pub use crate::onc::options::{ClientOptions, Retransmission};
 pub use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};

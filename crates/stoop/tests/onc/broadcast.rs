@@ -1,14 +1,14 @@
 //! Broadcast calls to several hosts: network namespaces at one bridge, each with an rpcbind and a server process of its own.
 
 use crate::sandbox::{self, Process, wait_until};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 use stoop::CallError;
 use stoop::error::SendError;
 use stoop::onc::stub::{IncomingCall, NoResult, Program};
-use stoop::onc::{self, AuthStatus, BroadcastReply, Client, VersionId};
+use stoop::onc::{self, AuthStatus, BroadcastAddress, BroadcastReply, Client, VersionId};
 use stoop_xdr::DecodeOwned;
 
 /// A number for any use.
@@ -40,6 +40,9 @@ const DENIES: u8 = 14;
 const HAS_NO_SUCH_PROGRAM: u8 = 15;
 /// Not by rpcbind, but by a program that sends what an rpcbind would not.
 const ANSWERS_TWICE: u8 = 16;
+
+/// They have no program over IPv4.
+const OVER_IPV6: [u8; 2] = [21, 22];
 
 /// Set for the processes that are hosts: the number.
 const IS_HOST: &str = "STOOP_BROADCAST_HOST";
@@ -91,10 +94,26 @@ fn be_host(host: u8) {
         ANSWERS_TWICE => answer_twice(),
         _ => {
             let (calls, goes_on) = (Mutex::new(0), Mutex::new(false));
-            wait_until("rpcbind answers", || sandbox::rpcinfo(&["-u", "127.0.0.1", "100000", "4"]));
-            onc::register(Server { host, calls, goes_on, changed: Condvar::new() }).unwrap().wait();
+            let server = Server { host, calls, goes_on, changed: Condvar::new() };
+            let answers = || sandbox::rpcinfo(&["-u", "127.0.0.1", "100000", "4"]);
+            if !OVER_IPV6.contains(&host) {
+                wait_until("rpcbind answers", answers);
+                return onc::register(server).unwrap().wait();
+            }
+            wait_until("the host has an address of its link", has_link_address);
+            let _rpcbind = Process::spawn(Command::new("rpcbind").args(["-f", "-r"]));
+            wait_until("rpcbind answers", answers);
+            let server = onc::Server::new().program(server).listen("onc+udp://[::]").unwrap();
+            server.register().start().unwrap().wait();
         }
     }
+}
+
+/// Whether this host has an address over IPv6, and no other host claims that.
+fn has_link_address() -> bool {
+    let shown = Command::new("ip").args(["-6", "address", "show", "dev", "eth0"]).output();
+    let shown = shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    shown.contains("fe80:") && !shown.contains("tentative")
 }
 
 /// Receives calls of rpcbind's CALLIT and sends to each: bytes that are no message, the reply to another call, a refusal, a result that is no
@@ -129,6 +148,8 @@ fn answer_twice() {
 fn start(test: &str, host: u8) -> Process {
     let rpcbind = match host {
         ANSWERS_TWICE => "",
+        // It is started when the host has an address.
+        21 | 22 => "mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind && chown _rpc /run/rpcbind",
         _ => {
             "mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind && chown _rpc /run/rpcbind && rpcbind -f -r &"
         }
@@ -162,7 +183,8 @@ fn wait_until_ready(host: u8) {
             sent.is_ok() && socket.recv(&mut [0; 8]).is_ok()
         }
         HAS_NO_SUCH_PROGRAM => registered().is_ok(),
-        _ => registered().is_ok_and(|all| all.iter().any(|e| e.version == VERSION && e.netid == "udp")),
+        _ => registered()
+            .is_ok_and(|all| all.iter().any(|e| e.version == VERSION && e.netid.starts_with("udp"))),
     });
 }
 
@@ -177,7 +199,7 @@ fn broadcast(
     mut is_enough: impl FnMut(&[BroadcastReply<u32>]) -> bool,
 ) -> (Result<bool, CallError>, Vec<BroadcastReply<u32>>) {
     let mut replies = Vec::new();
-    let result = onc::broadcast(address(EVERYBODY), VERSION, HOST, &(), timeout, |reply| {
+    let result = onc::broadcast(address(EVERYBODY).into(), VERSION, HOST, &(), timeout, |reply| {
         replies.push(reply);
         is_enough(&replies)
     });
@@ -233,6 +255,47 @@ fn each_server_that_answers_a_broadcast_is_heard_and_no_other() {
             }
         }
     });
+}
+
+#[test]
+fn servers_answer_a_call_to_all_hosts_of_a_link_over_ipv6() {
+    const TEST: &str = "broadcast::servers_answer_a_call_to_all_hosts_of_a_link_over_ipv6";
+    if let Ok(host) = std::env::var(IS_HOST) {
+        return be_host(host.parse().unwrap());
+    }
+    sandbox::run(TEST, || {
+        run("ip link add bridge0 type bridge");
+        run(&format!("ip address add {}/24 broadcast + dev bridge0", address(CALLER)));
+        run("ip link set bridge0 up");
+        let _hosts = OVER_IPV6.map(|host| start(TEST, host));
+        OVER_IPV6.into_iter().for_each(wait_until_ready);
+
+        let link = BroadcastAddress::on_link("bridge0").unwrap();
+        let version = VersionId { program: interface::HOSTPROG, version: interface::HOSTVERS };
+        let mut heard = Vec::new();
+        let mut with = |reply: BroadcastReply<u32>| {
+            let SocketAddr::V6(from) = reply.from else { panic!("{reply:?}") };
+            assert!(from.ip().is_unicast_link_local(), "{reply:?}");
+            let program = reply.program.expect("rpcbind names an address of its host");
+            let client = interface::HostversClient::bind(&format!("onc+udp://{program}")).unwrap();
+            assert_eq!(client.host_number().unwrap(), reply.result, "the address is that of the program");
+            heard.push(reply.result);
+            OVER_IPV6.iter().all(|&host| heard.contains(&host.into()))
+        };
+        let result = onc::broadcast(link, version, interface::HOST_NUMBER, &(), LIMIT, &mut with);
+        assert!(result.unwrap(), "all hosts are heard");
+    });
+}
+
+/// [`HOST`] as an interface file has it.
+mod interface {
+    stoop::x! {
+        program HOSTPROG {
+            version HOSTVERS {
+                unsigned HOST_NUMBER(void) = 1;
+            } = 1;
+        } = 0x20000042;
+    }
 }
 
 #[test]
