@@ -29,6 +29,7 @@ struct Procedure {
     name: String,
     calls: u64,
     running: u64,
+    /// Calls that were timed, or for which one stands that was.
     timed: u64,
     median_ns: Option<u64>,
     p99_ns: Option<u64>,

@@ -50,18 +50,19 @@ impl Recorder {
         self.samples.iter().for_each(|samples| samples.claim(procedure, server_ns));
     }
 
-    /// Records a call that has ended with a result. If it was slow, `wake_up_ns` says how long the result was at this machine before the
+    /// Records a call that has ended with a result, and stands for so many. If it was slow, `wake_up_ns` says how long the result was at this machine before the
     /// calling thread had it. Returns it as a slow call, if it was one.
     #[inline]
     pub(crate) fn record(
         &self,
         procedure: u16,
+        stands_for: u32,
         facts: Facts,
         wake_up_ns: impl FnOnce() -> Option<u64>,
     ) -> Option<SlowCall> {
         let (times, is_own) = self.times.of(usize::from(procedure));
-        let in_bucket = times.add(facts.whole_ns, facts.server_ns, is_own);
-        if !times.is_slow(facts.whole_ns, in_bucket, self.times.slow_after) {
+        let in_bucket = times.add(stands_for, facts.whole_ns, facts.server_ns, is_own);
+        if !times.is_slow(stands_for, facts.whole_ns, in_bucket, self.times.slow_after) {
             return None;
         }
         let name = self.interface.procedures[usize::from(procedure)].name;
@@ -70,11 +71,11 @@ impl Recorder {
         Some(slow)
     }
 
-    /// Records a call that has ended without a result.
+    /// Records a call that has ended without a result, and stands for so many.
     #[cold]
-    pub(crate) fn record_failure(&self, procedure: u16) {
+    pub(crate) fn record_failure(&self, procedure: u16, stands_for: u32) {
         let (times, is_own) = self.times.of(usize::from(procedure));
-        times.note_failure(is_own);
+        times.note_failure(stands_for, is_own);
     }
 
     /// Makes a span of a call that this thread has made and recorded, if the options ask for it. A program's exporter may run in it: the
@@ -128,7 +129,7 @@ pub struct CallAccount {
     pub steps: Vec<ProcedureSteps>,
 }
 
-/// The recorded calls of one procedure.
+/// The calls of one procedure. Where only a share of them is recorded, each of these stands for those before it that were not.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CalledProcedure {

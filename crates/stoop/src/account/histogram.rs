@@ -32,7 +32,8 @@ fn begin_of(bucket: usize) -> u64 {
     (SHARES + bucket % SHARES) << power
 }
 
-/// Durations by their length, as of one moment. Lengths are exact to 3 %, their sum and number are exact.
+/// Durations by their length, as of one moment. Lengths are exact to 3 %, their sum and number are exact; where only a share of the calls
+/// is timed, each of these stands for the calls before it that were not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct Histogram {
     /// The buckets that are not empty, in the order of length: number of the bucket, and of its durations.
@@ -134,11 +135,11 @@ impl Default for LiveHistogram {
 }
 
 impl LiveHistogram {
-    /// Adds a duration. Returns how many are in its bucket now.
+    /// Adds a duration that stands for so many. Returns how many are in its bucket now.
     #[inline]
-    pub(crate) fn add(&self, ns: u64, is_own: bool) -> u64 {
-        add_to(&self.sum_ns, ns, is_own);
-        add_to(&self.counts[bucket_of(ns)], 1, is_own)
+    pub(crate) fn add(&self, stands_for: u32, ns: u64, is_own: bool) -> u64 {
+        add_to(&self.sum_ns, ns.wrapping_mul(stands_for.into()), is_own);
+        add_to(&self.counts[bucket_of(ns)], stands_for.into(), is_own)
     }
 
     /// A copy. If threads add durations meanwhile, some are in it and some are not.
@@ -159,7 +160,7 @@ mod tests {
     fn of(durations_ns: impl IntoIterator<Item = u64>) -> Histogram {
         let live = LiveHistogram::default();
         durations_ns.into_iter().for_each(|ns| {
-            live.add(ns, true);
+            live.add(1, ns, true);
         });
         live.copy()
     }

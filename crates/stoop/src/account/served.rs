@@ -220,6 +220,8 @@ pub struct ServedProcedure {
     pub calls: u64,
     /// Of these, calls that run now.
     pub running: u64,
-    /// How long the timed calls ran: from the decoding of their arguments to the encoding of their results.
+    /// How long the calls ran: from the decoding of their arguments to the encoding of their results. Of short calls one in so many is timed,
+    /// and stands for those before it that were not: the last calls of each thread, fewer than [`short_share`](ServerAccount::short_share),
+    /// are not in it yet.
     pub ran: Histogram,
 }

@@ -151,7 +151,7 @@ mod tests {
     fn the_part_that_took_more_than_usual_is_named() {
         let usual = ProcedureTimes::default();
         for _ in 0..100 {
-            usual.add(10_000, Some(1_000), true);
+            usual.add(1, 10_000, Some(1_000), true);
         }
         let facts = Facts { whole_ns: 1_010_000, server_ns: Some(2_000), ..Facts::default() };
         assert_eq!(facts.slow_part(&usual), Part::Way);

@@ -36,31 +36,39 @@ impl Default for ProcedureTimes {
 }
 
 impl ProcedureTimes {
-    /// Adds a call. Returns how many calls are in its bucket now.
+    /// Adds a call that stands for so many. Returns how many calls are in its bucket now.
     #[inline]
-    pub(crate) fn add(&self, whole_ns: u64, server_ns: Option<u64>, is_own: bool) -> u64 {
+    pub(crate) fn add(&self, stands_for: u32, whole_ns: u64, server_ns: Option<u64>, is_own: bool) -> u64 {
         if let Some(server_ns) = server_ns {
-            self.server.add(server_ns, is_own);
-            self.rest.add(whole_ns.saturating_sub(server_ns), is_own);
+            self.server.add(stands_for, server_ns, is_own);
+            self.rest.add(stands_for, whole_ns.saturating_sub(server_ns), is_own);
         }
-        self.whole.add(whole_ns, is_own)
+        self.whole.add(stands_for, whole_ns, is_own)
     }
 
-    /// Whether a call that took so long is slow. `in_bucket`: how many have taken as long.
+    /// Whether a call that took so long is slow. `in_bucket`: how many have taken as long, with those for which this one stands.
     #[inline]
-    pub(crate) fn is_slow(&self, whole_ns: u64, in_bucket: u64, slow_after: Option<Duration>) -> bool {
+    pub(crate) fn is_slow(
+        &self,
+        stands_for: u32,
+        whole_ns: u64,
+        in_bucket: u64,
+        slow_after: Option<Duration>,
+    ) -> bool {
         let may_be_slow = whole_ns > self.slow_ns.load(Relaxed);
-        (may_be_slow || in_bucket.is_multiple_of(LEARNS_AFTER)) && self.learn(whole_ns, slow_after)
+        let learns = in_bucket % LEARNS_AFTER < u64::from(stands_for);
+        (may_be_slow || learns) && self.learn(stands_for, whole_ns, slow_after)
     }
 
     /// Determines when a call is slow; returns whether this one is.
     #[cold]
-    fn learn(&self, whole_ns: u64, slow_after: Option<Duration>) -> bool {
+    fn learn(&self, stands_for: u32, whole_ns: u64, slow_after: Option<Duration>) -> bool {
         let slow_ns = match slow_after {
             Some(after) => u64::try_from(after.as_nanos()).unwrap_or(u64::MAX),
             None => {
                 let whole = self.whole.copy();
-                if whole.count() < ENOUGH { FIRST_SLOW_NS } else { whole.quantile_end_ns(0.999) }
+                let is_enough = whole.count() >= ENOUGH * u64::from(stands_for);
+                if is_enough { whole.quantile_end_ns(0.999) } else { FIRST_SLOW_NS }
             }
         };
         self.slow_ns.store(slow_ns, Relaxed);
@@ -68,15 +76,15 @@ impl ProcedureTimes {
     }
 
     #[inline]
-    pub(crate) fn note_failure(&self, is_own: bool) {
-        add_to(&self.failed, 1, is_own);
+    pub(crate) fn note_failure(&self, stands_for: u32, is_own: bool) {
+        add_to(&self.failed, stands_for.into(), is_own);
     }
 }
 
 /// Times of one procedure at a server, as one thread records them.
 #[derive(Default)]
 pub(crate) struct Served {
-    /// Of the calls that are timed.
+    /// A call that is timed stands for the calls before it, too, that were not.
     whole: LiveHistogram,
     begun: AtomicU64,
     ended: AtomicU64,
@@ -104,9 +112,9 @@ impl Served {
     /// Adds the time of a call that was timed, after which `short_share` - 1 are not if it is short. Returns for how many calls this one
     /// stands.
     pub(crate) fn note(&self, took_ns: u64, short_share: u32, is_own: bool) -> u32 {
-        self.whole.add(took_ns, is_own);
         let is_long = took_ns >= SHORT_NS;
         let stands_for = if self.has_skipped.load(Relaxed) { short_share } else { 1 };
+        self.whole.add(stands_for, took_ns, is_own);
         self.has_skipped.store(!is_long, Relaxed);
         self.untimed.store(if is_long { 0 } else { short_share - 1 }, Relaxed);
         stands_for
@@ -199,7 +207,7 @@ mod tests {
                 scope.spawn(|| {
                     for call in 0..500 {
                         let (own, is_own) = times.of(1);
-                        own.add(1_000 + call, Some(call), is_own);
+                        own.add(1, 1_000 + call, Some(call), is_own);
                     }
                 });
             }
@@ -223,6 +231,8 @@ mod tests {
         }
         // Of the nine short calls the first, the fifth and the ninth; three of the long ones pass before the next is timed.
         assert_eq!(timed, [1, 4, 4, 4]);
+        let whole = served.whole.copy();
+        assert_eq!((whole.count(), whole.sum()), (13, Duration::from_nanos(9 * 100 + 4 * SHORT_NS)));
         assert!(served.begin(true));
         assert_eq!(served.note(SHORT_NS, 4, true), 1);
     }
@@ -232,12 +242,12 @@ mod tests {
         let fixed = AccountOptions::new().slow_after(Duration::from_nanos(500));
         let times = Times::<ProcedureTimes>::new(1, &fixed);
         let (own, is_own) = times.of(0);
-        let is_slow = |ns| own.is_slow(ns, own.add(ns, None, is_own), times.slow_after);
+        let is_slow = |ns| own.is_slow(1, ns, own.add(1, ns, None, is_own), times.slow_after);
         assert!(!is_slow(500) && is_slow(501) && is_slow(2_000_000));
 
         let times = Times::<ProcedureTimes>::new(1, &AccountOptions::new());
         let (own, is_own) = times.of(0);
-        let is_slow = |ns| own.is_slow(ns, own.add(ns, None, is_own), None);
+        let is_slow = |ns| own.is_slow(1, ns, own.add(1, ns, None, is_own), None);
         assert!(!is_slow(900_000) && is_slow(1_100_000), "few are known: a millisecond");
         assert!(!(0..2 * LEARNS_AFTER).any(|_| is_slow(5_000)));
         assert!(is_slow(900_000), "thousands are known, which took far less");

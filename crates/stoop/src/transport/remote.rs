@@ -266,9 +266,10 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         true
     }
 
-    /// Whether the present call, which has been [counted](Self::is_due), is recorded: if it is due, or taken apart into its steps.
-    fn is_recorded(&mut self, _is_taken_apart: bool) -> bool {
-        true
+    /// For how many calls the present one stands, which has been [counted](Self::is_due): itself, and those before it that were not
+    /// recorded. It is recorded if it is due, or taken apart into its steps; 0: it is not.
+    fn stands_for(&mut self, _is_taken_apart: bool) -> u32 {
+        1
     }
 }
 

@@ -146,17 +146,47 @@ fn a_slow_call_that_waited_for_a_worker_says_that_the_queue_was_slow() {
 }
 
 #[test]
-fn a_stated_share_of_the_calls_over_shared_memory_is_recorded() {
+fn a_stated_share_of_the_calls_over_shared_memory_is_recorded_and_stands_for_the_others() {
     let (_server, uri) = serve("shm", None);
     let client = bind(&uri, AccountOptions::new().shm_share(10));
     (0..1000).for_each(|_| client.nothing().unwrap());
     let account = client.binding().account();
-    assert_eq!(account.procedure("nothing").unwrap().whole.count(), 100);
+    assert_eq!(account.procedure("nothing").unwrap().whole.count(), 1000);
     assert_eq!(
         account.procedure("nothing").unwrap().server.count(),
-        100,
-        "these asked for the time at the server"
+        1000,
+        "those that are recorded asked for the time at the server"
     );
+    // Three more are not recorded yet.
+    (0..3).for_each(|_| client.nothing().unwrap());
+    assert_eq!(client.binding().account().procedure("nothing").unwrap().whole.count(), 1000);
+}
+
+/// The value of the sample that begins with that text.
+fn sample(text: &str, begin: &str) -> f64 {
+    let line =
+        text.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("no {begin} in {text}"));
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn the_text_for_prometheus_counts_calls_and_not_those_that_were_timed() {
+    const CALLS: u32 = 10_000;
+    for transport in ["udp", "tcp", "unix", "shm"] {
+        let (server, uri) = serve(transport, Some(AccountOptions::new()));
+        let client = bind(&uri, AccountOptions::new());
+        (0..CALLS).for_each(|_| client.nothing().unwrap());
+        let called = client.binding().account().prometheus().to_string();
+        let served = server.account().prometheus().to_string();
+        let of = r#"{interface="Work",procedure="nothing""#;
+        let called = sample(&called, &format!("stoop_call_seconds_count{of},part=\"whole\""));
+        let served_calls = sample(&served, &format!("stoop_served_calls_total{of}"));
+        let served = sample(&served, &format!("stoop_served_seconds_count{of}"));
+        assert_eq!(served_calls, f64::from(CALLS), "{transport}");
+        // Of each thread fewer than 64 calls are not counted yet; one thread calls, and few serve.
+        assert!((f64::from(CALLS) - 64.0..=f64::from(CALLS)).contains(&called), "{transport}: {called}");
+        assert!((0.8 * f64::from(CALLS)..=f64::from(CALLS)).contains(&served), "{transport}: {served}");
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn check_histograms(samples: &[Sample], name: &str) -> usize {
 fn histogram(times_ns: &[u64]) -> Histogram {
     let live = LiveHistogram::default();
     times_ns.iter().for_each(|ns| {
-        live.add(*ns, true);
+        live.add(1, *ns, true);
     });
     live.copy()
 }

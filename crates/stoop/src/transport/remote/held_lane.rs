@@ -137,7 +137,8 @@ impl<R: Remote> HeldLane<'_, R> {
             return self.attempt_and_recover(times, procedure, arguments);
         };
         let is_taken_apart = recorder.is_taken_apart();
-        if !self.lane().is_recorded(is_taken_apart) {
+        let stands_for = self.lane().stands_for(is_taken_apart);
+        if stands_for == 0 {
             return self.attempt_and_recover(times, procedure, arguments);
         }
         let before = self.made().counters();
@@ -151,14 +152,14 @@ impl<R: Remote> HeldLane<'_, R> {
                     let age_ns = self.made().age_of_result_ns()?;
                     Some(age_ns.saturating_sub(clock::now_ns().saturating_sub(ended_ns)))
                 };
-                let slow = recorder.record(procedure, facts, wake_up_ns);
+                let slow = recorder.record(procedure, stands_for, facts, wake_up_ns);
                 recorder.trace(procedure, &facts, slow.as_ref());
                 if is_taken_apart {
                     recorder.note_taken_apart(procedure, facts.server_ns);
                 }
             }
             Err(error) => {
-                recorder.record_failure(procedure);
+                recorder.record_failure(procedure, stands_for);
                 recorder.trace_failure(procedure, begun_ns, error);
             }
         }

@@ -349,7 +349,7 @@ impl Outstanding {
     #[cold]
     fn fail_with(&self, state: &mut State, call: CallId, error: CallError) -> Option<Wakeup> {
         let known = state.known(call)?;
-        self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(known.procedure));
+        self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(known.procedure, 1));
         self.note_doubt(&error);
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut state.packets, packet);
@@ -462,7 +462,7 @@ impl BegunCall {
     #[cold]
     fn record(&self, recorder: &Recorder, now_ns: u64, server_ns: Option<u64>) {
         let whole_ns = now_ns.saturating_sub(self.begun.as_nanos());
-        recorder.record(self.procedure, Facts { whole_ns, server_ns, ..Facts::default() }, || None);
+        recorder.record(self.procedure, 1, Facts { whole_ns, server_ns, ..Facts::default() }, || None);
     }
 
     /// Time since it left.

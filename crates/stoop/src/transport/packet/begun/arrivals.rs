@@ -187,7 +187,7 @@ impl<L: PacketLink> Calls<L> {
         let server_ns = (at_server_ns != u32::MAX).then_some(u64::from(at_server_ns));
         let facts = Facts { whole_ns: clock.nanos_since(compact.times().0), server_ns, ..Facts::default() };
         self.link.binding.recorder.iter().for_each(|recorder| {
-            recorder.record(*procedure, facts, || None);
+            recorder.record(*procedure, 1, facts, || None);
         });
     }
 
@@ -197,7 +197,7 @@ impl<L: PacketLink> Calls<L> {
         let Slot { lane, begun, procedure, .. } = &self.slots[call as usize];
         let repeated = u64::from(lane.last_transmissions().saturating_sub(1));
         let whole_ns = clock.nanos_since(*begun);
-        recorder.record(*procedure, Facts { whole_ns, server_ns, repeated, ..Facts::default() }, || None);
+        recorder.record(*procedure, 1, Facts { whole_ns, server_ns, repeated, ..Facts::default() }, || None);
     }
 
     /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.

@@ -218,7 +218,7 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn fail_with(&mut self, call: u32, error: CallError) {
         let binding = &self.link.binding;
         if let Some(recorder) = &binding.recorder {
-            recorder.record_failure(self.slots[call as usize].procedure);
+            recorder.record_failure(self.slots[call as usize].procedure, 1);
         }
         self.doubts |= binding.note_failure(&error);
         self.end(call, Some(error));

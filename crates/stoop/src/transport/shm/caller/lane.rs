@@ -187,12 +187,12 @@ impl RemoteLane<ShmTransport> for ShmLane {
         self.until_recorded == 0
     }
 
-    fn is_recorded(&mut self, is_taken_apart: bool) -> bool {
-        let is_recorded = is_taken_apart || self.until_recorded == 0;
-        if is_recorded {
-            self.until_recorded = self.recorded_share;
+    fn stands_for(&mut self, is_taken_apart: bool) -> u32 {
+        if !is_taken_apart && self.until_recorded > 0 {
+            return 0;
         }
-        is_recorded
+        let left = std::mem::replace(&mut self.until_recorded, self.recorded_share);
+        self.recorded_share.saturating_sub(left).max(1)
     }
 
     fn are_buffers_changed(&self) -> bool {
