@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
-use stoop::account::{ServerAccount, StoopAccountClient};
+use stoop::account::{ServerAccount, StoopAccountClient, counters_for_prometheus};
 use stoop::health::StoopHealthClient;
 use stoop::{BindError, BindOptions};
 use view::View;
@@ -28,7 +28,7 @@ pub(crate) struct TopArgs {
     /// Prints a JSON object for each look
     #[arg(long)]
     json: bool,
-    /// Prints the server's account in the text form of Prometheus, and ends
+    /// Prints the server's counters and account in the text form of Prometheus, and ends
     #[arg(long, conflicts_with_all = ["json", "once"])]
     prometheus: bool,
     /// Callers that are shown at most
@@ -93,7 +93,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, String> {
     let asked = Asked::bind(&args.uri)?;
     let mut last = asked.look(PEERS_ASKED)?;
     if args.prometheus {
-        print(&last.account.prometheus().to_string())?;
+        let counters = counters_for_prometheus(&last.counters);
+        print(&format!("{counters}{}", last.account.prometheus()))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.once {

@@ -187,8 +187,11 @@ impl<P: Peer> Server<P> {
     #[cold]
     #[inline(never)]
     fn refuse_new(&mut self, now: Instant, mut assignment: Assignment<P>, reply: &mut Vec<u8>) -> Effect<P> {
-        let code = if self.shutting_down { RefusalCode::ShuttingDown } else { RefusalCode::UnknownProcedure };
-        self.counters.refused += 1;
+        let (code, count) = match self.shutting_down {
+            true => (RefusalCode::ShuttingDown, &mut self.counters.refused_in_shutdown),
+            false => (RefusalCode::UnknownProcedure, &mut self.counters.refused_procedures),
+        };
+        *count += 1;
         reply.clear();
         reply.extend_from_slice(assignment.refuse(code, ""));
         // No call can be parked behind one that has only just begun.

@@ -71,8 +71,14 @@ pub struct Counters {
     pub calls: u64,
     /// Repeated calls that were not run again.
     pub duplicates: u64,
-    /// Calls that the exchange itself refused: for their lane, procedure or length, or during shutdown.
-    pub refused: u64,
+    /// Calls that the exchange itself refused because they were too long;
+    pub refused_too_long: u64,
+    /// on lanes whose numbers are too high;
+    pub refused_lanes: u64,
+    /// of procedures that the interface does not have;
+    pub refused_procedures: u64,
+    /// during the shutdown.
+    pub refused_in_shutdown: u64,
     /// Bindings made.
     pub bound: u64,
     /// Bindings released by their callers.

@@ -63,7 +63,7 @@ impl<P: Peer> Server<P> {
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         if header.message_len > self.limits.max_message {
-            self.counters.refused += 1;
+            self.counters.refused_too_long += 1;
             return refusal(header, RefusalCode::MessageTooLarge, reply);
         }
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes, |lanes| {

@@ -74,7 +74,7 @@ impl<P: Peer> Server<P> {
             self.counters.dropped += 1;
             return Effect::Nothing;
         }
-        self.counters.refused += 1;
+        self.counters.refused_lanes += 1;
         refusal(header, RefusalCode::TooManyLanes, reply)
     }
 

@@ -66,6 +66,7 @@ pub use crate::account::calls::{CallAccount, CalledProcedure};
 pub use crate::account::histogram::Histogram;
 pub use crate::account::options::AccountOptions;
 pub use crate::account::peers::CallingPeer;
+pub use crate::account::prometheus::counters_for_prometheus;
 pub use crate::account::served::{ServedProcedure, ServerAccount};
 pub use crate::account::slow::{Part, SlowCall};
 pub use crate::account::steps::{ProcedureSteps, Step};

@@ -1,10 +1,11 @@
-//! Accounts in the text form of Prometheus.
+//! Accounts and counters in the text form of Prometheus.
 //!
 //! The form is that of <https://prometheus.io/docs/instrumenting/exposition_formats/>, which OpenMetrics collectors read as well.
 
 use crate::account::calls::CallAccount;
 use crate::account::histogram::Histogram;
 use crate::account::served::ServerAccount;
+use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
 use std::time::Duration;
 
@@ -26,7 +27,10 @@ impl CallAccount {
 impl ServerAccount {
     /// The account in the text form of Prometheus: by interface and procedure histograms `stoop_served_seconds`, counters
     /// `stoop_served_calls_total` and gauges `stoop_served_running`; and by caller counters `stoop_peer_calls_total` and
-    /// `stoop_peer_seconds_total`.
+    /// `stoop_peer_seconds_total`. A caller is a host, of which there are 4096 at most and then `others`, or a user of this machine: the
+    /// numbers of processes would be new labels without end.
+    ///
+    /// A call that was timed stands for those before it that were not, so the histograms count calls.
     pub fn prometheus(&self) -> impl Display + '_ {
         Text(self)
     }
@@ -55,12 +59,7 @@ impl Display for Text<&CallAccount> {
 impl Display for Text<&ServerAccount> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let Self(ServerAccount { procedures, peers, .. }) = self;
-        describe(
-            f,
-            "stoop_served_seconds",
-            "histogram",
-            "Time for which procedures ran, of the timed calls.",
-        )?;
+        describe(f, "stoop_served_seconds", "histogram", "Time for which procedures ran.")?;
         for procedure in procedures {
             let labels = labels(&procedure.interface, &procedure.name);
             histogram(f, "stoop_served_seconds", &labels, &procedure.ran)?;
@@ -75,15 +74,74 @@ impl Display for Text<&ServerAccount> {
             let labels = labels(&procedure.interface, &procedure.name);
             writeln!(f, "stoop_served_running{{{labels}}} {}", procedure.running)?;
         }
-        describe(f, "stoop_peer_calls_total", "counter", "Calls of each caller that have ended.")?;
+        let mut sums: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
         for peer in peers {
-            writeln!(f, "stoop_peer_calls_total{{peer=\"{}\"}} {}", escaped(&peer.peer), peer.calls)?;
+            let (calls, ran) = sums.entry(host_or_user(&peer.peer)).or_default();
+            (*calls, *ran) = (calls.saturating_add(peer.calls), ran.saturating_add(peer.ran));
         }
-        describe(f, "stoop_peer_seconds_total", "counter", "Time for which procedures ran for each caller.")?;
-        peers.iter().try_for_each(|peer| {
-            let seconds = peer.ran.as_secs_f64();
-            writeln!(f, "stoop_peer_seconds_total{{peer=\"{}\"}} {seconds}", escaped(&peer.peer))
+        describe(f, "stoop_peer_calls_total", "counter", "Calls of each host or user that have ended.")?;
+        for (peer, (calls, _)) in &sums {
+            writeln!(f, "stoop_peer_calls_total{{peer=\"{}\"}} {calls}", escaped(peer))?;
+        }
+        describe(
+            f,
+            "stoop_peer_seconds_total",
+            "counter",
+            "Time for which procedures ran for each host or user.",
+        )?;
+        sums.iter().try_for_each(|(peer, (_, ran))| {
+            let seconds = ran.as_secs_f64();
+            writeln!(f, "stoop_peer_seconds_total{{peer=\"{}\"}} {seconds}", escaped(peer))
         })
+    }
+}
+
+/// `user 7` of `process 9 of user 7`; other callers as they are.
+fn host_or_user(peer: &str) -> &str {
+    let process = peer.strip_prefix("process ").and_then(|process| process.split_once(" of "));
+    process.map_or(peer, |(_, user)| user)
+}
+
+/// The counters of a server, as [`StoopAccount::counters`](crate::account::StoopAccount::counters) tells them, in the text form of
+/// Prometheus: `bindings` as the gauge `stoop_server_bindings`, `queue.full` as the counter `stoop_server_queue_full_total`, and
+/// `refused.overloaded` as `stoop_server_refusals_total{reason="overloaded"}`. Names that are no such words are left out.
+///
+/// ```
+/// let counters = [("bindings".to_owned(), 3), ("refused.overloaded".to_owned(), 7)];
+/// let text = stoop::account::counters_for_prometheus(&counters).to_string();
+/// assert!(text.contains("stoop_server_bindings 3\n"));
+/// assert!(text.contains("stoop_server_refusals_total{reason=\"overloaded\"} 7\n"));
+/// ```
+pub fn counters_for_prometheus(counters: &[(String, u64)]) -> impl Display + '_ {
+    Text(Counters(counters.iter().map(|(name, value)| (name.as_str(), *value)).collect()))
+}
+
+/// Counters by name.
+pub(crate) struct Counters<'a>(BTreeMap<&'a str, u64>);
+
+/// Those that can fall.
+const GAUGES: [&str; 4] = ["bindings", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+
+impl Display for Text<Counters<'_>> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        const REFUSALS: &str = "stoop_server_refusals_total";
+        let is_name = |name: &str| {
+            name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"._".contains(&byte))
+        };
+        let named = || self.0.0.iter().filter(|(name, _)| is_name(name));
+        let of_reason = |name: &'_ str| name.strip_prefix("refused.").map(str::to_owned);
+        for (name, value) in named().filter(|(name, _)| of_reason(name).is_none()) {
+            let (kind, end) = if GAUGES.contains(name) { ("gauge", "") } else { ("counter", "_total") };
+            let metric = format!("stoop_server_{}{end}", name.replace('.', "_"));
+            describe(f, &metric, kind, &format!("The counter {name} of the server."))?;
+            writeln!(f, "{metric} {value}")?;
+        }
+        let mut refusals = named().filter_map(|(name, value)| Some((of_reason(name)?, value))).peekable();
+        if refusals.peek().is_some() {
+            describe(f, REFUSALS, "counter", "Calls refused, by the reason that callers are told.")?;
+        }
+        refusals.try_for_each(|(reason, value)| writeln!(f, "{REFUSALS}{{reason=\"{reason}\"}} {value}"))
     }
 }
 

@@ -216,10 +216,10 @@ impl Steps {
         let mut sum_ns = 0;
         for (span, (histogram, rest)) in self.spans.iter().zip(&live.steps) {
             let ns = rest.whole(self.span_ns(span, claim, sample, ns_per_cycle));
-            histogram.add(ns, true);
+            histogram.add(1, ns, true);
             sum_ns += if span.is_beside { 0 } else { ns };
         }
-        live.sum.add(sum_ns, true);
+        live.sum.add(1, sum_ns, true);
     }
 
     /// How long a step took, the stamp's cost taken out; less than no time if it was shorter than that.

@@ -1,7 +1,7 @@
 //! A running server, from its start to its end.
 
-use crate::account::ServerAccount;
 use crate::account::tell::Teller;
+use crate::account::{ServerAccount, counters_for_prometheus};
 use crate::health::{Health, HealthBoard};
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
@@ -127,7 +127,7 @@ impl RunningServer {
         let weak = Arc::downgrade(&running);
         teller.runs(move || {
             let counters = weak.upgrade().map_or_else(ServerCounters::default, |running| running.counters());
-            counters.named().to_vec()
+            counters.named()
         });
         let state = Mutex::new(State::Running(running));
         Self {
@@ -214,6 +214,14 @@ impl RunningServer {
     /// The account of the server's calls; not kept, and empty, unless [`Server::account`](crate::Server::account) has asked for it.
     pub fn account(&self) -> ServerAccount {
         self.shared.teller.whole()
+    }
+
+    /// The counters and the account in the text form of Prometheus, for the program to serve where its collector looks: see
+    /// [`counters_for_prometheus`] and [`ServerAccount::prometheus`].
+    pub fn prometheus(&self) -> String {
+        let counters = self.counters().named().into_iter();
+        let counters: Vec<_> = counters.map(|(name, value)| (name.to_owned(), value)).collect();
+        format!("{}{}", counters_for_prometheus(&counters), self.account().prometheus())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The calls of an endpoint that have not been answered, and its counters of calls.
 
-use crate::serving::counters::ServerCounters;
+use crate::serving::counters::{Refusals, ServerCounters};
 use crate::serving::drain::wait_for_readers;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(crate) struct Activity {
     quiet: Mutex<()>,
     ended: Condvar,
     pub(crate) calls: AtomicU64,
-    pub(crate) refused: AtomicU64,
+    pub(crate) refused: Refusals,
     pub(crate) malformed: AtomicU64,
 }
 
@@ -85,9 +85,11 @@ impl Activity {
 
     /// The counters at this moment.
     pub(crate) fn counters(&self) -> ServerCounters {
+        let refusals = self.refused.copy();
         ServerCounters {
             calls: self.calls.load(Ordering::Relaxed),
-            refused: self.refused.load(Ordering::Relaxed),
+            refused: refusals.sum(),
+            refusals,
             malformed: self.malformed.load(Ordering::Relaxed),
             ..ServerCounters::default()
         }

@@ -1,5 +1,8 @@
 //! The counters of a server.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_wire::RefusalCode;
+
 /// Counters of a server, at all its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -8,6 +11,8 @@ pub struct ServerCounters {
     pub calls: u64,
     /// Calls refused.
     pub refused: u64,
+    /// The same by the reason that callers are told.
+    pub refusals: RefusalCounters,
     /// Packets that made no sense, and connections closed for what they sent.
     pub malformed: u64,
     /// Bindings at this moment.
@@ -50,10 +55,90 @@ impl MemoryCounters {
     }
 }
 
+/// Calls refused, by reason.
+///
+/// ```
+/// # #[stoop::interface] trait Test { fn null(&self); }
+/// # struct Nothing;
+/// # impl Test for Nothing { fn null(&self) {} }
+/// # fn main() -> Result<(), stoop::ListenError> {
+/// # let server = stoop::Server::new().export(TestServer::new(Nothing)).listen("udp://127.0.0.1:0")?.start()?;
+/// assert_eq!(server.counters().refusals.of(stoop::RefusalCode::Overloaded), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusalCounters([u64; REASONS]);
+
+/// Reasons with counters of their own, and at first the rest.
+const REASONS: usize = 13;
+
+/// Their names among the [counters](ServerCounters::named), by code. Packets for unknown bindings are not counted as calls refused.
+const REASON_NAMES: [&str; REASONS] = [
+    "refused.without_reason",
+    "",
+    "refused.unknown_procedure",
+    "refused.bad_arguments",
+    "refused.overloaded",
+    "refused.shutting_down",
+    "refused.deadline_passed",
+    "refused.message_too_large",
+    "refused.too_many_lanes",
+    "refused.result_too_large",
+    "refused.cancelled",
+    "refused.incomplete",
+    "refused.denied",
+];
+
+impl RefusalCounters {
+    /// Calls refused for that reason.
+    pub fn of(&self, reason: RefusalCode) -> u64 {
+        self.0[place_of(reason)]
+    }
+
+    pub(crate) fn count(&mut self, reason: RefusalCode, more: u64) {
+        self.0[place_of(reason)] += more;
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(own, more)| *own += more);
+    }
+}
+
+fn place_of(reason: RefusalCode) -> usize {
+    usize::try_from(reason.code()).ok().filter(|code| *code < REASONS).unwrap_or(0)
+}
+
+/// Calls refused, by reason, as many threads count them.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals([AtomicU64; REASONS]);
+
+impl Refusals {
+    #[inline]
+    pub(crate) fn count(&self, reason: RefusalCode) {
+        self.0[place_of(reason)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a call of Sun RPC, which has no words for the reason.
+    pub(crate) fn count_without_reason(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn copy(&self) -> RefusalCounters {
+        RefusalCounters(self.0.each_ref().map(|count| count.load(Ordering::Relaxed)))
+    }
+}
+
 /// Counters of the calls that found no worker free, or whose caller has its share of the workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueCounters {
+    /// Calls that wait at this moment.
+    pub waiting: u64,
     /// Calls that waited for a worker.
     pub waited: u64,
     /// Calls refused because too many waited.
@@ -67,6 +152,7 @@ pub struct QueueCounters {
 
 impl QueueCounters {
     fn add(&mut self, other: Self) {
+        self.waiting += other.waiting;
         self.waited += other.waited;
         self.full += other.full;
         self.overdue += other.overdue;
@@ -107,14 +193,17 @@ pub struct ShmServerCounters {
 
 impl ServerCounters {
     /// All counters, each with its name.
-    pub(crate) fn named(&self) -> [(&'static str, u64); 21] {
-        let Self { calls, refused, malformed, bindings, binds_refused, queue, packet, shm, memory } = *self;
-        [
+    pub(crate) fn named(&self) -> Vec<(&'static str, u64)> {
+        let Self { calls, refused, refusals, malformed, bindings, binds_refused, queue, packet, shm, memory } =
+            *self;
+        let refusals = REASON_NAMES.into_iter().zip(refusals.0).filter(|(name, _)| !name.is_empty());
+        let others = [
             ("calls", calls),
             ("refused", refused),
             ("malformed", malformed),
             ("bindings", bindings),
             ("binds_refused", binds_refused),
+            ("queue.waiting", queue.waiting),
             ("queue.waited", queue.waited),
             ("queue.full", queue.full),
             ("queue.overdue", queue.overdue),
@@ -131,13 +220,15 @@ impl ServerCounters {
             ("memory.result_bytes", memory.result_bytes),
             ("memory.arguments_refused", memory.arguments_refused),
             ("memory.results_dropped", memory.results_dropped),
-        ]
+        ];
+        others.into_iter().chain(refusals).collect()
     }
 
     pub(crate) fn add(&mut self, other: Self) {
         self.calls += other.calls;
         self.packet.duplicates += other.packet.duplicates;
         self.refused += other.refused;
+        self.refusals.add(other.refusals);
         self.queue.add(other.queue);
         self.malformed += other.malformed;
         self.packet.corrupt += other.packet.corrupt;

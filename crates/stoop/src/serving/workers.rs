@@ -296,7 +296,7 @@ impl<E: Endpoint> WorkerPool<E> {
 
     /// Counters of the calls that waited for a worker.
     pub(crate) fn queue_counters(&self) -> QueueCounters {
-        self.queue.with(|queue| queue.counters)
+        self.queue.with(|queue| QueueCounters { waiting: queue.len() as u64, ..queue.counters })
     }
 
     fn may_start_worker(&self) -> bool {

@@ -177,7 +177,10 @@ fn the_text_for_prometheus_counts_calls_and_not_those_that_were_timed() {
         let client = bind(&uri, AccountOptions::new());
         (0..CALLS).for_each(|_| client.nothing().unwrap());
         let called = client.binding().account().prometheus().to_string();
-        let served = server.account().prometheus().to_string();
+        let served = server.prometheus();
+        assert_eq!(sample(&served, "stoop_server_bindings "), 1.0, "{transport}");
+        assert_eq!(sample(&served, "stoop_server_queue_waiting "), 0.0, "{transport}");
+        assert!(sample(&served, "stoop_server_calls_total ") >= f64::from(CALLS), "{transport}");
         let of = r#"{interface="Work",procedure="nothing""#;
         let called = sample(&called, &format!("stoop_call_seconds_count{of},part=\"whole\""));
         let served_calls = sample(&served, &format!("stoop_served_calls_total{of}"));

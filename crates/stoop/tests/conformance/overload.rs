@@ -4,7 +4,7 @@ use super::*;
 use crate::harness::runtime::block_on;
 use std::sync::Arc;
 use std::time::Instant;
-use stoop::Retry;
+use stoop::{RefusalCode, Retry};
 
 claims! { remote: [
     a_call_that_was_refused_comes_again_and_runs_once
@@ -85,7 +85,14 @@ fn a_call_that_was_refused_comes_again_and_runs_once(transport: &str) {
         thread::scope(|scope| {
             let looking = scope.spawn(|| client.look(&bytes).unwrap());
             let paying = scope.spawn(|| client.pay().unwrap());
-            eventually(|| server.counters().refused >= 6);
+            eventually(|| server.counters().refusals.of(RefusalCode::Overloaded) >= 6);
+            let text = server.prometheus();
+            let refused = text
+                .lines()
+                .find(|line| line.starts_with("stoop_server_refusals_total{reason=\"overloaded\"} "));
+            assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{text}");
+            let counters = server.counters();
+            assert!(counters.refused >= counters.refusals.of(RefusalCode::Overloaded));
             gate.open();
             assert_eq!((looking.join().unwrap(), paying.join().unwrap()), (bytes.clone(), 0));
         });

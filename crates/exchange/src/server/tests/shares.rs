@@ -109,7 +109,7 @@ fn a_call_for_which_there_is_no_lane_is_not_refused_and_runs_when_it_comes_again
     let other = bind_from(&mut server, VICTIM, at(0), 9).expect("there is room");
     // The pool grants four lanes to no binding, because none may have more than three quarters.
     assert!(matches!(give_from(&mut server, VICTIM, at(1), &call_on(other, 100, 1)), Made::Nothing));
-    assert_eq!((server.counters().dropped, server.counters().refused), (1, 0));
+    assert_eq!((server.counters().dropped, server.counters().refused_lanes), (1, 0));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::account::calls::{CallAccount, CalledProcedure};
 use crate::account::histogram::{Histogram, LiveHistogram};
 use crate::account::peers::CallingPeer;
+use crate::account::prometheus::counters_for_prometheus;
 use crate::account::served::{ServedProcedure, ServerAccount};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,7 +42,11 @@ fn samples(text: &str) -> Vec<Sample> {
 }
 
 fn sample(line: &str) -> Sample {
-    let (name, rest) = line.split_once('{').expect("each sample has labels");
+    let Some((name, rest)) = line.split_once('{') else {
+        let (name, value) = line.split_once(' ').expect("a sample has a value");
+        assert!(is_name(name), "{name}");
+        return (name.to_owned(), Vec::new(), value.parse().expect("it is a number"));
+    };
     assert!(is_name(name), "{name}");
     let (mut labels, mut rest) = (Vec::new(), rest);
     loop {
@@ -169,4 +174,56 @@ fn account_of_a_binding_has_the_text_form() {
 fn account_without_calls_has_the_text_form() {
     assert!(samples(&CallAccount::default().prometheus().to_string()).is_empty());
     assert!(samples(&ServerAccount::default().prometheus().to_string()).is_empty());
+}
+
+#[test]
+fn processes_of_a_user_are_one_caller() {
+    let peer = |name: &str, calls| CallingPeer { peer: name.into(), calls, ran: Duration::from_secs(calls) };
+    let peers = (1..=1000).map(|pid| peer(&format!("process {pid} of user 7"), 2));
+    let peers =
+        peers.chain([peer("process 5 of user 8", 1), peer("192.0.2.1", 4), peer("others", 3)]).collect();
+    let account = ServerAccount { peers, ..server_account() };
+    let samples = samples(&account.prometheus().to_string());
+    let of = |metric: &str| {
+        let peers = samples.iter().filter(|sample| sample.0 == metric);
+        peers.map(|sample| (sample.1[0].1.clone(), sample.2)).collect::<Vec<_>>()
+    };
+    let expected = [("192.0.2.1", 4.0), ("others", 3.0), ("user 7", 2000.0), ("user 8", 1.0)];
+    let expected = expected.map(|(peer, calls)| (peer.to_owned(), calls));
+    assert_eq!(
+        (of("stoop_peer_calls_total"), of("stoop_peer_seconds_total")),
+        (expected.to_vec(), expected.to_vec())
+    );
+}
+
+#[test]
+fn counters_have_the_text_form_whatever_a_server_calls_them() {
+    let counters = [
+        ("bindings", 3),
+        ("queue.waiting", 5),
+        ("queue.full", 7),
+        ("calls", 11),
+        ("refused", 9),
+        ("refused.overloaded", 7),
+        ("refused.denied", 2),
+        ("bindings", 4),
+        ("refused.odd\"} 1\n", 1),
+        ("", 1),
+        ("x y", 1),
+        (".x", 1),
+    ];
+    let counters = counters.map(|(name, value)| (name.to_owned(), value));
+    let samples = samples(&counters_for_prometheus(&counters).to_string());
+    let of = |name: &str, labels: &[(&str, &str)]| {
+        let labels: Vec<_> = labels.iter().map(|(of, value)| (of.to_string(), value.to_string())).collect();
+        samples.iter().find(|sample| sample.0 == name && sample.1 == labels).map(|sample| sample.2)
+    };
+    assert_eq!(of("stoop_server_bindings", &[]), Some(4.0));
+    assert_eq!(of("stoop_server_queue_waiting", &[]), Some(5.0));
+    assert_eq!(of("stoop_server_queue_full_total", &[]), Some(7.0));
+    assert_eq!(of("stoop_server_calls_total", &[]), Some(11.0));
+    assert_eq!(of("stoop_server_refused_total", &[]), Some(9.0));
+    assert_eq!(of("stoop_server_refusals_total", &[("reason", "overloaded")]), Some(7.0));
+    assert_eq!(of("stoop_server_refusals_total", &[("reason", "denied")]), Some(2.0));
+    assert_eq!(samples.len(), 7);
 }

@@ -130,7 +130,7 @@ impl DatagramEndpoint {
                 }
                 Admission::Ignore => {}
                 Admission::NoRoom => {
-                    self.activity.refused.fetch_add(1, Ordering::Relaxed);
+                    self.activity.refused.count_without_reason();
                     return false;
                 }
             }
@@ -244,7 +244,7 @@ impl Endpoint for DatagramEndpoint {
         if let Some(key) = &call.key {
             self.replies().abandon(key);
         }
-        self.activity.refused.fetch_add(1, Ordering::Relaxed);
+        self.activity.refused.count_without_reason();
         self.activity.end_call();
         None
     }

@@ -135,7 +135,7 @@ impl StreamEndpoint {
             Read::Some | Read::Nothing if has_room => true,
             // Sun RPC has no word for it: the caller learns that there is no reply.
             Read::Some | Read::Nothing | Read::NoMemory => {
-                self.activity.refused.fetch_add(1, Ordering::Relaxed);
+                self.activity.refused.count_without_reason();
                 self.connections.close(connection);
                 false
             }
@@ -354,7 +354,7 @@ impl Endpoint for StreamEndpoint {
 
     fn refuse(&self, _: &mut WorkerState, call: StreamCall, _: Refused) -> Option<StreamCall> {
         // Sun RPC has no word for it, and over a stream no call is sent again: the caller learns that there is no reply.
-        self.activity.refused.fetch_add(1, Ordering::Relaxed);
+        self.activity.refused.count_without_reason();
         self.connections.close(&call.connection);
         self.end(&call);
         None

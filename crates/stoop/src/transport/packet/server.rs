@@ -30,7 +30,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::server::Peer as _;
 use stoop_exchange::shares::Owner;
 use stoop_net::clock;
-use stoop_wire::{BindingId, Refused};
+use stoop_wire::{BindingId, RefusalCode, Refused};
 
 impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     type Call = PacketCall<S::Peer>;
@@ -107,7 +107,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     ) -> Option<PacketCall<S::Peer>> {
         let peer = call.assignment.peer;
         let (binding, ..) = call.assignment.identity();
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused.count(refused.code);
         let answer = call.assignment.refuse(refused, "");
         match call.packet.location() {
             PacketLocation::InBatch(_) => return self.end_in_batch(worker, call.assignment),
@@ -186,10 +186,16 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     fn counters(&self) -> ServerCounters {
         let link = self.link.counters();
         let exchange = self.exchange();
-        let (counters, refused) = (exchange.counters(), self.refused.load(Ordering::Relaxed));
+        let (counters, mut refusals) = (exchange.counters(), self.refused.copy());
+        let calls = counters.calls.saturating_sub(refusals.sum());
+        refusals.count(RefusalCode::MessageTooLarge, counters.refused_too_long);
+        refusals.count(RefusalCode::TooManyLanes, counters.refused_lanes);
+        refusals.count(RefusalCode::ShuttingDown, counters.refused_in_shutdown);
+        refusals.count(RefusalCode::UnknownProcedure, counters.refused_procedures);
         ServerCounters {
-            calls: counters.calls.saturating_sub(refused),
-            refused: counters.refused + refused,
+            calls,
+            refused: refusals.sum(),
+            refusals,
             malformed: counters.malformed + link.malformed,
             bindings: exchange.bindings() as u64,
             binds_refused: counters.full,

@@ -1,5 +1,6 @@
 //! A server's endpoint: a packet link and the server's half of the exchange.
 
+use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::Background;
 use crate::transport::packet::checksum;
@@ -38,7 +39,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
     /// Calls that the exchange gave out and that were refused.
-    pub(super) refused: AtomicU64,
+    pub(super) refused: Refusals,
 }
 
 /// Most notices of a shutdown: so many packets leave within a tenth of a second.
@@ -84,7 +85,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             out_budget,
             background: Background::default(),
             corrupt: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            refused: Refusals::default(),
         }
     }
 

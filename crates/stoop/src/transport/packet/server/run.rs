@@ -9,7 +9,6 @@ use crate::transport::packet::server::batch::Finished;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation, packets_of_calls};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
-use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Assignment, Next};
 use stoop_exchange::shares::Owner;
@@ -170,8 +169,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     #[cold]
     #[inline(never)]
     fn complete_without_result(&self, assignment: &mut Assignment<S::Peer>, outcome: Outcome) {
-        if !outcome.ran() {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+        if let Outcome::Refused(why) = &outcome {
+            self.refused.count(why.0);
         }
         let _answer = match outcome {
             Outcome::Refused(why) => assignment.refuse(why.0, &why.1),

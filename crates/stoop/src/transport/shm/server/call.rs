@@ -12,7 +12,6 @@ use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
@@ -208,8 +207,8 @@ impl ShmEndpoint {
         detail: &str,
         cpu: u16,
     ) {
-        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
         let Refused { code, retry_after } = refused.into();
+        self.service.activity.refused.count(code);
         let (word, base) = (code.code(), retry_after.millis().into());
         send_without_result(binding, request, AnswerKind::Refusal, (word, base), detail, cpu);
     }

@@ -238,14 +238,15 @@ impl StreamEndpoint {
         refused: impl Into<Refused>,
         detail: &str,
     ) {
-        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
+        let refused = refused.into();
+        self.service.activity.refused.count(refused.code);
         self.send_without_result(connection, call.refuse(refused), detail);
     }
 
     /// The same of a call that the worker pool refuses. An overloaded server sends many of these: it takes no memory, and refusals of calls
     /// that came together leave together.
     pub(super) fn send_bare_refusal(&self, worker: &mut WorkerState, call: &StreamCall, refused: Refused) {
-        self.service.activity.refused.fetch_add(1, Ordering::Relaxed);
+        self.service.activity.refused.count(refused.code);
         let hold = self.holds_refusal(worker, call);
         // If the reader has not taken the one before, its memory has gone with it.
         worker.refusal.resize(HEADER_LEN, 0);
