@@ -46,11 +46,11 @@ impl ServedSpans {
 
 /// Makes spans of the begun calls of a binding.
 #[derive(Clone, Default)]
-pub(crate) struct BegunSpans;
+pub(crate) struct BegunSpans(());
 
 impl BegunSpans {
     pub(crate) fn new(_: Option<Arc<Spans>>) -> Self {
-        Self
+        Self(())
     }
 
     #[inline(always)]
