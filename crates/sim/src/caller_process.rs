@@ -10,9 +10,10 @@ mod refused;
 use crate::events::{Event, Place, ThreadId};
 use crate::network::Socket;
 use crate::task::Manner;
-use crate::world::{CallerProcess, Thread, Wish};
+use crate::world::{Call, CallerProcess, Thread, Wish};
 use crate::{Address, Sabotage, Side, Sim, Told};
 use core::time::Duration;
+use stoop_calls::life::{self, Life, Said};
 
 /// Time for which a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
@@ -24,6 +25,14 @@ const RETIREMENT: Duration = Duration::from_secs(60);
 const BINDER_PORT: u16 = 1000;
 
 impl Sim {
+    pub(crate) fn thread(&mut self, at: ThreadId) -> &mut Thread {
+        &mut self.callers[at.caller].threads[at.thread]
+    }
+
+    pub(crate) fn call_of(&mut self, at: ThreadId) -> Option<&mut Call> {
+        self.thread(at).call.as_mut()
+    }
+
     pub(crate) fn caller_starts(&mut self, caller: usize) {
         let process = &mut self.callers[caller];
         if process.up {
@@ -145,14 +154,27 @@ impl Sim {
         }
     }
 
+    /// The call of a thread ends with an error that says `said`; `told`: which one its caller gets.
+    fn fail(&mut self, at: ThreadId, told: life::Told, said: Said) {
+        let call = self.call_of(at).expect("a call that fails has begun");
+        let mut attempts = call.life;
+        if self.sabotage == Sabotage::ForgetsLostAttempts {
+            attempts = Life::default();
+        }
+        let told = match (attempts.transmissions_of_unknown(told, said), said) {
+            (Some(_), _) | (None, Said::Unknown(_)) => Told::Unknown,
+            (None, Said::Other) => Told::Failed,
+            (None, Said::NotSent | Said::Refused) => Told::DidNotRun,
+        };
+        self.end_call(at, told);
+    }
+
     /// The call of a thread has ended; the thread thinks and goes on.
     fn end_call(&mut self, at: ThreadId, told: Told) {
         let (now, judged_at) = (self.caller_now(at.caller), self.caller_is_judged_at(at.caller));
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let call = thread.call.take().expect("a call that ends has begun");
-        let may_have_run = call.life.may_have_run() && self.sabotage != Sabotage::ForgetsLostAttempts;
-        let told = if told == Told::DidNotRun && may_have_run { Told::Unknown } else { told };
         if let Some(flow) = process.flow.as_mut().filter(|_| call.under_way) {
             flow.on_forgotten(1);
         }

@@ -4,11 +4,11 @@ use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
 use crate::world::{Call, CallerProcess, Granted, Stage};
-use crate::{Address, Sim, Told};
+use crate::{Address, Sim};
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use stoop_calls::life::{self, Ended, Next};
+use stoop_calls::life::{self, Ended, Next, Said, Why};
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
@@ -135,53 +135,56 @@ impl Sim {
     /// Ends the wait of each thread that waits for a binding.
     fn binding_fails(&mut self, caller: usize) {
         for thread in 0..self.scenario.threads {
-            self.stop_waiting(ThreadId { caller, thread });
+            let at = ThreadId { caller, thread };
+            if self.call_of(at).is_some_and(|call| matches!(call.stage, Stage::Waiting { .. } | Stage::Held))
+            {
+                self.has_no_session(at);
+            }
         }
     }
 
-    /// Ends the call of a thread that waits for a binding. If it was never sent, it did not run.
-    fn stop_waiting(&mut self, at: ThreadId) {
-        let call = self.callers[at.caller].threads[at.thread].call.as_ref();
-        match call.map(|call| &call.stage) {
-            Some(Stage::Waiting { sent: None } | Stage::Held) => self.end_call(at, Told::DidNotRun),
-            Some(Stage::Waiting { sent: Some(_) }) => self.end_call(at, Told::Unknown),
-            Some(Stage::Calling { .. } | Stage::Postponed) | None => {}
-        }
+    /// Ends the thread's call, which is not on its way and does not wait any longer for a session.
+    pub(super) fn has_no_session(&mut self, at: ThreadId) {
+        let call = self.call_of(at).expect("it waits");
+        let transmissions = match &call.stage {
+            Stage::Waiting { sent: Some((_, sent)) } => sent.transmissions,
+            _ => 0,
+        };
+        let told = call.why().map_or(life::Told::Latest, |why| call.life.not_bound(why, transmissions));
+        let said = if call.refused.is_some() { Said::Refused } else { Said::NotSent };
+        self.fail(at, told, said);
     }
 
     pub(crate) fn wait_ends(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        let call = self.callers[at.caller].threads[at.thread].call.as_ref();
-        if call.is_some_and(|call| call.deadline <= now) {
-            self.stop_waiting(at);
+        let waits = |call: &&mut Call| matches!(call.stage, Stage::Waiting { .. } | Stage::Held);
+        if self.call_of(at).filter(waits).is_some_and(|call| call.deadline <= now) {
+            self.has_no_session(at);
         }
     }
 
     /// A binding has been granted: may a call that the server refused under another one be sent under this?
     fn binding_is_there(&mut self, at: ThreadId) {
-        let process = &mut self.callers[at.caller];
-        let Some(Call { stage: Stage::Waiting { sent }, idempotent, .. }) = &process.threads[at.thread].call
-        else {
-            return;
-        };
-        let (sent, idempotent) = (sent.clone(), *idempotent);
-        let granted = Rc::clone(process.binding.as_ref().expect("it is there"));
-        let verdict = match &sent {
-            None => Verdict::NotRun,
-            Some((lost, sent)) => self.verdict(at, lost, sent, &granted, idempotent),
-        };
-        let call = self.callers[at.caller].threads[at.thread].call.as_mut().expect("it waits");
-        let next = sent.map(|(_, Sent { refusal, transmissions, .. })| {
-            call.life.after(Ended::Unbound(refusal), transmissions, idempotent, |_, _| None);
-            call.life.judged(verdict, transmissions, idempotent)
-        });
-        match next {
-            Some(Next::End(told)) => {
-                self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
-                self.end_call(at, if told == life::Told::Lost { Told::Unknown } else { Told::DidNotRun });
+        let process = &self.callers[at.caller];
+        let Some(call) = &process.threads[at.thread].call else { return };
+        let Stage::Waiting { sent } = &call.stage else { return };
+        let (idempotent, granted) = (call.idempotent, process.binding.as_ref().expect("it is there"));
+        let next = match (call.why(), sent) {
+            (Some(Why::Judge(_)), Some((lost, sent))) => {
+                let verdict = self.verdict(at, lost, sent, granted, idempotent);
+                let transmissions = sent.transmissions;
+                let call = self.call_of(at).expect("it waits");
+                call.life.judged(verdict, transmissions, idempotent)
             }
-            next => {
-                self.report.sent_again += u64::from(next.is_some());
+            _ => return self.send_call(at),
+        };
+        match next {
+            Next::End(told) => {
+                self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
+                self.fail(at, told, Said::NotSent);
+            }
+            Next::Send | Next::Bind(_) | Next::Later(_) => {
+                self.report.sent_again += 1;
                 self.send_call(at);
             }
         }
@@ -218,6 +221,7 @@ impl Sim {
         let Stage::Calling { first_sent } = call.stage else { return };
         let sent = own.lane().sent(first_sent, refusal, true);
         own.lane.settle(&mut own.path.borrow_mut());
+        call.life.after(Ended::Unbound(refusal), 0, call.idempotent, |_, _| None);
         call.stage = Stage::Waiting { sent: Some((own.granted, sent)) };
         let cancelled = call.cancelled;
         self.report.unknown_bindings += 1;
@@ -225,7 +229,7 @@ impl Sim {
             process.binding = None;
         }
         if cancelled {
-            return self.end_call(at, Told::Unknown);
+            return self.has_no_session(at);
         }
         if process.binding.is_some() {
             self.binding_is_there(at);

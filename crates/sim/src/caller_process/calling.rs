@@ -5,10 +5,10 @@ use crate::events::{Event, Place, ThreadId};
 use crate::ledger::CallId;
 use crate::task::{RESULT_LEN, TASK_LEN, Task};
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
-use crate::{Address, Sabotage, Sim, Told};
+use crate::{Address, Sabotage, Sim};
 use std::rc::Rc;
-use stoop_calls::life;
-use stoop_exchange::caller::{Due, Heard, Lane};
+use stoop_calls::life::{self, Said};
+use stoop_exchange::caller::{Due, Heard, Lane, Lost};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
 
 impl Sim {
@@ -32,6 +32,7 @@ impl Sim {
             limit: 0,
             cancelled: false,
             stage,
+            refused: None,
             life: life::Life::default(),
             under_way: false,
         };
@@ -92,10 +93,11 @@ impl Sim {
         let bound = &process.binding.as_ref().expect("it is sent on a binding").bound;
         let procedure = bound.procedures[usize::from(call.procedure)];
         call.stage = Stage::Calling { first_sent: now };
+        call.refused = None;
         let len = call.packet.len() - HEADER_LEN;
         if len > bound.max_message as usize {
             self.report.too_long += 1;
-            return self.end_call(at, Told::DidNotRun);
+            return self.fail(at, life::Told::Latest, Said::NotSent);
         }
         if len > PACKET_DATA {
             self.report.large_calls += 1;
@@ -172,7 +174,7 @@ impl Sim {
             Heard::Refused(refused) => self.on_refusal(at, refused),
             Heard::Failed(code) => {
                 self.report.count_failure(code);
-                self.end_call(at, Told::Failed);
+                self.fail(at, life::Told::Latest, Said::Other);
             }
             Heard::Prove(proof) => {
                 self.report.proofs += 1;
@@ -233,11 +235,14 @@ impl Sim {
                 self.report.probes += 1;
                 self.lane_goes_on(at, &probe);
             }
-            Due::Abandon(lost) => {
-                self.report.count_lost(lost);
-                self.end_call(at, Told::Unknown);
-            }
+            Due::Abandon(lost) => self.give_up(at, lost),
         }
+    }
+
+    /// The thread's call is lost.
+    fn give_up(&mut self, at: ThreadId, lost: Lost) {
+        self.report.count_lost(lost);
+        self.fail(at, life::Told::Latest, Said::Unknown(1));
     }
 
     /// The server knows where the caller is, and wants the call, or parts of it, once more.
@@ -290,10 +295,7 @@ impl Sim {
         let thread = &mut self.callers[caller].threads[at.thread];
         let Some(own) = thread.own.as_mut().filter(|own| own.granted.place == from) else { return };
         match own.lane().handle_unreachable(now) {
-            Due::Abandon(lost) => {
-                self.report.count_lost(lost);
-                self.end_call(at, Told::Unknown);
-            }
+            Due::Abandon(lost) => self.give_up(at, lost),
             _ => self.plan_lane_timer(at),
         }
     }

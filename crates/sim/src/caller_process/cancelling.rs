@@ -1,9 +1,9 @@
 //! Cancels calls, and keeps a lane busy until the server has answered the cancel.
 
+use crate::Sim;
 use crate::events::ThreadId;
 use crate::ledger::CallId;
 use crate::world::{Stage, Thread};
-use crate::{Sim, Told};
 
 impl Sim {
     /// The program no longer waits for a call, if it still did.
@@ -15,18 +15,11 @@ impl Sim {
             return;
         };
         match &call.stage {
-            Stage::Waiting { sent } => {
-                let told = if sent.is_none() { Told::DidNotRun } else { Told::Unknown };
+            Stage::Waiting { .. } | Stage::Held | Stage::Postponed => {
                 self.report.cancelled_unsent += 1;
                 call.cancelled = true;
                 self.ledger.cancelled(id, judged_at);
-                self.end_call(at, told);
-            }
-            Stage::Held | Stage::Postponed => {
-                self.report.cancelled_unsent += 1;
-                call.cancelled = true;
-                self.ledger.cancelled(id, judged_at);
-                self.end_call(at, Told::DidNotRun);
+                self.has_no_session(at);
             }
             Stage::Calling { .. } => {
                 let own = own.as_mut().expect("a call is made on a lane");

@@ -3,9 +3,9 @@
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
 use crate::world::{CallerProcess, Stage, Thread};
-use crate::{Sabotage, Sim, Told};
+use crate::{Sabotage, Sim};
 use core::time::Duration;
-use stoop_calls::life::{Ended, Next};
+use stoop_calls::life::{Ended, Next, Said};
 use stoop_exchange::Instant;
 use stoop_exchange::retry::{Retry, RetryBudget};
 use stoop_wire::Refused;
@@ -18,18 +18,20 @@ impl Sim {
         let (random, CallerProcess { threads, budget, begun, .. }) =
             (&mut self.random, &mut self.callers[at.caller]);
         let call = threads[at.thread].call.as_mut().expect("it was refused");
-        if !self.scenario.follows || call.cancelled {
-            return self.end_call(at, Told::DidNotRun);
+        call.refused = Some(refused);
+        if call.cancelled {
+            return self.has_no_session(at);
         }
-        let left = call.deadline.since(now);
+        let (left, follows) = (call.deadline.since(now), self.scenario.follows);
         let wait = |refused, refusals| {
             let budget = budget.get_or_insert_with(|| RetryBudget::new(Retry::new(), random.bits()));
-            budget.wait(*begun, refused, refusals, left)
+            budget.wait(*begun, refused, refusals, left).filter(|_| follows)
         };
         match call.life.after(Ended::Refused(refused), 0, call.idempotent, wait) {
             Next::Later(wait) => self.postpone(at, wait),
+            Next::Bind(_) if !follows => self.has_no_session(at),
             Next::Bind(_) | Next::Send => self.sends_elsewhere(at),
-            Next::End(_) => self.end_call(at, Told::DidNotRun),
+            Next::End(told) => self.fail(at, told, Said::Refused),
         }
     }
 
@@ -55,7 +57,7 @@ impl Sim {
             return;
         };
         if now >= call.deadline {
-            return self.end_call(at, Told::DidNotRun);
+            return self.has_no_session(at);
         }
         self.leaves_closing_server(at.caller);
         self.goes_on(at);

@@ -8,14 +8,14 @@ use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use stoop_calls::life;
+use stoop_calls::life::{self, Why};
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{CompactCall, Lane};
 use stoop_exchange::outcome::Sent;
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
-use stoop_wire::MAX_DATAGRAM;
+use stoop_wire::{MAX_DATAGRAM, Refused};
 
 /// One binding after another, as a process gets them.
 pub(crate) type Generation = u32;
@@ -149,10 +149,23 @@ pub(crate) struct Call {
     /// The program no longer waits for it.
     pub(crate) cancelled: bool,
     pub(crate) stage: Stage,
+    /// While it waits to be sent again after a refusal: that.
+    pub(crate) refused: Option<Refused>,
     /// Its attempts so far.
     pub(crate) life: life::Life,
     /// It counts among the calls that are under way.
     pub(crate) under_way: bool,
+}
+
+impl Call {
+    /// Why it waits for another session than the one on which it was sent.
+    pub(crate) fn why(&self) -> Option<Why> {
+        match (self.refused, &self.stage) {
+            (Some(_), _) => Some(Why::Leave),
+            (None, Stage::Waiting { sent: Some((_, sent)) }) => Some(Why::Judge(sent.refusal)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
