@@ -3,7 +3,7 @@
 use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
-use crate::world::{Call, CallerProcess, Granted, Stage};
+use crate::world::{Call, CallerProcess, Granted, Stage, Thread};
 use crate::{Address, Sim};
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
@@ -37,7 +37,7 @@ impl Sim {
         let now = self.caller_now(caller);
         let process = &mut self.callers[caller];
         if process.binder.is_none() {
-            process.binds_until = now + BIND_LIMIT;
+            (process.attempted, process.binds_until) = (now, now + BIND_LIMIT);
             let until = self.asks_until(caller, now);
             self.ask_for_binding(caller, (now, until));
         }
@@ -132,14 +132,18 @@ impl Sim {
         }
     }
 
-    /// Ends the wait of each thread that waits for a binding.
+    /// Ends the calls for which the caller has tried to bind in vain. Those that were begun meanwhile have an attempt of their own.
     fn binding_fails(&mut self, caller: usize) {
+        let attempted = self.callers[caller].attempted;
         for thread in 0..self.scenario.threads {
             let at = ThreadId { caller, thread };
-            if self.call_of(at).is_some_and(|call| matches!(call.stage, Stage::Waiting { .. } | Stage::Held))
-            {
+            if self.call_of(at).is_some_and(|call| call.waits_for_session() && call.begun <= attempted) {
                 self.has_no_session(at);
             }
+        }
+        let waits = |thread: &Thread| thread.call.as_ref().is_some_and(Call::waits_for_session);
+        if self.callers[caller].threads.iter().any(waits) {
+            self.bind(caller);
         }
     }
 
@@ -157,8 +161,7 @@ impl Sim {
 
     pub(crate) fn wait_ends(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        let waits = |call: &&mut Call| matches!(call.stage, Stage::Waiting { .. } | Stage::Held);
-        if self.call_of(at).filter(waits).is_some_and(|call| call.deadline <= now) {
+        if self.call_of(at).is_some_and(|call| call.waits_for_session() && call.deadline <= now) {
             self.has_no_session(at);
         }
     }

@@ -13,7 +13,8 @@ use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Refus
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
-        let deadline = self.caller_now(at.caller) + wish.limit;
+        let begun = self.caller_now(at.caller);
+        let deadline = begun + wish.limit;
         let id = self.ledger.begin(deadline, wish.idempotent);
         let mut packet = vec![0; HEADER_LEN + wish.arguments.max(TASK_LEN)];
         let result_len = wish.result.max(RESULT_LEN);
@@ -24,6 +25,7 @@ impl Sim {
         let idempotent = wish.idempotent;
         let call = Call {
             id,
+            begun,
             deadline,
             procedure,
             idempotent,

@@ -32,6 +32,8 @@ pub(crate) struct CallerProcess {
     pub(crate) binder: Option<Binder>,
     /// The server to which it binds, or has bound.
     pub(crate) place: Place,
+    /// When it began to try to bind the last time.
+    pub(crate) attempted: Instant,
     /// Until when it tries to bind, to one server after the other.
     pub(crate) binds_until: Instant,
     /// How many calls may be under way, if the callers of the scenario keep to credits.
@@ -138,6 +140,7 @@ pub(crate) struct Wish {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) id: CallId,
+    pub(crate) begun: Instant,
     pub(crate) deadline: Instant,
     pub(crate) procedure: u16,
     pub(crate) idempotent: bool,
@@ -158,6 +161,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Whether it waits for a session, or until it may leave on the one that is there.
+    pub(crate) fn waits_for_session(&self) -> bool {
+        matches!(self.stage, Stage::Waiting { .. } | Stage::Held)
+    }
+
     /// Why it waits for another session than the one on which it was sent.
     pub(crate) fn why(&self) -> Option<Why> {
         match (self.refused, &self.stage) {
