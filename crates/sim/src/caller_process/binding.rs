@@ -3,7 +3,7 @@
 use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
-use crate::world::{Call, CallerProcess, Granted, Stage, Thread};
+use crate::world::{Call, CallerProcess, Generation, Granted, Stage, Thread};
 use crate::{Address, Sim};
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
@@ -118,9 +118,10 @@ impl Sim {
                 process.retired.clear();
                 self.report.bindings += 1;
                 self.credit_is_granted(caller);
-                for thread in 0..self.scenario.threads {
-                    self.binding_is_there(ThreadId { caller, thread });
-                }
+                let threads = (0..self.scenario.threads).map(|thread| ThreadId { caller, thread });
+                threads.clone().for_each(|at| self.takes_calls_along(at));
+                threads.for_each(|at| self.binding_is_there(at));
+                self.callers[caller].because = None;
             }
             BindStep::Mismatch { procedure, .. } if !self.ledger.damage => {
                 self.ledger.complain(format!("procedure {procedure} does not match itself"));
@@ -216,28 +217,50 @@ impl Sim {
     }
 
     /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one
-    /// is asked for.
+    /// is asked for. Until it is there, calls leave on the one that is lost.
     pub(super) fn on_unknown_binding(&mut self, at: ThreadId, refusal: Unbound) {
-        let process = &mut self.callers[at.caller];
-        let thread = &mut process.threads[at.thread];
-        let (Some(mut own), Some(call)) = (thread.own.take(), &mut thread.call) else { return };
-        let Stage::Calling { first_sent } = call.stage else { return };
-        let sent = own.lane().sent(first_sent, refusal, true);
-        own.lane.settle(&mut own.path.borrow_mut());
-        call.life.after(Ended::Unbound(refusal), 0, call.idempotent, |_, _| None);
-        call.stage = Stage::Waiting { sent: Some((own.granted, sent)) };
-        let cancelled = call.cancelled;
         self.report.unknown_bindings += 1;
-        if process.generation == own.generation {
-            process.binding = None;
+        let Some(generation) = self.leaves_lost_binding(at, Some(refusal)) else { return };
+        let process = &mut self.callers[at.caller];
+        if process.binding.is_some() && process.generation != generation {
+            return self.binding_is_there(at);
         }
-        if cancelled {
-            return self.has_no_session(at);
+        if process.binder.is_none() {
+            process.because = Some(refusal);
         }
-        if process.binding.is_some() {
-            self.binding_is_there(at);
-        } else {
-            self.wait_for_binding(at);
+        self.wait_for_binding(at);
+    }
+
+    /// The thread's call, which was sent on a binding that the server does not know any more, waits for another. `refusal`: of this
+    /// call itself. Returns which of the bindings that was, unless the call has ended.
+    fn leaves_lost_binding(&mut self, at: ThreadId, refusal: Option<Unbound>) -> Option<Generation> {
+        let CallerProcess { threads, flow, because, .. } = &mut self.callers[at.caller];
+        let Thread { own, call: Some(call), .. } = &mut threads[at.thread] else { return None };
+        let Stage::Calling { first_sent } = call.stage else { return None };
+        let mut own = own.take()?;
+        let refused = refusal.or(*because).unwrap_or(Unbound::ANOTHER_VERSION);
+        let sent = own.lane().sent(first_sent, refused, refusal.is_some());
+        own.lane.abandon(first_sent);
+        own.lane.settle(&mut own.path.borrow_mut());
+        if let Some(flow) = flow.as_mut().filter(|_| std::mem::take(&mut call.under_way)) {
+            flow.on_forgotten(1);
+        }
+        call.life.after(Ended::Unbound(refused), 0, call.idempotent, |_, _| None);
+        call.stage = Stage::Waiting { sent: Some((own.granted, sent)) };
+        if call.cancelled {
+            self.has_no_session(at);
+            return None;
+        }
+        Some(own.generation)
+    }
+
+    /// There is a binding. Of a caller whose calls share an endpoint, those that were sent on the one before, which is lost, go over
+    /// together. A server that shuts down goes on with those that it has.
+    fn takes_calls_along(&mut self, at: ThreadId) {
+        let CallerProcess { threads, flow, generation, .. } = &self.callers[at.caller];
+        let Thread { own: Some(own), .. } = &threads[at.thread] else { return };
+        if flow.is_some() && own.generation != *generation && own.granted.closed.get().is_none() {
+            self.leaves_lost_binding(at, None);
         }
     }
 

@@ -12,7 +12,7 @@ use stoop_calls::life::{self, Why};
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{CompactCall, Lane};
-use stoop_exchange::outcome::Sent;
+use stoop_exchange::outcome::{Sent, Unbound};
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::{MAX_DATAGRAM, Refused};
@@ -34,6 +34,8 @@ pub(crate) struct CallerProcess {
     pub(crate) place: Place,
     /// When it began to try to bind the last time.
     pub(crate) attempted: Instant,
+    /// The refusal because of which it tries.
+    pub(crate) because: Option<Unbound>,
     /// Until when it tries to bind, to one server after the other.
     pub(crate) binds_until: Instant,
     /// How many calls may be under way, if the callers of the scenario keep to credits.
