@@ -1,7 +1,8 @@
 //! The life of one call across its attempts: whether it is made again, where, and what its caller is told in the end.
 //!
 //! A call that may have run is made again only if its procedure is idempotent, and from then on its caller is never told that it has
-//! not run. A call uses three sessions at most ([`ATTEMPTS_MAX`]). Which evidence shows that a call has not run is the transport's:
+//! not run. A call leaves two sessions at most, and so uses three ([`ATTEMPTS_MAX`]); one that was refused for overload and comes again
+//! may find another session there, which does not count. Which evidence shows that a call has not run is the transport's:
 //! it says so in [`Ended`], or by a [`Verdict`].
 
 use core::time::Duration;

@@ -11,7 +11,7 @@ use crate::events::{Event, Place, ThreadId};
 use crate::network::Socket;
 use crate::task::Manner;
 use crate::world::{Call, CallerProcess, Thread, Wish};
-use crate::{Address, Sabotage, Side, Sim, Told};
+use crate::{Address, CallId, Sabotage, Side, Sim, Told};
 use core::time::Duration;
 use stoop_calls::life::{self, Life, Said};
 
@@ -31,6 +31,12 @@ impl Sim {
 
     pub(crate) fn call_of(&mut self, at: ThreadId) -> Option<&mut Call> {
         self.thread(at).call.as_mut()
+    }
+
+    /// The thread's call, if it is still that one.
+    fn call_named(&mut self, at: ThreadId, id: CallId) -> Option<&mut Call> {
+        let any = self.sabotage == Sabotage::IgnoresCallIds;
+        self.call_of(at).filter(|call| call.id == id || any)
     }
 
     pub(crate) fn caller_starts(&mut self, caller: usize) {

@@ -2,10 +2,11 @@
 //!
 //! The two sides of the protocol cannot see each other; the ledger sees both. Its first complaint ends the run.
 
+use crate::events::Place;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
-use stoop_wire::{BindingId, CallNumber, LaneId};
+use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 /// The caller's knowledge when its call ends: did the procedure run?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,17 +25,26 @@ pub enum Told {
     Crashed,
 }
 
+/// Sessions that a call may use, besides those that it finds when it comes again after a wait.
+const SESSIONS_MAX: usize = 3;
+
 /// Names a call of a program, however often and under however many bindings it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Record {
     deadline: Instant,
     idempotent: bool,
     executions: u32,
     told: Option<Told>,
     cancelled: bool,
+    /// Its program does not want to wait for it any longer.
+    unwanted: bool,
+    /// How often it was refused and waited to be sent again, and until when.
+    waits: (usize, Instant),
+    /// The sessions on which it was sent: the server's place, and the binding.
+    sessions: BTreeSet<(Place, u64)>,
 }
 
 /// A lane as the server sees it: start of the server, binding, lane.
@@ -65,7 +75,7 @@ impl Ledger {
 
     /// A program makes a call.
     pub(crate) fn begin(&mut self, deadline: Instant, idempotent: bool) -> CallId {
-        self.records.push(Record { deadline, idempotent, executions: 0, told: None, cancelled: false });
+        self.records.push(Record { deadline, idempotent, ..Record::default() });
         CallId(self.records.len() as u64 - 1)
     }
 
@@ -125,8 +135,37 @@ impl Ledger {
         }
     }
 
-    /// A program no longer waits for its call.
+    /// A call was refused, and is sent again then at the earliest.
+    pub(crate) fn waits(&mut self, id: CallId, until: Instant) {
+        self.record(id).into_iter().for_each(|record| record.waits = (record.waits.0 + 1, until));
+    }
+
+    /// A packet of a call leaves for the server at `place`.
+    pub(crate) fn sends(&mut self, id: CallId, place: Place, packet: &[u8], now: Instant) {
+        let Ok((Header { kind: Kind::Call, binding, .. }, _)) = Header::parse(packet) else { return };
+        let Some(record) = self.record(id) else { return };
+        record.sessions.insert((place, binding.0));
+        let (sessions, (waits, until)) = (record.sessions.len(), record.waits);
+        let too_early = now < until;
+        // A call that has waited leaves on the session that is there.
+        if sessions > SESSIONS_MAX + waits {
+            self.complain(format!("{id:?} is sent on {sessions} sessions"));
+        }
+        if too_early {
+            self.complain(format!("{id:?} is sent again earlier than its caller was to wait"));
+        }
+    }
+
+    /// A program does not want to wait for its call any longer.
+    pub(crate) fn is_unwanted(&mut self, id: CallId) {
+        self.record(id).into_iter().for_each(|record| record.unwanted = true);
+    }
+
+    /// A call is cancelled.
     pub(crate) fn cancelled(&mut self, id: CallId, now: Instant) {
+        if self.record(id).is_some_and(|record| !record.unwanted) {
+            self.complain(format!("{id:?} is cancelled, and its program waits for it"));
+        }
         self.ends(id, Told::Cancelled, now);
         if let Some(record) = self.record(id) {
             record.cancelled = true;

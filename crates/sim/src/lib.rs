@@ -22,6 +22,7 @@ mod by_hand;
 mod caller_process;
 mod clock;
 mod events;
+mod invariants;
 mod ledger;
 mod machines;
 mod network;

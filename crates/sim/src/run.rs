@@ -102,7 +102,7 @@ impl Sim {
     /// The first promise that was broken.
     pub fn run(&mut self) -> Result<(), Violation> {
         while self.step()? {}
-        self.check_credits();
+        self.check_callers();
         self.check_rest();
         self.checked()
     }
@@ -148,7 +148,7 @@ impl Sim {
         self.held_calls_leave();
         if self.report.steps.is_multiple_of(16) {
             self.check_memory();
-            self.check_credits();
+            self.check_callers();
         }
         if self.report.steps > MOST_STEPS {
             self.ledger.complain(format!("no rest after {MOST_STEPS} events"));

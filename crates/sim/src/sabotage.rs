@@ -45,6 +45,19 @@ pub enum Sabotage {
     ForgetsLostAttempts,
     /// A caller whose server shuts down makes the calls that run there at the next server, too.
     TakesRunningCallsAlong,
+    /// A caller goes on believing a refusal after it has sent the call again.
+    KeepsRefusal,
+    /// A caller forgets how many sessions a call has used.
+    ForgetsSessions,
+    /// A failed attempt to bind ends the calls that were begun during it, too.
+    EndsLaterCalls,
+    /// A caller that has another session does not hear what the server of the one before answers.
+    FormerSessionNotHeard,
+    /// What is to happen to an earlier call of a thread happens to its present one.
+    IgnoresCallIds,
+    /// A caller that has another session leaves calls of the lost one as they are: those that are on their way if they share an
+    /// endpoint, else those that wait.
+    LeavesLostCalls,
 }
 
 impl Sabotage {

@@ -4,7 +4,7 @@ use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
 use crate::world::{Call, CallerProcess, Generation, Granted, Stage, Thread};
-use crate::{Address, Sim};
+use crate::{Address, Sabotage, Sim};
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -119,8 +119,14 @@ impl Sim {
                 self.report.bindings += 1;
                 self.credit_is_granted(caller);
                 let threads = (0..self.scenario.threads).map(|thread| ThreadId { caller, thread });
-                threads.clone().for_each(|at| self.takes_calls_along(at));
-                threads.for_each(|at| self.binding_is_there(at));
+                let (leaves, shares) =
+                    (self.sabotage == Sabotage::LeavesLostCalls, self.callers[caller].flow.is_some());
+                if shares && !leaves {
+                    threads.clone().for_each(|at| self.takes_calls_along(at));
+                }
+                if shares || !leaves {
+                    threads.for_each(|at| self.binding_is_there(at));
+                }
                 self.callers[caller].because = None;
             }
             BindStep::Mismatch { procedure, .. } if !self.ledger.damage => {
@@ -135,10 +141,14 @@ impl Sim {
 
     /// Ends the calls for which the caller has tried to bind in vain. Those that were begun meanwhile have an attempt of their own.
     fn binding_fails(&mut self, caller: usize) {
-        let attempted = self.callers[caller].attempted;
+        let (attempted, ends_all) =
+            (self.callers[caller].attempted, self.sabotage == Sabotage::EndsLaterCalls);
         for thread in 0..self.scenario.threads {
             let at = ThreadId { caller, thread };
-            if self.call_of(at).is_some_and(|call| call.waits_for_session() && call.begun <= attempted) {
+            if self
+                .call_of(at)
+                .is_some_and(|call| call.waits_for_session() && (call.begun <= attempted || ends_all))
+            {
                 self.has_no_session(at);
             }
         }
@@ -150,6 +160,7 @@ impl Sim {
 
     /// Ends the thread's call, which is not on its way and does not wait any longer for a session.
     pub(super) fn has_no_session(&mut self, at: ThreadId) {
+        self.check_attempt(at);
         let call = self.call_of(at).expect("it waits");
         let transmissions = match &call.stage {
             Stage::Waiting { sent: Some((_, sent)) } => sent.transmissions,
@@ -257,9 +268,9 @@ impl Sim {
     /// There is a binding. Of a caller whose calls share an endpoint, those that were sent on the one before, which is lost, go over
     /// together. A server that shuts down goes on with those that it has.
     fn takes_calls_along(&mut self, at: ThreadId) {
-        let CallerProcess { threads, flow, generation, .. } = &self.callers[at.caller];
+        let CallerProcess { threads, generation, .. } = &self.callers[at.caller];
         let Thread { own: Some(own), .. } = &threads[at.thread] else { return };
-        if flow.is_some() && own.generation != *generation && own.granted.closed.get().is_none() {
+        if own.generation != *generation && own.granted.closed.get().is_none() {
             self.leaves_lost_binding(at, None);
         }
     }

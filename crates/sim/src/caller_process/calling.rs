@@ -7,7 +7,7 @@ use crate::task::{RESULT_LEN, TASK_LEN, Task};
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
 use crate::{Address, Sabotage, Sim};
 use std::rc::Rc;
-use stoop_calls::life::{self, Said};
+use stoop_calls::life::{self, Life, Said};
 use stoop_exchange::caller::{Due, Heard, Lane, Lost};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
 
@@ -35,7 +35,7 @@ impl Sim {
             cancelled: false,
             stage,
             refused: None,
-            life: life::Life::default(),
+            life: Life::default(),
             under_way: false,
         };
         let process = &mut self.callers[at.caller];
@@ -95,7 +95,13 @@ impl Sim {
         let bound = &process.binding.as_ref().expect("it is sent on a binding").bound;
         let procedure = bound.procedures[usize::from(call.procedure)];
         call.stage = Stage::Calling { first_sent: now };
-        call.refused = None;
+        if self.sabotage != Sabotage::KeepsRefusal {
+            call.refused = None;
+        }
+        // So many sessions are used without an attempt that may have run the call.
+        if self.sabotage == Sabotage::ForgetsSessions && !call.life.may_have_run() {
+            call.life = Life::default();
+        }
         let len = call.packet.len() - HEADER_LEN;
         if len > bound.max_message as usize {
             self.report.too_long += 1;
@@ -124,8 +130,12 @@ impl Sim {
 
     pub(super) fn send_from(&mut self, at: ThreadId, packet: &[u8]) {
         let port = BINDER_PORT + 1 + at.thread as u16;
+        let now = self.caller_now(at.caller);
         let CallerProcess { host, threads, .. } = &self.callers[at.caller];
         let place = threads[at.thread].own.as_ref().map_or(0, |own| own.granted.place);
+        if let Some(call) = &threads[at.thread].call {
+            self.ledger.sends(call.id, place, packet, now);
+        }
         self.send_to_server(Address { host: *host, port }, place, packet);
     }
 
@@ -142,10 +152,23 @@ impl Sim {
     }
 
     pub(crate) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
+        let answered = self.answered_by(at, packet);
+        self.hears(at, packet);
+        if let Some(id) = answered
+            && self.call_of(at).is_some_and(|call| call.id == id)
+        {
+            self.ledger.complain(format!("the result of {id:?} arrives, and the call goes on"));
+        }
+    }
+
+    fn hears(&mut self, at: ThreadId, packet: &mut [u8]) {
         let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(own) = &mut thread.own else { return };
+        if self.sabotage == Sabotage::FormerSessionNotHeard && own.generation != process.generation {
+            return;
+        }
         if let Some((len, at_server_ns)) = own.compact.take_result(packet) {
             own.compact.sample(now, at_server_ns, &mut own.way);
             self.report.compact += 1;

@@ -9,9 +9,12 @@ impl Sim {
     /// The program no longer waits for a call, if it still did.
     pub(crate) fn cancel_call(&mut self, at: ThreadId, id: CallId) {
         let (now, judged_at) = (self.caller_now(at.caller), self.caller_is_judged_at(at.caller));
-        let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
-        let Some(call) = call.as_mut().filter(|call| call.id == id && !call.cancelled) else {
+        self.ledger.is_unwanted(id);
+        let Some(id) = self.call_named(at, id).filter(|call| !call.cancelled).map(|call| call.id) else {
             self.report.cancelled_late += 1;
+            return;
+        };
+        let Thread { own, call: Some(call), .. } = &mut self.callers[at.caller].threads[at.thread] else {
             return;
         };
         match &call.stage {

@@ -190,31 +190,4 @@ impl Sim {
         self.send_now(ThreadId { caller, thread });
         true
     }
-
-    /// Checks the credit of all callers.
-    pub(crate) fn check_credits(&mut self) {
-        (0..self.callers.len()).for_each(|caller| self.check_credit(caller));
-    }
-
-    /// The calls that count against the credit are those that are under way, and no call waits for ever.
-    fn check_credit(&mut self, caller: usize) {
-        let now = self.caller_now(caller);
-        let CallerProcess { flow: Some(flow), threads, held, largest_credit, .. } = &self.callers[caller]
-        else {
-            return;
-        };
-        let under_way =
-            threads.iter().filter(|thread| thread.call.as_ref().is_some_and(|call| call.under_way)).count();
-        if flow.under_way() as usize != under_way {
-            let counted = flow.under_way();
-            self.ledger.complain(format!(
-                "credit is lost: {under_way} calls are under way, and {counted} are counted"
-            ));
-        } else if under_way > *largest_credit as usize {
-            self.ledger
-                .complain(format!("{under_way} calls are under way, beyond a credit of {largest_credit}"));
-        } else if under_way == 0 && !held.is_empty() && flow.room(now) == 0 {
-            self.ledger.complain(format!("{} calls may not leave, and none is under way", held.len()));
-        }
-    }
 }

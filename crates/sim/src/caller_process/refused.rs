@@ -45,6 +45,7 @@ impl Sim {
         }
         call.stage = Stage::Postponed;
         let id = call.id;
+        self.ledger.waits(id, again);
         self.report.postponed += 1;
         self.plan_on(self.machine_of(at.caller), again, Event::ComesAgain(at, life, id));
     }
@@ -52,11 +53,9 @@ impl Sim {
     /// The time has come for a call that was refused for overload.
     pub(crate) fn comes_again(&mut self, at: ThreadId, id: CallId) {
         let now = self.caller_now(at.caller);
-        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
-        let Some(call) = call.filter(|call| call.id == id && matches!(call.stage, Stage::Postponed)) else {
-            return;
-        };
-        if now >= call.deadline {
+        let call = self.call_named(at, id).filter(|call| matches!(call.stage, Stage::Postponed));
+        let Some(deadline) = call.map(|call| call.deadline) else { return };
+        if now >= deadline {
             return self.has_no_session(at);
         }
         self.leaves_closing_server(at.caller);

@@ -15,7 +15,7 @@ use stoop_exchange::caller::{CompactCall, Lane};
 use stoop_exchange::outcome::{Sent, Unbound};
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
-use stoop_wire::{MAX_DATAGRAM, Refused};
+use stoop_wire::{CallNumber, MAX_DATAGRAM, Refused};
 
 /// One binding after another, as a process gets them.
 pub(crate) type Generation = u32;
@@ -93,6 +93,11 @@ impl OwnLane {
     pub(crate) fn lane(&mut self) -> &mut Lane {
         self.lane.expand(&mut self.compact, self.way);
         &mut self.lane
+    }
+
+    /// The number of its call, or of the last.
+    pub(crate) fn number(&self) -> CallNumber {
+        if self.compact.is_outstanding() { self.compact.number() } else { self.lane.number() }
     }
 
     pub(crate) fn next_timeout(&self) -> Instant {

@@ -80,3 +80,36 @@ fn a_caller_that_believes_the_refusal_of_the_last_attempt_alone_is_noticed() {
 fn a_caller_that_makes_running_calls_at_the_next_server_too_is_noticed() {
     is_noticed(Family::Load, Sabotage::TakesRunningCallsAlong, &["executed a second time"]);
 }
+
+#[test]
+fn a_caller_that_believes_a_refusal_after_it_has_sent_the_call_again_is_noticed() {
+    let reports = ["ends with DidNotRun", "executed a second time"];
+    is_noticed(Family::Load, Sabotage::KeepsRefusal, &reports);
+}
+
+#[test]
+fn a_call_that_uses_a_fourth_session_is_noticed() {
+    is_noticed(Family::Load, Sabotage::ForgetsSessions, &["is sent on 4 sessions"]);
+}
+
+#[test]
+fn a_call_begun_during_a_failed_attempt_to_bind_that_ends_with_it_is_noticed() {
+    is_noticed(Family::Small, Sabotage::EndsLaterCalls, &["an attempt to bind that began before it"]);
+}
+
+#[test]
+fn a_caller_that_does_not_hear_a_server_that_it_has_left_is_noticed() {
+    is_noticed(Family::Load, Sabotage::FormerSessionNotHeard, &["arrives, and the call goes on"]);
+}
+
+#[test]
+fn an_event_of_an_earlier_call_that_hits_the_present_one_is_noticed() {
+    is_noticed(Family::Load, Sabotage::IgnoresCallIds, &["is cancelled, and its program waits for it"]);
+    is_noticed(Family::Load, Sabotage::IgnoresCallIds, &["earlier than its caller was to wait"]);
+}
+
+#[test]
+fn a_call_that_is_left_on_a_lost_session_is_noticed() {
+    is_noticed(Family::Small, Sabotage::LeavesLostCalls, &["waits for a session"]);
+    is_noticed(Family::Load, Sabotage::LeavesLostCalls, &["is left on a session that is lost"]);
+}

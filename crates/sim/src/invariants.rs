@@ -1,0 +1,80 @@
+//! What holds of every caller at any time, whatever its driver does.
+
+use crate::events::ThreadId;
+use crate::world::{Call, CallerProcess, OwnLane, Stage, Thread};
+use crate::{CallId, Sim};
+use stoop_wire::{Header, Kind};
+
+impl Sim {
+    /// Checks all callers.
+    pub(crate) fn check_callers(&mut self) {
+        for caller in 0..self.callers.len() {
+            self.check_credit(caller);
+            (0..self.scenario.threads).for_each(|thread| self.check_session(ThreadId { caller, thread }));
+        }
+    }
+
+    /// The calls that count against the credit are those that are under way, and no call waits for ever.
+    fn check_credit(&mut self, caller: usize) {
+        let now = self.caller_now(caller);
+        let CallerProcess { flow: Some(flow), threads, held, largest_credit, .. } = &self.callers[caller]
+        else {
+            return;
+        };
+        let under_way =
+            threads.iter().filter(|thread| thread.call.as_ref().is_some_and(|call| call.under_way)).count();
+        if flow.under_way() as usize != under_way {
+            let counted = flow.under_way();
+            self.ledger.complain(format!(
+                "credit is lost: {under_way} calls are under way, and {counted} are counted"
+            ));
+        } else if under_way > *largest_credit as usize {
+            self.ledger
+                .complain(format!("{under_way} calls are under way, beyond a credit of {largest_credit}"));
+        } else if under_way == 0 && !held.is_empty() && flow.room(now) == 0 {
+            self.ledger.complain(format!("{} calls may not leave, and none is under way", held.len()));
+        }
+    }
+
+    /// A call waits for a session only while its caller binds; and of a caller whose calls share an endpoint, a call is on its way only
+    /// on the present session, or at a server that shuts down.
+    fn check_session(&mut self, ThreadId { caller, thread }: ThreadId) {
+        let CallerProcess { binder, flow, generation, threads, .. } = &self.callers[caller];
+        let Thread { own, call: Some(call), .. } = &threads[thread] else { return };
+        let is_lost = |own: &OwnLane| own.generation != *generation && own.granted.closed.get().is_none();
+        let id = call.id;
+        match call.stage {
+            Stage::Waiting { .. } if binder.is_none() => {
+                self.ledger.complain(format!("{id:?} waits for a session, and its caller does not bind"));
+            }
+            Stage::Calling { .. } if flow.is_some() && own.as_ref().is_some_and(is_lost) => {
+                self.ledger.complain(format!("{id:?} is left on a session that is lost"));
+            }
+            _ => {}
+        }
+    }
+
+    /// A call for which no session can be had has had an attempt to bind of its own, unless it is late.
+    pub(crate) fn check_attempt(&mut self, at: ThreadId) {
+        let now = self.caller_now(at.caller);
+        let CallerProcess { attempted, threads, .. } = &self.callers[at.caller];
+        let Some(call) = &threads[at.thread].call else { return };
+        let is_in_time = |call: &&Call| call.waits_for_session() && !call.cancelled && now < call.deadline;
+        if Some(call).filter(is_in_time).is_some_and(|call| call.begun > *attempted) {
+            let id = call.id;
+            self.ledger.complain(format!("{id:?} ends with an attempt to bind that began before it"));
+        }
+    }
+
+    /// The thread's call that ends with this packet: its whole result, on the lane on which it is on its way.
+    pub(crate) fn answered_by(&self, at: ThreadId, packet: &[u8]) -> Option<CallId> {
+        let Thread { own: Some(own), call: Some(call), .. } = &self.callers[at.caller].threads[at.thread]
+        else {
+            return None;
+        };
+        let header = Header::parse_whole(Kind::Result, packet)?;
+        let here = (own.granted.bound.binding, own.lane.id(), own.number());
+        let is_of_it = (header.binding, header.lane, header.number) == here;
+        (is_of_it && matches!(call.stage, Stage::Calling { .. })).then_some(call.id)
+    }
+}
