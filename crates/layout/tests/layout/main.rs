@@ -1,4 +1,5 @@
 //! The layers of all crates, and the scripts of this repository.
 
+mod decisions;
 mod test_output;
 mod workspace;

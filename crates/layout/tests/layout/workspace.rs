@@ -37,8 +37,13 @@ fn no_circle_of_imports_passes_through_a_folder() {
     assert!(broken.is_empty(), "imports do not form layers (CONTRIBUTING.md has the rule)\n{broken}");
 }
 
+/// The folder of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root is there")
+}
+
 /// The Rust sources below a folder, without those that a compiler of this repository has written.
-fn sources_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn sources_below(folder: &Path) -> Vec<PathBuf> {
     let mut sources = Vec::new();
     for entry in folder.read_dir().unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.expect("a folder of sources can be read").path();
@@ -56,7 +61,7 @@ fn sources_below(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn no_source_file_is_too_long() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root is there");
+    let root = root();
     let folders = ["crates", "examples", "bench", "fuzz"].map(|folder| root.join(folder));
     let sources: Vec<_> = folders.iter().flat_map(|folder| sources_below(folder)).collect();
     assert!(

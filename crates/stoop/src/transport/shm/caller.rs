@@ -23,10 +23,12 @@ use crate::transport::shm::options::ShmOptions;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_exchange::outcome::ATTEMPTS_MAX;
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 use stoop_shm::{InPlace, Number};
+
+/// Sessions on which memory for a buffer is asked for, each after the one before it was lost.
+const SESSIONS_MAX: u32 = 3;
 
 /// `shm:`
 pub(crate) struct ShmTransport;
@@ -97,7 +99,7 @@ impl Remote for ShmTransport {
     }
 
     fn in_place<T: Number>(binding: &ShmBinding, len: usize) -> Result<InPlace<T>, InPlaceError> {
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..SESSIONS_MAX {
             let mut session = binding.present();
             if session.is_lost() {
                 let deadline = Instant::from_nanos(clock::now_ns()) + binding.options.bind_timeout;
