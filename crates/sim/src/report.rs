@@ -2,7 +2,7 @@
 
 use crate::Told;
 use std::fmt;
-use stoop_exchange::caller::Lost;
+use stoop_exchange::caller::{Due, Heard, Lost};
 use stoop_wire::{FailureCode, Header, Kind, RefusalCode};
 
 macro_rules! report {
@@ -203,7 +203,31 @@ impl Report {
         }
     }
 
-    pub(crate) fn count_refusal(&mut self, code: RefusalCode) {
+    /// Counts the meaning of a packet for its caller.
+    pub(crate) fn count_heard(&mut self, heard: &Heard) {
+        match heard {
+            Heard::Refused(refused) => self.count_refusal(refused.code),
+            Heard::Failed(code) => self.count_failure(*code),
+            Heard::Prove(_) => self.proofs += 1,
+            Heard::Progress => self.acknowledged += 1,
+            Heard::Receipt => self.receipts += 1,
+            Heard::Unbound(_) => self.unknown_bindings += 1,
+            Heard::Result { .. } | Heard::Part(_) | Heard::Ignored => {}
+        }
+    }
+
+    /// Counts the work that a timeout brings.
+    pub(crate) fn count_due(&mut self, due: &Due) {
+        match due {
+            Due::Retransmit => self.retransmissions += 1,
+            Due::Resume => self.resumed += 1,
+            Due::Probe(_) => self.probes += 1,
+            Due::Cancel(_) => self.cancels_repeated += 1,
+            Due::Nothing | Due::Receipt | Due::Abandon(_) => {}
+        }
+    }
+
+    fn count_refusal(&mut self, code: RefusalCode) {
         match code {
             RefusalCode::Overloaded => self.overloaded += 1,
             RefusalCode::TooManyLanes => self.too_many_lanes += 1,
@@ -214,7 +238,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn count_failure(&mut self, code: FailureCode) {
+    fn count_failure(&mut self, code: FailureCode) {
         match code {
             FailureCode::Panicked => self.panicked += 1,
             FailureCode::ResultGone => self.result_gone += 1,

@@ -61,8 +61,24 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
+    /// The verdict on a call that was `sent` on a binding that is lost, by a caller that makes this mistake.
+    pub(crate) fn verdict(
+        self,
+        sent: &Sent,
+        (lost, granted): (Grant<'_>, Grant<'_>),
+        evidence: &Evidence,
+        idempotent: bool,
+    ) -> Verdict {
+        match self.shows_not_run(sent, lost, granted, evidence) {
+            None => evidence.verdict(idempotent),
+            Some(true) => Verdict::NotRun,
+            Some(false) if idempotent => Verdict::RunAgain,
+            Some(false) => Verdict::Unknown,
+        }
+    }
+
     /// Whether a caller that makes this mistake believes that its call did not run; `None` if it makes none there.
-    pub(crate) fn shows_not_run(
+    fn shows_not_run(
         self,
         sent: &Sent,
         lost: Grant<'_>,

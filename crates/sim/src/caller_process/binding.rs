@@ -219,18 +219,12 @@ impl Sim {
         let own = self.facts_of(self.machine_of(at.caller));
         let evidence =
             Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
-        match self.sabotage.shows_not_run(sent, lost, granted, &evidence) {
-            None => evidence.verdict(idempotent),
-            Some(true) => Verdict::NotRun,
-            Some(false) if idempotent => Verdict::RunAgain,
-            Some(false) => Verdict::Unknown,
-        }
+        self.sabotage.verdict(sent, (lost, granted), &evidence, idempotent)
     }
 
     /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one
     /// is asked for. Until it is there, calls leave on the one that is lost.
     pub(super) fn on_unknown_binding(&mut self, at: ThreadId, refusal: Unbound) {
-        self.report.unknown_bindings += 1;
         let Some(generation) = self.leaves_lost_binding(at, Some(refusal)) else { return };
         let process = &mut self.callers[at.caller];
         if process.binding.is_some() && process.generation != generation {
@@ -244,7 +238,11 @@ impl Sim {
 
     /// The thread's call, which was sent on a binding that the server does not know any more, waits for another. `refusal`: of this
     /// call itself. Returns which of the bindings that was, unless the call has ended.
-    fn leaves_lost_binding(&mut self, at: ThreadId, refusal: Option<Unbound>) -> Option<Generation> {
+    pub(super) fn leaves_lost_binding(
+        &mut self,
+        at: ThreadId,
+        refusal: Option<Unbound>,
+    ) -> Option<Generation> {
         let CallerProcess { threads, flow, because, .. } = &mut self.callers[at.caller];
         let Thread { own, call: Some(call), .. } = &mut threads[at.thread] else { return None };
         let Stage::Calling { first_sent } = call.stage else { return None };

@@ -183,6 +183,7 @@ impl Sim {
         }
         let before = own.next_timeout();
         let heard = own.lane().handle_packet(now, packet);
+        self.report.count_heard(&heard);
         let (next, path) = (own.next_timeout(), own.lane.path());
         self.learns_path(at.caller, path, matches!(heard, Heard::Result { .. }));
         if heard != Heard::Ignored {
@@ -197,27 +198,20 @@ impl Sim {
             Heard::Receipt => self.takes_receipt(at, packet),
             Heard::Unbound(refusal) => self.on_unknown_binding(at, refusal),
             Heard::Refused(refused) => self.on_refusal(at, refused),
-            Heard::Failed(code) => {
-                self.report.count_failure(code);
-                self.fail(at, life::Told::Latest, Said::Other);
-            }
+            Heard::Failed(_) => self.fail(at, life::Told::Latest, Said::Other),
             Heard::Prove(proof) => {
-                self.report.proofs += 1;
-                let thread = &self.callers[at.caller].threads[at.thread];
-                let call = thread.call.as_ref().expect("only a call is challenged").packet.clone();
+                let call = self.call_of(at).expect("only a call is challenged").packet.clone();
                 self.send_from(at, &proof);
                 self.sends_again(at, &call);
             }
             Heard::Progress => {
-                self.report.acknowledged += 1;
                 self.tell_server(at, false);
                 self.plan_lane_timer(at);
             }
-            Heard::Ignored => {
-                if next != before {
-                    self.ledger.complain("a packet that is ignored moves a timer".into());
-                }
+            Heard::Ignored if next != before => {
+                self.ledger.complain("a packet that is ignored moves a timer".into());
             }
+            Heard::Ignored => {}
         }
     }
 
@@ -234,31 +228,26 @@ impl Sim {
         }
         let thread = &mut self.callers[at.caller].threads[at.thread];
         let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        let lane = own.lane();
-        match lane.handle_timeout(now, &mut call.packet) {
-            Due::Nothing if lane.next_timeout() <= now => {
+        let due = own.lane().handle_timeout(now, &mut call.packet);
+        self.report.count_due(&due);
+        match due {
+            Due::Nothing if own.lane.next_timeout() <= now => {
                 self.ledger.complain("a lane's timer is due, and nothing is due".into());
             }
             Due::Nothing => self.plan_lane_timer(at),
             Due::Resume => {
-                self.report.resumed += 1;
                 self.resumes(at);
                 self.resumes_no_more_than_needed(at);
             }
-            Due::Receipt => self.repeats_receipt(at),
-            Due::Cancel(cancel) => {
-                self.report.cancels_repeated += 1;
-                self.lane_goes_on(at, &cancel);
+            Due::Receipt => {
+                let receipt = self.receipt_of(at);
+                self.lane_goes_on(at, &receipt);
             }
+            Due::Cancel(packet) | Due::Probe(packet) => self.lane_goes_on(at, &packet),
             Due::Retransmit => {
-                self.report.retransmissions += 1;
                 let packet = call.packet.clone();
                 self.notes_loss(at, now);
                 self.lane_goes_on(at, &packet);
-            }
-            Due::Probe(probe) => {
-                self.report.probes += 1;
-                self.lane_goes_on(at, &probe);
             }
             Due::Abandon(lost) => self.give_up(at, lost),
         }
@@ -282,7 +271,7 @@ impl Sim {
     /// Parts of a long call are sent again.
     fn resumes(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
+        let Some(own) = &mut self.thread(at).own else { return };
         own.lane.resume(now, &mut own.path.borrow_mut());
         self.pump(at);
     }
@@ -290,7 +279,7 @@ impl Sim {
     /// More than one thing may be due at one moment; but not again and again.
     fn resumes_no_more_than_needed(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        let thread = &mut self.callers[at.caller].threads[at.thread];
+        let thread = self.thread(at);
         let (when, times) = thread.resumed;
         thread.resumed = if when == now { (when, times + 1) } else { (now, 0) };
         if thread.resumed.1 > 4 {
@@ -317,8 +306,7 @@ impl Sim {
         }
         let now = self.caller_now(caller);
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
-        let thread = &mut self.callers[caller].threads[at.thread];
-        let Some(own) = thread.own.as_mut().filter(|own| own.granted.place == from) else { return };
+        let Some(own) = self.thread(at).own.as_mut().filter(|own| own.granted.place == from) else { return };
         match own.lane().handle_unreachable(now) {
             Due::Abandon(lost) => self.give_up(at, lost),
             _ => self.plan_lane_timer(at),

@@ -54,7 +54,6 @@ impl Sim {
         let told = Header::parse(packet).ok().and_then(|(_, payload)| Receipt::decode(payload));
         call.limit = call.limit.max(told.map_or(0, |receipt| receipt.limit as usize));
         own.lane.take_receipt(now, packet, &mut own.path.borrow_mut());
-        self.report.receipts += 1;
         self.pump(at);
         self.pump_others(at);
     }
@@ -62,8 +61,8 @@ impl Sim {
     /// A part of a result has arrived.
     pub(super) fn takes_part(&mut self, at: ThreadId, part: Part, packet: &[u8]) {
         let most = self.scenario.longest_result;
-        let Thread { call, .. } = &mut self.callers[at.caller].threads[at.thread];
-        let call = call.as_mut().expect("only a call has parts of a result");
+        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
+        let call = call.expect("only a call has parts of a result");
         if part.message_len > most {
             let what = format!("a result of {} bytes where {most} are the most", part.message_len);
             if !self.ledger.damage {
@@ -91,16 +90,15 @@ impl Sim {
     /// Sends the receipt that the thread's lane owes, if it should not wait; and sees to it that it does not wait for
     /// long.
     pub(crate) fn tell_server(&mut self, at: ThreadId, drained: bool) {
-        let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
+        let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
         if lane.owes_receipt(drained) {
-            let mut packet = [0; Receipt::MAX_PACKET];
-            let len = lane.receipt(now, window, &mut packet);
-            if len > 0 {
+            let receipt = self.receipt_of(at);
+            if !receipt.is_empty() {
                 self.report.receipts_sent += 1;
-                self.send_from(at, &packet[..len]);
+                self.send_from(at, &receipt);
             }
         } else if lane.owes_receipt(true)
             && !thread.socket.has_more(self.now)
@@ -113,20 +111,20 @@ impl Sim {
         }
     }
 
-    /// The thread's lane says once more what has arrived.
-    pub(super) fn repeats_receipt(&mut self, at: ThreadId) {
+    /// The packet in which the thread's lane says what has arrived.
+    pub(super) fn receipt_of(&mut self, at: ThreadId) -> Vec<u8> {
         let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
-        let Some(own) = &mut self.callers[at.caller].threads[at.thread].own else { return };
+        let own = self.thread(at).own.as_mut().expect("a receipt is of a lane");
         let mut packet = [0; Receipt::MAX_PACKET];
         let len = own.lane.receipt(now, window, &mut packet);
-        self.lane_goes_on(at, &packet[..len]);
+        packet[..len].to_vec()
     }
 
     /// A result is here as a whole.
     pub(super) fn takes_result(&mut self, at: ThreadId, result: &[u8]) {
-        let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("a result ends a call");
+        let id = self.call_of(at).expect("a result ends a call").id;
         let (says, wrong) = crate::task::read_result(result);
-        self.ledger.result(call.id, says);
+        self.ledger.result(id, says);
         if let Some(position) = wrong {
             self.ledger.wrong_byte(position, result.len(), "a result");
         }

@@ -2,18 +2,16 @@
 
 use crate::events::{Event, ThreadId};
 use crate::ledger::CallId;
-use crate::world::{CallerProcess, Stage, Thread};
+use crate::world::{CallerProcess, Stage};
 use crate::{Sabotage, Sim};
 use core::time::Duration;
 use stoop_calls::life::{Ended, Next, Said};
-use stoop_exchange::Instant;
 use stoop_exchange::retry::{Retry, RetryBudget};
-use stoop_wire::Refused;
+use stoop_wire::{RefusalCode, Refused};
 
 impl Sim {
     /// The server has refused the thread's call.
     pub(super) fn on_refusal(&mut self, at: ThreadId, refused: Refused) {
-        self.report.count_refusal(refused.code);
         let now = self.caller_now(at.caller);
         let (random, CallerProcess { threads, budget, begun, .. }) =
             (&mut self.random, &mut self.callers[at.caller]);
@@ -39,10 +37,9 @@ impl Sim {
         let again = self.caller_now(at.caller) + wait;
         let process = &mut self.callers[at.caller];
         let life = process.life;
-        let Thread { own, call: Some(call), .. } = &mut process.threads[at.thread] else { return };
-        if let Some(own) = own {
-            own.lane.settle(&mut own.path.borrow_mut());
-        }
+        let thread = &mut process.threads[at.thread];
+        thread.settle();
+        let call = thread.call.as_mut().expect("it was refused");
         call.stage = Stage::Postponed;
         let id = call.id;
         self.ledger.waits(id, again);
@@ -74,12 +71,7 @@ impl Sim {
 
     /// The server shuts down and has refused the thread's call, which goes to the next server.
     fn sends_elsewhere(&mut self, at: ThreadId) {
-        let Thread { own, call: Some(_), .. } = &mut self.callers[at.caller].threads[at.thread] else {
-            return;
-        };
-        if let Some(own) = own {
-            own.lane.settle(&mut own.path.borrow_mut());
-        }
+        self.thread(at).settle();
         self.report.left_server += 1;
         self.leaves_closing_server(at.caller);
         if self.sabotage == Sabotage::TakesRunningCallsAlong {
@@ -102,13 +94,9 @@ impl Sim {
     /// The calls that the server still runs are sent to the next one, too: a fault that no caller may have.
     fn running_calls_leave(&mut self, caller: usize) {
         for thread in 0..self.callers[caller].threads.len() {
-            let CallerProcess { flow, threads, .. } = &mut self.callers[caller];
-            let Thread { own, call: Some(call), .. } = &mut threads[thread] else { continue };
-            if let (Stage::Calling { .. }, Some(own)) = (&call.stage, own) {
-                own.lane().abandon(Instant::default());
-                call.stage = Stage::Waiting { sent: None };
-                let landed = std::mem::take(&mut call.under_way);
-                flow.iter_mut().for_each(|flow| flow.on_forgotten(landed.into()));
+            let at = ThreadId { caller, thread };
+            if self.leaves_lost_binding(at, None).is_some() {
+                self.call_of(at).expect("it waits").refused = Some(RefusalCode::ShuttingDown.into());
             }
         }
     }

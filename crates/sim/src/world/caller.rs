@@ -123,6 +123,13 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
+    /// The parts of its call are not under way any more.
+    pub(crate) fn settle(&mut self) {
+        if let Some(own) = &mut self.own {
+            own.lane.settle(&mut own.path.borrow_mut());
+        }
+    }
+
     /// None of its calls is under way in parts.
     pub(crate) fn sends_nothing(&self) -> bool {
         self.call.as_ref().is_none_or(|call| call.cancelled || call.packet.len() <= MAX_DATAGRAM)
