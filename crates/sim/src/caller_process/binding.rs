@@ -180,20 +180,16 @@ impl Sim {
 
     /// A binding has been granted: may a call that the server refused under another one be sent under this?
     fn binding_is_there(&mut self, at: ThreadId) {
-        let process = &self.callers[at.caller];
-        let Some(call) = &process.threads[at.thread].call else { return };
-        let Stage::Waiting { sent } = &call.stage else { return };
-        let (idempotent, granted) = (call.idempotent, process.binding.as_ref().expect("it is there"));
-        let next = match (call.why(), sent) {
-            (Some(Why::Judge(_)), Some((lost, sent))) => {
-                let verdict = self.verdict(at, lost, sent, granted, idempotent);
-                let transmissions = sent.transmissions;
-                let call = self.call_of(at).expect("it waits");
-                call.life.judged(verdict, transmissions, idempotent)
-            }
-            _ => return self.send_call(at),
+        let Some(call) = &self.callers[at.caller].threads[at.thread].call else { return };
+        let (why, idempotent) = (call.why(), call.idempotent);
+        let (lost, sent) = match &call.stage {
+            Stage::Waiting { sent: Some((lost, sent)) } if why != Some(Why::Leave) => (lost, sent),
+            Stage::Waiting { .. } => return self.send_call(at),
+            _ => return,
         };
-        match next {
+        let (verdict, transmissions) = (self.verdict(at.caller, lost, sent, idempotent), sent.transmissions);
+        let call = self.call_of(at).expect("it waits");
+        match call.life.judged(verdict, transmissions, idempotent) {
             Next::End(told) => {
                 self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
                 self.fail(at, told, Said::NotSent);
@@ -206,17 +202,11 @@ impl Sim {
     }
 
     /// The verdict on a call that was sent on a lost binding, or the one that a caller with a planted fault reaches.
-    fn verdict(
-        &self,
-        at: ThreadId,
-        lost: &Granted,
-        sent: &Sent,
-        granted: &Granted,
-        idempotent: bool,
-    ) -> Verdict {
+    fn verdict(&self, caller: usize, lost: &Granted, sent: &Sent, idempotent: bool) -> Verdict {
+        let granted = self.callers[caller].binding.as_ref().expect("there is another");
         let lost = Grant { bound: &lost.bound, read: lost.read, closed: lost.closed.get() };
         let granted = Grant { bound: &granted.bound, read: granted.read, closed: None };
-        let own = self.facts_of(self.machine_of(at.caller));
+        let own = self.facts_of(self.machine_of(caller));
         let evidence =
             Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
         self.sabotage.verdict(sent, (lost, granted), &evidence, idempotent)

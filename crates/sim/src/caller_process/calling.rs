@@ -21,31 +21,23 @@ impl Sim {
         let task = Task { id, work: wish.work, manner: wish.manner, result_len };
         task.write(&mut packet[HEADER_LEN..]);
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
-        let stage = Stage::Waiting { sent: None };
-        let idempotent = wish.idempotent;
         let call = Call {
             id,
             begun,
             deadline,
             procedure,
-            idempotent,
+            idempotent: wish.idempotent,
             packet,
             result: Vec::new(),
             limit: 0,
             cancelled: false,
-            stage,
+            stage: Stage::Waiting { sent: None },
             refused: None,
             life: Life::default(),
             under_way: false,
         };
-        let process = &mut self.callers[at.caller];
-        process.threads[at.thread].call = Some(call);
-        self.leaves_closing_server(at.caller);
-        if self.callers[at.caller].binding.is_some() {
-            self.send_call(at);
-        } else {
-            self.wait_for_binding(at);
-        }
+        self.thread(at).call = Some(call);
+        self.goes_on(at);
         id
     }
 

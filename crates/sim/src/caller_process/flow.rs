@@ -2,11 +2,11 @@
 //! lost are sent again.
 
 use crate::events::{Event, ThreadId};
-use crate::world::{CallerProcess, Stage, Thread};
+use crate::world::{Call, CallerProcess, Stage, Thread};
 use crate::{Sabotage, Sim};
 use core::time::Duration;
 use stoop_exchange::{Flow, Instant, RoundTrip};
-use stoop_wire::{HEADER_LEN, Header, PACKET_DATA};
+use stoop_wire::Header;
 
 /// Bytes that the kernel charges a receive buffer for a packet, as the runtime counts.
 const PACKET_IN_BUFFER: usize = 2304;
@@ -39,11 +39,8 @@ impl Sim {
         let Some(flow) = flow.as_ref().filter(|_| self.sabotage != Sabotage::IgnoresCredit) else {
             return false;
         };
-        let is_short = threads[at.thread]
-            .call
-            .as_ref()
-            .is_some_and(|call| call.packet.len() <= HEADER_LEN + PACKET_DATA);
-        is_short && (!held.is_empty() || flow.room(now) == 0)
+        let call = threads[at.thread].call.as_ref();
+        call.is_some_and(Call::is_short) && (!held.is_empty() || flow.room(now) == 0)
     }
 
     /// Has the thread's call wait until it may leave.

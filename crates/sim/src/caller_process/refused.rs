@@ -55,12 +55,12 @@ impl Sim {
         if now >= deadline {
             return self.has_no_session(at);
         }
-        self.leaves_closing_server(at.caller);
         self.goes_on(at);
     }
 
     /// The thread's call, which is not on its way, is sent, or waits for a binding.
-    fn goes_on(&mut self, at: ThreadId) {
+    pub(super) fn goes_on(&mut self, at: ThreadId) {
+        self.leaves_closing_server(at.caller);
         let CallerProcess { binding, threads, .. } = &mut self.callers[at.caller];
         if binding.is_some() {
             return self.send_call(at);
@@ -73,7 +73,6 @@ impl Sim {
     fn sends_elsewhere(&mut self, at: ThreadId) {
         self.thread(at).settle();
         self.report.left_server += 1;
-        self.leaves_closing_server(at.caller);
         if self.sabotage == Sabotage::TakesRunningCallsAlong {
             self.running_calls_leave(at.caller);
         }

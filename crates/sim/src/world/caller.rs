@@ -15,7 +15,7 @@ use stoop_exchange::caller::{CompactCall, Lane};
 use stoop_exchange::outcome::{Sent, Unbound};
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
-use stoop_wire::{CallNumber, MAX_DATAGRAM, Refused};
+use stoop_wire::{CallNumber, HEADER_LEN, MAX_DATAGRAM, PACKET_DATA, Refused};
 
 /// One binding after another, as a process gets them.
 pub(crate) type Generation = u32;
@@ -175,6 +175,11 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Whether it is one packet.
+    pub(crate) fn is_short(&self) -> bool {
+        self.packet.len() <= HEADER_LEN + PACKET_DATA
+    }
+
     /// Whether it waits for a session, or until it may leave on the one that is there.
     pub(crate) fn waits_for_session(&self) -> bool {
         matches!(self.stage, Stage::Waiting { .. } | Stage::Held)
