@@ -34,6 +34,8 @@ trait Counter {
     /// Whether that call has run.
     #[idempotent]
     fn has_run(&self, id: u64) -> bool;
+    /// The same, but may not be run again, and so overtakes no one-way call silently.
+    fn had_run(&self, id: u64) -> bool;
     /// Counts a run of this call.
     #[one_way]
     fn note(&self, id: u64);
@@ -106,6 +108,9 @@ impl Counter for Ledger {
     }
     fn has_run(&self, id: u64) -> bool {
         self.book().runs.contains_key(&id)
+    }
+    fn had_run(&self, id: u64) -> bool {
+        self.has_run(id)
     }
     fn note(&self, id: u64) {
         self.add(id);

@@ -76,12 +76,12 @@ fn a_call_does_not_overtake_a_one_way_call_silently_when_the_server_is_restarted
         world.network.await_seen(Kind::Call, 1);
         world.restart_server();
         world.network.control().deaf = false;
-        match world.client.has_run(7) {
+        match world.client.had_run(7) {
             // It was sent to the new server.
             Ok(has_run) => assert!(has_run),
             Err(error) => {
                 assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. })), "{error}");
-                assert!(!world.client.has_run(7).unwrap());
+                assert!(!world.client.had_run(7).unwrap());
             }
         }
     });
