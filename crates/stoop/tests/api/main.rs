@@ -11,6 +11,7 @@ mod calls;
 mod choice;
 mod evolution;
 mod in_place;
+mod instructions;
 mod little_stack;
 mod long_deadlines;
 mod names;
