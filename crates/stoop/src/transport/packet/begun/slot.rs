@@ -63,6 +63,9 @@ pub(crate) struct Slot {
     pub(crate) is_reclaimed: bool,
 }
 
+const _: () = assert!(std::mem::offset_of!(Slot, lane) <= 64, "a compact call uses one line");
+const _: () = assert!(size_of::<Slot>() <= 512, "each outstanding call has one");
+
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
