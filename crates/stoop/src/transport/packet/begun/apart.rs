@@ -4,7 +4,8 @@
 //! Calls that it has refused, and calls that have not left yet, do not wait for that: threads make them like blocking calls, each on a
 //! lane of its thread, which leads to the next server.
 
-use crate::error::{CallError, SendError};
+use crate::calling::fate::not_bound;
+use crate::error::{BindError, CallError, SendError};
 use crate::transport::contract::{Binding, Lane};
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::Calls;
@@ -43,7 +44,7 @@ fn waits(slot: &Slot) -> bool {
 impl<L: PacketLink> Calls<L> {
     /// Whether calls wait for the next server while the one that shuts down runs others.
     pub(crate) fn is_split(&self) -> bool {
-        self.leaves && !self.is_last && self.has_sent() && self.slots.iter().any(waits)
+        self.leaves && self.has_sent() && self.slots.iter().any(waits)
     }
 
     /// If calls are to be made apart: the session that is to be left, and the last deadline of these calls.
@@ -72,6 +73,19 @@ impl<L: PacketLink> Calls<L> {
         None
     }
 
+    /// There is no other server: ends the calls that wait for one and were begun before the attempt to bind. A call that was begun later
+    /// has an attempt of its own.
+    fn end_split(&mut self, attempted: Instant, why: &BindError) {
+        let clock = now();
+        for call in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[call as usize];
+            if waits(slot) && slot.begun <= attempted {
+                let refused = slot.refused.take().map(|refused| *refused);
+                self.fail(call, refused.unwrap_or_else(|| not_bound(why.clone())), clock);
+            }
+        }
+    }
+
     /// A call that was made apart has ended.
     fn end_apart(&mut self, call: u32, outcome: Result<Vec<u8>, CallError>) {
         match outcome {
@@ -92,8 +106,11 @@ impl<L: PacketLink> PacketCalls<L> {
     pub(crate) fn make_apart(&self) -> bool {
         let split = self.calls().split();
         let Some((session, deadline)) = split else { return false };
-        if self.link.binding.leave(&session, deadline).is_err() {
-            self.calls().is_last = true;
+        let attempted = now();
+        if let Err(why) = self.link.binding.leave(&session, deadline) {
+            let mut calls = self.calls();
+            calls.end_split(attempted, &why);
+            self.unlock(calls, &mut Wakeups::default());
             return true;
         }
         let waiting = self.calls().slots.iter().filter(|slot| waits(slot)).count();

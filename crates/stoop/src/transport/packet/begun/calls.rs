@@ -67,8 +67,6 @@ pub(crate) struct Calls<L: PacketLink> {
     /// The server of that session shuts down: no more calls leave for it. The others leave for the next server when those that it
     /// has have ended.
     pub(crate) leaves: bool,
-    /// There is no next server just now.
-    pub(crate) is_last: bool,
     /// The server is perhaps elsewhere.
     pub(crate) doubts: bool,
     /// The round trip, as compact calls have measured it.
@@ -121,7 +119,6 @@ impl<L: PacketLink> Calls<L> {
             session: Arc::clone(session),
             generation: session.generation,
             leaves: false,
-            is_last: false,
             doubts: false,
             path: RoundTrip::default(),
             past: CallCounters::default(),

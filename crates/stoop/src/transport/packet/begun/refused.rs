@@ -97,7 +97,7 @@ impl<L: PacketLink> Calls<L> {
 
     /// There is no other server: ends the calls that the one that shuts down has refused. Others leave for it, and are refused.
     pub(crate) fn stay(&mut self, clock: Instant) {
-        (self.leaves, self.is_last) = (false, false);
+        self.leaves = false;
         for call in 0..self.slots.len() as u32 {
             let slot = &mut self.slots[call as usize];
             if slot.stage == Stage::Unbound

@@ -62,7 +62,7 @@ impl<L: PacketLink> Calls<L> {
         self.longest_call = located.session.longest_call;
         self.flow.begin_again(located.session.bound.credit, located.session.round_trip);
         let before = std::mem::replace(&mut self.session, Arc::clone(&located.session));
-        (self.leaves, self.is_last) = (false, false);
+        self.leaves = false;
         if before.server != located.session.server {
             self.link.endpoint.redirect(&located.address);
             located.session.prepare(&self.link.endpoint);
