@@ -293,7 +293,7 @@ pub(crate) struct RemoteBinding<R: Remote> {
     sessions: Sessions<Located<R>>,
     lanes: Lanes<R::Lane>,
     retries: Mutex<RetryBudget>,
-    /// Begun calls, as far as the budget knows of them.
+    /// Begun calls that have left, as far as the budget knows of them.
     begun: AtomicU64,
 }
 
@@ -352,22 +352,29 @@ impl<R: Remote> RemoteBinding<R> {
 
     /// As [`RetryBudget::wait`], for a blocking call.
     pub(crate) fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
-        let calls = self.lanes.counters().calls + self.begun.load(Ordering::Relaxed);
+        // Its lane counts it when it has ended.
+        self.wait_with(attempts.into(), refused, attempts, left)
+    }
+
+    /// As [`RetryBudget::wait`]. The budget knows of all calls that have left but so many.
+    fn wait_with(&self, more: u64, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
+        let calls = self.lanes.counters().calls + self.begun.load(Ordering::Relaxed) + more;
         locked(&self.retries).wait(calls, refused, attempts, left)
     }
 
-    /// As [`RetryBudget::wait`], for a begun call; `begun`: how many the binding has begun so far, each counted as often as it was sent.
+    /// As [`RetryBudget::wait`], for a begun call; `left`: how many begun calls of the binding have left so far, each counted as often as
+    /// it did.
     #[cold]
     pub(crate) fn wait_after_begun(
         &self,
-        begun: u64,
+        left: u64,
         refused: Refused,
         attempts: u32,
         deadline: Instant,
     ) -> Option<Duration> {
-        self.begun.fetch_max(begun, Ordering::Relaxed);
+        self.begun.fetch_max(left, Ordering::Relaxed);
         let left = deadline.since(Instant::from_nanos(clock::now_ns()));
-        self.wait_after(refused, attempts, left)
+        self.wait_with(0, refused, attempts, left)
     }
 
     /// Binds again, unless another thread has done so since `lost` was lost. `refusal`: how the server has refused a call on it. A name

@@ -12,6 +12,7 @@ claims! { remote: [
     a_call_that_is_not_to_come_again_says_when_to_call_again
     calls_beyond_the_budget_do_not_come_again
     begun_calls_beyond_the_budget_do_not_come_again
+    each_call_adds_to_the_budget_when_it_leaves
     calls_that_the_server_can_run_in_time_are_never_refused
     calls_that_were_dropped_leave_their_places_to_others
     slow_calls_of_one_binding_hold_up_no_other_of_its_user
@@ -150,6 +151,21 @@ fn begun_calls_beyond_the_budget_do_not_come_again(transport: &str) {
         }
         assert_eq!(server.counters().refused, 20 + 10);
     });
+}
+
+fn each_call_adds_to_the_budget_when_it_leaves(transport: &str) {
+    let blocking = |client: &TillClient| client.look(&[1]);
+    let begun = |client: &TillClient| client.begin().look(&[1]).wait();
+    for call in [blocking, begun] {
+        busy(transport, often().percent(100), |server, _, client| {
+            for _ in 0..20 {
+                let error = call(client).unwrap_err();
+                assert!(matches!(error, CallError::Refused(_)), "{error}");
+            }
+            // A call comes again for each of them, and ten for a new binding.
+            assert_eq!(server.counters().refused, 20 + 20 + 10);
+        });
+    }
 }
 
 fn open_till(transport: &str) -> (RunningServer, TillClient) {

@@ -79,6 +79,8 @@ struct State {
     last_id: u64,
     /// Answers. A call that was refused and comes again has several.
     answered: u64,
+    /// Calls that have left, each counted as often as it did.
+    left: u64,
     /// Of these, results of calls that took the fast path.
     fast: u64,
 }

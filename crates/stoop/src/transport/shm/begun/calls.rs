@@ -72,6 +72,11 @@ impl SessionCalls {
         self.slots.iter().map(LaneSlot::begun).sum()
     }
 
+    /// Calls that are held back in their slots.
+    pub(super) fn held(&self) -> u64 {
+        self.slots.iter().filter(|slot| slot.look().stage() == Stage::Held).count() as u64
+    }
+
     /// Calls that have slots, and have not ended there.
     pub(super) fn open(&self) -> u64 {
         let is_open = |slot: &&LaneSlot| matches!(slot.look().stage(), Stage::Held | Stage::Open);

@@ -29,8 +29,10 @@ pub(crate) struct ManagedCalls {
     /// The session on whose memory the background thread sleeps, or is about to.
     pub(super) listened: Mutex<Option<Arc<Session>>>,
     last_id: AtomicU64,
-    /// Calls that never had slots, and calls of tables that are gone.
+    /// Calls of tables that are gone.
     begun: AtomicU64,
+    /// Calls that never had slots.
+    queued: AtomicU64,
     /// Of all calls, those that did not end in a slot.
     slow: AtomicU64,
 }
@@ -46,6 +48,8 @@ pub(super) struct State {
     pub(super) postponed: Vec<(u64, CallKey)>,
     /// Calls that are published; some may have been cancelled.
     pub(super) sent: Vec<CallKey>,
+    /// Calls that were published here, each counted as often as it was.
+    published: u64,
     tables: Vec<Weak<SessionCalls>>,
     /// The client is gone: the outstanding calls are detached.
     pub(super) closing: bool,
@@ -68,6 +72,7 @@ impl ManagedCalls {
             listened: Mutex::default(),
             last_id: AtomicU64::new(0),
             begun: AtomicU64::new(0),
+            queued: AtomicU64::new(0),
             slow: AtomicU64::new(0),
         }
     }
@@ -103,7 +108,17 @@ impl ManagedCalls {
 
     /// Calls that were begun so far, in all tables.
     pub(super) fn begun(&self) -> u64 {
+        self.begun_in_slots() + self.queued.load(Ordering::Relaxed)
+    }
+
+    fn begun_in_slots(&self) -> u64 {
         self.begun.load(Ordering::Relaxed) + self.tables().iter().map(|table| table.begun()).sum::<u64>()
+    }
+
+    /// Calls that have left so far, in all tables, each counted as often as it did.
+    pub(super) fn left(&self) -> u64 {
+        let held: u64 = self.tables().iter().map(|table| table.held()).sum();
+        self.begun_in_slots().saturating_sub(held) + self.state().published
     }
 
     /// Calls that were answered in their slots, in all tables.
@@ -117,7 +132,7 @@ impl ManagedCalls {
         self.slow.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many calls were begun in a table that is gone, or without slots.
+    /// So many calls were begun in a table that is gone.
     pub(super) fn count(&self, calls: u64) {
         self.begun.fetch_add(calls, Ordering::Relaxed);
     }
@@ -140,7 +155,7 @@ impl ManagedCalls {
         let queue = if is_long { &mut state.long } else { &mut state.queue };
         queue.push_back((call, id));
         drop(state);
-        self.count(1);
+        self.queued.fetch_add(1, Ordering::Relaxed);
         self.count_slow();
         self.wake_background();
         Ok(call)
@@ -297,7 +312,7 @@ impl State {
 
     /// Publishes the queued calls, as far as there are lanes and channels.
     fn publish_queued(&mut self, session: &Arc<Session>) {
-        let Self { calls, queue, long, sent, .. } = self;
+        let Self { calls, queue, long, sent, published, .. } = self;
         for (queue, is_long) in [(queue, false), (long, true)] {
             while let Some(&key) = queue.front() {
                 if session.is_lost() || session.is_closing() || sent.len() >= SENT_MAX {
@@ -308,6 +323,7 @@ impl State {
                     let Some((lane, channel)) = session.take_lane_with(is_long) else { break };
                     managed.publish(session, lane, channel, deadline_ns);
                     sent.push(key);
+                    *published += 1;
                 }
                 queue.pop_front();
             }

@@ -13,12 +13,12 @@ impl ManagedCalls {
     /// Ends a call with this refusal, unless it is to be sent again.
     #[cold]
     pub(super) fn end_or_come_again(&self, key: CallKey, error: CallError) -> Option<Wakeup> {
-        let begun = self.begun();
+        let left = self.left();
         let mut state = self.state();
         let deadline = Instant::from_nanos(state.calls.deadline_ns(key.0));
         let managed = find(&mut state.calls, key)?;
         let idempotent = self.binding.is_idempotent(managed.procedure);
-        let wait = |refused, refusals| self.binding.wait_after_begun(begun, refused, refusals, deadline);
+        let wait = |refused, refusals| self.binding.wait_after_begun(left, refused, refusals, deadline);
         match managed.fate.after_error(&error, idempotent, wait) {
             Next::End(told) => {
                 let error = managed.fate.error(told, Some(error), || managed.waited());

@@ -22,8 +22,8 @@ impl Outstanding {
         id: CallId,
         error: CallError,
     ) -> Option<Wakeup> {
-        let (open, deadline_ns) = (state.calls.open_count() as u64, state.calls.deadline_ns(id.place));
-        let (begun, call) = (state.answered + open, state.known(id)?);
+        let (left, deadline_ns) = (state.left, state.calls.deadline_ns(id.place));
+        let call = state.known(id)?;
         let idempotent = self.is_idempotent(call.procedure);
         // Its packet is needed, and a part of it still leaves.
         if call.progress == Progress::Leaving && call.fate.may_come_again(&error, idempotent) {
@@ -31,7 +31,7 @@ impl Outstanding {
             return None;
         }
         let wait = |refused, refusals| {
-            self.binding.wait_after_begun(begun, refused, refusals, Instant::from_nanos(deadline_ns))
+            self.binding.wait_after_begun(left, refused, refusals, Instant::from_nanos(deadline_ns))
         };
         match call.fate.after_error(&error, idempotent, wait) {
             Next::End(told) => {

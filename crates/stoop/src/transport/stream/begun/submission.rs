@@ -288,6 +288,7 @@ impl State {
             bytes.extend_from_slice(&header(session, call, (lane, number), left_ns).to_bytes());
             bytes.extend_from_slice(&call.packet[HEADER_LEN..]);
             (call.progress, call.refused) = (Progress::Sent { generation: session.generation, lane }, None);
+            self.left += 1;
         }
     }
 
@@ -308,6 +309,7 @@ impl State {
             let header = header(session, call, (lane, number), left_ns);
             let packet = std::mem::take(&mut call.packet);
             (call.progress, call.refused) = (Progress::Leaving, None);
+            self.left += 1;
             self.long.pop_front();
             return Some(LongCall { call: id, lane, header, packet, deadline_ns });
         }
