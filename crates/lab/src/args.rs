@@ -111,7 +111,7 @@ pub struct BenchArgs {
     #[arg(long, value_delimiter = ',', value_name = "TIMES", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) overload: Vec<u16>,
     /// Attack the server from another host or user, which takes all bindings, workers and memory that it can get, and print how
-    /// fast another caller is served meanwhile; only with --transport, --waiting and --short; --calls is the victim's number of bindings
+    /// fast another caller is served meanwhile; only with --attack, --transport, --waiting and --short; --calls is the victim's number of bindings
     #[arg(long)]
     pub(crate) greedy: bool,
     /// Attacks of --greedy [default: all that the transport has]

@@ -116,7 +116,9 @@ pub use crate::error::{
 pub use crate::limits::Limits;
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
-pub use crate::serving::counters::{PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters};
+pub use crate::serving::counters::{
+    MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters,
+};
 pub use crate::serving::procedures::ProcedureOptions;
 pub use crate::serving::terms::Priority;
 pub use crate::transport::packet::options::PacketOptions;

@@ -1,4 +1,4 @@
-//! Calls on the fast path allocate nothing, at either end, over every transport.
+//! Blocking calls on the fast path allocate nothing, at either end, over every transport but raw Ethernet, which this does not ask.
 //!
 //! This program has one test alone, because it counts the allocations of all threads.
 

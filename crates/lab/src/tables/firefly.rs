@@ -104,7 +104,7 @@ pub(crate) const TABLES: &[Entry] = &[
     Entry {
         name: "firefly-12",
         title: "Firefly Table XII: performance of remote RPC in other systems",
-        how: "The paper collected what others had published. Below its systems stand today's, all on this machine in this \
+        how: "The paper collected what others had published. Below its systems stands Stoop over its transports, on this machine in this \
               run: the latency of Null() with both ends spinning, and the most that several calls of one packet of results \
               or long results bring.",
         figures: 9,

@@ -187,7 +187,7 @@ pub struct PacketServerCounters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShmServerCounters {
-    /// Bindings that their callers gave up: what the server wrote there made no sense to them.
+    /// Bindings that their callers gave up: what the server wrote there made no sense to them, or it owed answers on all lanes.
     pub given_up: u64,
 }
 
