@@ -175,7 +175,7 @@ fn another_version_is_refused_and_its_call_did_not_run() {
     let client = StoreClient::bind(&format!("{}/0x20000077:4", uris[3])).unwrap();
     let error = client.noted().unwrap_err();
     assert_eq!(error.ran(), Ran::No, "{error}");
-    assert!(error.to_string().contains("versions 3 to 3"), "{error}");
+    assert!(error.to_string().contains("not have version 4 of the program, but version 3"), "{error}");
 }
 
 #[test]
