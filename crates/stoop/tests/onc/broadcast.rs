@@ -100,7 +100,7 @@ fn be_host(host: u8) {
                 wait_until("rpcbind answers", answers);
                 return onc::register(server).unwrap().wait();
             }
-            wait_until("the host has an address of its link", has_link_address);
+            wait_until("the host has an address of its link", || has_link_address("eth0"));
             let _rpcbind = Process::spawn(Command::new("rpcbind").args(["-f", "-r"]));
             wait_until("rpcbind answers", answers);
             let server = onc::Server::new().program(server).listen("onc+udp://[::]").unwrap();
@@ -109,9 +109,9 @@ fn be_host(host: u8) {
     }
 }
 
-/// Whether this host has an address over IPv6, and no other host claims that.
-fn has_link_address() -> bool {
-    let shown = Command::new("ip").args(["-6", "address", "show", "dev", "eth0"]).output();
+/// Whether this host has an address over IPv6 at that interface, and no other host claims that.
+fn has_link_address(interface: &str) -> bool {
+    let shown = Command::new("ip").args(["-6", "address", "show", "dev", interface]).output();
     let shown = shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     shown.contains("fe80:") && !shown.contains("tentative")
 }
@@ -269,6 +269,7 @@ fn servers_answer_a_call_to_all_hosts_of_a_link_over_ipv6() {
         run("ip link set bridge0 up");
         let _hosts = OVER_IPV6.map(|host| start(TEST, host));
         OVER_IPV6.into_iter().for_each(wait_until_ready);
+        wait_until("the caller has an address of its link", || has_link_address("bridge0"));
 
         let link = BroadcastAddress::on_link("bridge0").unwrap();
         let version = VersionId { program: interface::HOSTPROG, version: interface::HOSTVERS };
