@@ -52,7 +52,7 @@ pub fn file(path: &Path, options: &Options) -> Result<Compiled, String> {
     compiled.map_err(|error| error.to_string())
 }
 
-/// Finds included files: a callback for [`compile`](crate::compile), which looks where [`file`] does.
+/// Finds included files: a callback for [`compile`](crate::compile), which looks where [`file()`] does.
 pub fn includes(options: &Options) -> impl FnMut(&str, &str) -> Result<(String, String), String> + '_ {
     |name, from| {
         let beside = Path::new(from).parent().unwrap_or(Path::new(""));

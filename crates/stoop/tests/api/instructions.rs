@@ -5,6 +5,9 @@ use std::process::Command;
 #[test]
 fn calls_take_no_more_instructions_than_they_may() {
     let skipped = |why: &str| println!("SKIPPED: calls_take_no_more_instructions_than_they_may: {why}");
+    if std::env::var_os("STOOP_COUNT_CALLS").is_none() {
+        return skipped("it builds the library once more, optimised; set STOOP_COUNT_CALLS=1");
+    }
     if !cfg!(target_arch = "x86_64") {
         return skipped("the bounds are in instructions of x86-64");
     }
