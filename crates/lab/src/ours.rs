@@ -11,7 +11,10 @@ use crate::plan::Cell;
 use begun::Begun;
 use std::hint::black_box;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, InPlace, PacketOptions, RunningServer, Server, ShmOptions};
+use stoop::{BindOptions, CallError, InPlace, PacketOptions, Pending, RunningServer, Server, ShmOptions};
+
+/// The handle of an outstanding call.
+type Handle<R> = Pending<Result<R, CallError>>;
 
 /// The interface that the paper measures with (Firefly §2).
 #[stoop::interface]

@@ -1,7 +1,6 @@
 //! Outstanding calls of Stoop as futures: each is a task of its own, and one thread polls the tasks that were woken.
 
-use super::begun::Handle;
-use super::{TestBegin, TestClient, in_words};
+use super::{Handle, TestBegin, TestClient, in_words};
 use crate::callers::InFlight;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

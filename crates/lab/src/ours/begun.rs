@@ -2,14 +2,11 @@
 
 use super::awaited::Awaited;
 use super::detached::{Detached, OneWay};
-use super::{TestBegin, TestClient, in_words};
+use super::{Handle, TestBegin, TestClient, in_words};
 use crate::args::{DATA_LEN, Procedure, Results};
 use crate::callers::{Calls, InFlight, Measured, Window, keep_in_flight};
 use std::collections::VecDeque;
-use stoop::{CallError, InPlace, Pending, wait_any};
-
-/// The handle of an outstanding call.
-pub(super) type Handle<R> = Pending<Result<R, CallError>>;
+use stoop::{InPlace, wait_any};
 
 /// Calls of one procedure, `in_flight` at a time.
 pub(super) struct Begun {

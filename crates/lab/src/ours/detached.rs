@@ -1,7 +1,6 @@
 //! Calls of Stoop whose results the caller does not take: detached ones, and those of a one-way procedure.
 
-use super::begun::Handle;
-use super::{TIMEOUT, TestBegin, TestClient, in_words};
+use super::{Handle, TIMEOUT, TestBegin, TestClient, in_words};
 use crate::callers::InFlight;
 
 /// Calls that are begun together and detached.
