@@ -1,4 +1,4 @@
-//! What holds of every caller at any time, whatever its driver does.
+//! Invariants of callers: after each event the simulator checks that they hold, whatever the driver has done.
 
 use crate::events::ThreadId;
 use crate::world::{Call, CallerProcess, OwnLane, Stage, Thread};

@@ -53,7 +53,7 @@ pub enum Sabotage {
     EndsLaterCalls,
     /// A caller that has another session does not hear what the server of the one before answers.
     FormerSessionNotHeard,
-    /// What is to happen to an earlier call of a thread happens to its present one.
+    /// An event that was planned for an earlier call of a thread is applied to its present call.
     IgnoresCallIds,
     /// A caller that has another session leaves calls of the lost one as they are: those that are on their way if they share an
     /// endpoint, else those that wait.

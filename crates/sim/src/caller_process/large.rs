@@ -111,7 +111,7 @@ impl Sim {
         }
     }
 
-    /// The packet in which the thread's lane says what has arrived.
+    /// The receipt of the thread's lane, as a packet.
     pub(super) fn receipt_of(&mut self, at: ThreadId) -> Vec<u8> {
         let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
         let own = self.thread(at).own.as_mut().expect("a receipt is of a lane");

@@ -33,8 +33,8 @@ struct Shared {
 }
 
 impl Registration {
-    /// Registers all versions at all places. What is registered for them by others, or by an earlier server that was killed, goes. A
-    /// thread looks after the entries from then on: a rpcbind that starts again has none of them.
+    /// Registers every version at every place, in place of the entries of other servers and of an earlier one that was killed. From then
+    /// on a thread registers them again when rpcbind has lost them, because it was started again.
     ///
     /// # Errors
     /// No rpcbind answers, or it does not allow this user to do so; or the system gives no thread.
