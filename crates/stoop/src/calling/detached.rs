@@ -32,7 +32,10 @@ pub(crate) struct OrderedCall(NonZeroU64);
 impl OrderedCall {
     /// A call of the calling thread.
     pub(crate) fn of_this_thread(procedure: u16) -> Self {
-        let CallingThread(number) = CallingThread::current();
+        Self::new(CallingThread::current(), procedure)
+    }
+
+    fn new(CallingThread(number): CallingThread, procedure: u16) -> Self {
         // No process ever has so many threads that a bit is lost.
         Self(number.saturating_mul(NonZeroU64::new(1 << 16).expect("it is not 0")) | u64::from(procedure))
     }
@@ -104,17 +107,18 @@ impl Failures {
     }
 
     /// An ordered one-way call of that thread that may still be running. `forgets`: it is said once of all of them.
-    pub(crate) fn unknown(
-        &mut self,
-        CallingThread(thread): CallingThread,
-        forgets: bool,
-    ) -> Option<OrderedCall> {
-        let is_own = |call: &OrderedCall| call.thread() == thread.get();
-        let first = self.unknown.iter().copied().find(is_own)?;
-        if forgets {
-            self.unknown.retain(|call| !is_own(call));
+    pub(crate) fn unknown(&mut self, thread: CallingThread, forgets: bool) -> Option<OrderedCall> {
+        let first = self.first_unknown(thread)?;
+        while forgets && let Some(call) = self.first_unknown(thread) {
+            self.unknown.remove(&call);
         }
         Some(first)
+    }
+
+    /// That of the procedure with the lowest number. Many threads may have some: this searches, and does not look at all.
+    fn first_unknown(&self, thread: CallingThread) -> Option<OrderedCall> {
+        let of_thread = OrderedCall::new(thread, 0)..=OrderedCall::new(thread, u16::MAX);
+        self.unknown.range(of_thread).next().copied()
     }
 
     /// Reports the failures since the last report, and the calls that are outstanding.
