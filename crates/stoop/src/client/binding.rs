@@ -164,18 +164,19 @@ impl Binding {
         if deadline_ns <= begun_ns {
             return not_sent(SendError::DeadlinePassed);
         }
-        if let Some(calls) = self.table() {
-            let (interface, procedures) = (self.source.interface.name, self.source.interface.procedures);
-            let idempotent = procedures[usize::from(procedure)].idempotent;
-            match calls.await_order(CallingThread::current(), idempotent, Instant::from_nanos(deadline_ns)) {
-                Awaited::All => self.order.clear(),
-                Awaited::TooLate => return not_sent(SendError::OneWayPending),
-                Awaited::UnknownYet => {}
-                Awaited::Unknown(procedure) => {
-                    self.order.clear();
-                    let procedure = procedures[usize::from(procedure)].name;
-                    return not_sent(SendError::OneWayUnknown { interface, procedure });
-                }
+        let (interface, procedures) = (self.source.interface.name, self.source.interface.procedures);
+        let idempotent = procedures[usize::from(procedure)].idempotent;
+        let until = Instant::from_nanos(deadline_ns);
+        let awaited =
+            self.table().map(|calls| calls.await_order(CallingThread::current(), idempotent, until));
+        match awaited.unwrap_or(Awaited::All) {
+            Awaited::All => self.order.clear(),
+            Awaited::TooLate => return not_sent(SendError::OneWayPending),
+            Awaited::UnknownYet => {}
+            Awaited::Unknown(procedure) => {
+                self.order.clear();
+                let procedure = procedures[usize::from(procedure)].name;
+                return not_sent(SendError::OneWayUnknown { interface, procedure });
             }
         }
         match timeout_ns.saturating_sub(clock::now_ns() - begun_ns) {
