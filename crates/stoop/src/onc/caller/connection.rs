@@ -317,11 +317,13 @@ impl Connection {
         let now = Instant::from_nanos(now_ns);
         let taken = incoming.messages(&self.link, len, |message| {
             let Some(xid) = Xid::of(message) else { return };
+            // Copied before: a long one would keep other threads from the lock.
+            let packet = reply::copied(message);
             let mut state = self.state();
             let Some(Completed { data: call, transmissions, .. }) = state.calls.complete(now, xid) else {
                 return;
             };
-            self.end(state, [(call, Ok(reply::kept(message, transmissions)))]);
+            self.end(state, [(call, Ok(reply::kept(packet, transmissions)))]);
         });
         if taken.is_err() {
             self.lose();

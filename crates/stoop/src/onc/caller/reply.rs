@@ -6,9 +6,16 @@ use crate::onc::authentication::Authentication;
 use stoop_onc::message::{Accepted, Denied, Reply, ReplyBody};
 use stoop_xdr::{DecodeError, Reader};
 
+/// A copy of a reply, to be [kept].
+pub(crate) fn copied(message: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(message.len() + size_of::<u32>());
+    packet.extend_from_slice(message);
+    packet
+}
+
 /// A reply, and how often its call was sent, as the table of calls keeps them.
-pub(crate) fn kept(message: &[u8], transmissions: u32) -> Payload {
-    let packet = [message, &transmissions.to_le_bytes()].concat();
+pub(crate) fn kept(mut packet: Vec<u8>, transmissions: u32) -> Payload {
+    packet.extend_from_slice(&transmissions.to_le_bytes());
     let len = packet.len();
     Payload::new(packet, 0, len)
 }
