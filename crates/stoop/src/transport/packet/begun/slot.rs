@@ -1,8 +1,7 @@
 //! One begun call, and the lane that it is on.
 
 use crate::calling::detached::OrderedCall;
-use crate::calling::fate::Fate;
-use crate::calling::fate::Loss;
+use crate::calling::fate::{Fate, Loss};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
 use crate::transport::packet::link::CallerEndpoint;
@@ -57,7 +56,7 @@ pub(crate) struct Slot {
     pub(crate) thread: Option<Arc<WaitingThread>>,
     /// A task that waits for the call.
     pub(crate) waker: Option<Waker>,
-    /// Of a detached call: the thread whose ordered one-way call it is, if any.
+    /// Of a detached call: the ordered one-way call that it is, if it is one.
     pub(crate) ordered: Option<OrderedCall>,
     /// The call was detached, and a thread waits for it: its owner is a handle again.
     pub(crate) is_reclaimed: bool,
