@@ -99,6 +99,8 @@ codes! {
         ResultGone = 3: "the server no longer holds the result",
         /// The procedure returned at or after the call's deadline, by the server's clock.
         FinishedTooLate = 4: "the procedure returned at or after the call's deadline",
+        /// The procedure left its answer for later, and then nothing was there any more that could give it.
+        Abandoned = 5: "the procedure left its answer for later, and its reply was dropped unsent",
     }
 }
 

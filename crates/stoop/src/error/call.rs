@@ -334,6 +334,9 @@ impl fmt::Display for Failure {
             FailureCode::FinishedTooLate => {
                 "; allow it more time (`timeout`), and ask for what it has done before you call again"
             }
+            FailureCode::Abandoned => {
+                "; the server's program dropped it (`stoop::Reply`): ask for what it has done before you call again"
+            }
             _ => "",
         })
     }
