@@ -128,6 +128,32 @@ pub(crate) fn is_serving() -> bool {
     DEADLINE_NS.get() != NONE
 }
 
+/// What is known of a call while its answer is outstanding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServedCall {
+    deadline_ns: u64,
+    call: CallId,
+}
+
+impl ServedCall {
+    /// Whether its caller waits no longer.
+    pub(crate) fn is_cancelled(self) -> bool {
+        cancelled::is_cancelled(self.call) || self.time_left().is_zero()
+    }
+
+    /// Time until its caller stops waiting.
+    pub(crate) fn time_left(self) -> Duration {
+        Duration::from_nanos(self.deadline_ns.saturating_sub(clock::now_ns()))
+    }
+}
+
+/// The call that this thread serves; outside of a procedure one that nothing ends.
+pub(crate) fn served_call() -> ServedCall {
+    let deadline_ns = DEADLINE_NS.get();
+    let call = if deadline_ns == NONE { CallId::NONE } else { CALL.get() };
+    ServedCall { deadline_ns, call }
+}
+
 /// The caller of the call that this thread serves.
 #[inline]
 pub(crate) fn serving_caller() -> Caller {

@@ -4,7 +4,9 @@ use crate::buffers::Memory;
 use crate::error::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
+use crate::serving::open_calls::OpenRoom;
 use std::any::Any;
+use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
 
 /// Description of an interface, emitted with its stubs.
@@ -96,6 +98,12 @@ pub trait Exported: Send + Sync + 'static {
     ) -> Result<(), Unserved> {
         let _ = (procedure, leading, len, result);
         Err(Unserved::UnknownProcedure)
+    }
+
+    /// The room for calls whose answers [come later](crate::Deferred). An interface with such procedures [asks](OpenRoom::check) it before
+    /// it runs one.
+    fn lend_room(&self, room: &Arc<OpenRoom>) {
+        let _ = room;
     }
 
     /// The same as a program of Sun RPC, if it is one.

@@ -81,11 +81,13 @@ mod buffers;
 mod calling;
 mod client;
 mod context;
+mod deferred;
 pub mod error;
 pub mod health;
 mod heap_array;
 mod host_facts;
 mod interface;
+mod keeper;
 mod limits;
 mod locked;
 mod message_buffer;
@@ -109,6 +111,7 @@ pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
 pub use crate::context::{Caller, Credentials, CurrentCall, Station, current_call};
+pub use crate::deferred::{Deferred, Reply, ReplyError, deferred};
 #[doc(inline)]
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,

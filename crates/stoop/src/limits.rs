@@ -29,6 +29,7 @@ pub struct Limits {
     pub(crate) retained_results: Option<usize>,
     pub(crate) argument_bytes: Option<usize>,
     pub(crate) result_bytes: Option<usize>,
+    pub(crate) open_calls: Option<usize>,
     /// Most bytes of each of the two unless they are set; `None`: nothing limits the memory of the process.
     pub(crate) affordable: Option<usize>,
 }
@@ -106,6 +107,14 @@ impl Limits {
     /// [`argument_bytes`](Self::argument_bytes).
     pub fn result_bytes(mut self, most: usize) -> Self {
         self.result_bytes = Some(most);
+        self
+    }
+
+    /// Most calls of the server, at all its addresses together, whose answers come later ([`Deferred`](crate::Deferred)) and have not come.
+    /// Beyond it, or beyond the share of a host or user, a procedure that may leave its answer for later is not run, and the call refused.
+    /// 65,536 unless set; each takes at most about 2 KB.
+    pub fn open_calls(mut self, most: usize) -> Self {
+        self.open_calls = Some(most);
         self
     }
 }

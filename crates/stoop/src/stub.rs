@@ -6,8 +6,10 @@ pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
+pub use crate::deferred::Later;
 pub use crate::error::unserved::Unserved;
 pub use crate::interface::{Exported, Interface, Procedure};
+pub use crate::serving::open_calls::{OpenRoom, check_room};
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

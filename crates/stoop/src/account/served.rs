@@ -16,6 +16,7 @@ use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface};
 #[cfg(feature = "onc")]
 use crate::program::Program;
+use crate::serving::open_calls::OpenRoom;
 use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
@@ -182,6 +183,10 @@ impl Exported for Recorded {
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_in_place(procedure, leading, len, result);
         self.ledger.run(self.interface, procedure, run)
+    }
+
+    fn lend_room(&self, room: &Arc<OpenRoom>) {
+        self.inner.lend_room(room);
     }
 
     /// Calls by Sun RPC are not recorded.

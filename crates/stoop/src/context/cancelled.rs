@@ -2,6 +2,7 @@
 //!
 //! A list holds each cancelled call until it has ended. While the list is empty, a look at it costs one load.
 
+use crate::keeper;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,11 @@ impl CallId {
     #[inline]
     pub(crate) fn new(binding: BindingId, lane: LaneId, number: CallNumber) -> Self {
         Self { binding, call: u64::from(lane.0) << 32 | u64::from(number.0) }
+    }
+
+    /// The least and the greatest of a binding.
+    pub(crate) fn all_of(binding: BindingId) -> (Self, Self) {
+        (Self { binding, call: 0 }, Self { binding, call: u64::MAX })
     }
 
     /// A begun `local:` call; `number` counts from 1.
@@ -48,6 +54,8 @@ pub(crate) fn cancel(call: CallId) {
     list.insert(call);
     COUNT.store(list.len(), Ordering::Release);
     CANCELS.fetch_add(1, Ordering::Release);
+    drop(list);
+    keeper::end_call(call);
 }
 
 /// How many calls have been cancelled. A thread that sees a new number finds those calls on the list until they have ended.

@@ -1,9 +1,11 @@
-//! Why a server half of an interface did not run a procedure; the caller learns it as a [refusal](crate::error::Refusal).
+//! Why a server half of an interface has no result of a call at once: it did not run the procedure, which the caller learns as a
+//! [refusal](crate::error::Refusal), or the result comes later.
 
+use crate::deferred::Later;
 use stoop_marshal::DecodeError;
 
-/// Why a server half did not run a procedure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a server half has no result of a call at once.
+#[derive(Debug)]
 pub enum Unserved {
     /// The interface has no procedure of that number.
     UnknownProcedure,
@@ -11,6 +13,10 @@ pub enum Unserved {
     BadArguments(DecodeError),
     /// The OUT arguments need more room than a result may have.
     ResultTooLarge,
+    /// So many calls wait for their answers that this one may not join them.
+    TooManyOpen,
+    /// The procedure ran, and its result [comes later](crate::Deferred).
+    Later(Later),
 }
 
 impl From<DecodeError> for Unserved {

@@ -51,7 +51,16 @@
 //! }
 //! ```
 
+use crate::deferred::Deferred;
 #[doc(hidden)]
 pub use crate::program::run;
 pub use crate::program::{Arguments, IncomingCall, NoResult, Program};
 pub use stoop_onc::auth::Identity;
+
+/// The answer of a procedure that has left it for later: this thread waits for it.
+///
+/// # Errors
+/// Nothing is left that could give it.
+pub fn answer<R: Send + 'static>(deferred: Deferred<R>) -> Result<R, NoResult> {
+    deferred.wait(u64::MAX).map_err(|_| NoResult::Failed)
+}

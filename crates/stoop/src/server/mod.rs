@@ -19,6 +19,7 @@ pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
+use crate::serving::open_calls::OPEN_CALLS_MAX;
 use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
@@ -353,7 +354,8 @@ impl Server {
             programs: Arc::new(self.programs()?),
             exports: Arc::new(
                 Exports::new(mem::take(&mut self.exports), options, offers)
-                    .with_panic_texts(self.panic_texts),
+                    .with_panic_texts(self.panic_texts)
+                    .with_open_calls(self.limits.open_calls.unwrap_or(OPEN_CALLS_MAX)),
             ),
             waiting: self.waiting,
             bounds: self.bounds,

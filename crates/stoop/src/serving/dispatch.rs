@@ -3,8 +3,10 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
+use crate::deferred::Later;
 use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface};
+use crate::serving::open_calls::{OPEN_CALLS_MAX, OpenRoom};
 use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
 use crate::serving::terms::CallTerms;
@@ -25,9 +27,10 @@ pub(crate) struct Exports {
     options: Vec<Vec<ProcedureOptions>>,
     /// Whether callers of other processes get the messages of panics; unless set, those of this machine do.
     panic_texts: Option<bool>,
+    pub(crate) open_room: Arc<OpenRoom>,
 }
 
-/// The end of a call.
+/// The end of a call, or of its procedure.
 pub(crate) enum Outcome {
     /// The result, of so many bytes, is in the packet.
     Result(usize),
@@ -35,6 +38,8 @@ pub(crate) enum Outcome {
     Refused(Box<(RefusalCode, String)>),
     /// It ran, and there is no result, for this reason.
     Failed(Box<(FailureCode, String)>),
+    /// It ran, and its answer comes later.
+    Later(Box<Later>),
 }
 
 /// The procedure did not run: its OUT arguments need so many bytes of room in the result, which it may not have.
@@ -77,7 +82,15 @@ impl Exports {
             options.limit().map_or_else(ProcedureTime::default, |_| ProcedureTime::counted())
         };
         let times = options.iter().map(|options| options.iter().map(time).collect()).collect();
-        Self { times, options, all, offers, panic_texts: None }
+        let open_room = Arc::new(OpenRoom::new(OPEN_CALLS_MAX));
+        Self { times, options, all, offers, panic_texts: None, open_room }
+    }
+
+    /// The same, with at most so many open calls.
+    pub(crate) fn with_open_calls(self, most: usize) -> Self {
+        let open_room = Arc::new(OpenRoom::new(most));
+        self.all.iter().for_each(|export| export.lend_room(&open_room));
+        Self { open_room, ..self }
     }
 
     /// The same, telling the messages of panics to callers of other processes, or to none.
@@ -172,6 +185,21 @@ impl Exports {
     ) -> Result<Outcome, NoRoom> {
         let export = &*self.all[usize::from(interface)];
         self.run_with(packet, limits, |result| export.dispatch_in_place(procedure, leading, len, result))
+    }
+
+    /// Writes the result of a call that has run before into `packet`, behind the header.
+    #[cold]
+    pub(crate) fn write(
+        &self,
+        packet: &mut Vec<u8>,
+        limits: &CallLimits,
+        put: &dyn Fn(&mut Writer<'_>),
+    ) -> Outcome {
+        let mut result = Writer::new(packet, HEADER_LEN, limits.result_max);
+        match catch_unwind(AssertUnwindSafe(|| put(&mut result))) {
+            Ok(()) => result.finish().map_or_else(too_large, Outcome::Result),
+            Err(panic) => panicked(panic, self.tells_panics(&limits.caller)),
+        }
     }
 
     #[inline(always)]
@@ -270,8 +298,14 @@ fn not_served(why: Unserved, result: Writer<'_>) -> Result<Outcome, NoRoom> {
             }
             _ => return Err(NoRoom(usize::MAX)),
         },
+        Unserved::TooManyOpen => Outcome::refused(RefusalCode::Overloaded, TOO_MANY_OPEN.into()),
+        Unserved::Later(later) => Outcome::Later(Box::new(later)),
     })
 }
+
+/// Detail of a refusal for want of room among the open calls.
+const TOO_MANY_OPEN: &str = "so many calls of your host or user wait for their answers that no other may join them; call again when some have \
+    been answered, or raise Limits::open_calls";
 
 /// Begin of the detail of a refusal or failure for want of memory.
 const NO_MEMORY: &str = "the server's process has no memory left for";

@@ -8,6 +8,7 @@ pub(crate) mod dispatch;
 pub(crate) mod drain;
 pub(crate) mod message_memory;
 pub(crate) mod one_call;
+pub(crate) mod open_calls;
 pub(crate) mod procedure_time;
 pub(crate) mod procedures;
 pub(crate) mod running;

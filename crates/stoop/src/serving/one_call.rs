@@ -1,8 +1,9 @@
 //! One call at the server, from its arrival to its outcome: written once for all transports.
 
 use crate::context::cancelled::{self, CallId};
+use crate::deferred::{Given, ReplyError};
 use crate::error::{FailureCode, RefusalCode};
-use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
+use crate::serving::dispatch::{CallLimits, Exports, NoRoom, Outcome};
 use stoop_wire::HEADER_LEN;
 
 /// A call as the transport that received it knows it, and the memory for its result.
@@ -78,6 +79,29 @@ pub(crate) fn serve(call: &mut impl ReceivedCall, begun_ns: u64) -> Option<Outco
     Some(call.run(limits).unwrap_or_else(|why| serve_with_room(call, limits, why)))
 }
 
+/// Makes the outcome of an [open](crate::serving::open_calls) call from the answer that has come at `now_ns`; a result is written into
+/// `packet`. With it what the giver of the answer learns.
+#[cold]
+pub(crate) fn conclude(
+    exports: &Exports,
+    limits: &CallLimits,
+    given: Given<'_>,
+    packet: &mut Vec<u8>,
+    now_ns: u64,
+) -> (Outcome, Result<(), ReplyError>) {
+    if limits.deadline_ns <= now_ns {
+        return (Outcome::finished_too_late(), Err(ReplyError::DeadlinePassed));
+    }
+    if cancelled::is_cancelled(limits.call) {
+        return (Outcome::failed(FailureCode::Abandoned, String::new()), Err(ReplyError::Cancelled));
+    }
+    let outcome = match given {
+        Given::Result(put) => exports.write(packet, limits, put),
+        Given::Failure(code) => Outcome::failed(code, String::new()),
+    };
+    (outcome, Ok(()))
+}
+
 /// Runs a call once more, because its OUT arguments need room that has to be counted.
 #[cold]
 #[inline(never)]
@@ -99,7 +123,7 @@ impl Outcome {
     /// Whether the procedure ran, so that its duration is of interest.
     #[inline]
     pub(crate) fn ran(&self) -> bool {
-        matches!(self, Self::Result(_) | Self::Failed(_))
+        matches!(self, Self::Result(_) | Self::Failed(_) | Self::Later(_))
     }
 
     /// The same of a procedure that has returned by `now_ns`. A result is none at or after the deadline of its call: the procedure may have

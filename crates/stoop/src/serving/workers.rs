@@ -22,7 +22,9 @@ mod shared_queue;
 mod worker;
 mod worker_shares;
 
+use crate::deferred::{Given, ReplyError};
 use crate::serving::counters::{QueueCounters, ServerCounters};
+use crate::serving::open_calls::OpenCalls;
 use crate::serving::terms::CallTerms;
 pub(crate) use crate::serving::workers::background::Background;
 use crate::serving::workers::idle::{IdleWorker, LEAVE};
@@ -97,6 +99,24 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
     fn run(&self, worker: &mut Self::WorkerState, call: Self::Call) -> Option<Self::Call>;
+
+    /// Answers a call that has been [open](OpenCalls). Returns what [`run`](Self::run) does, and what the giver of the answer learns.
+    fn answer_open(
+        &self,
+        call: Self::Call,
+        given: Given<'_>,
+    ) -> (Option<Self::Call>, Result<(), ReplyError>) {
+        let _ = (call, given);
+        unreachable!("it leaves no call open")
+    }
+
+    /// Its open calls, if it leaves calls open.
+    fn open_calls(&self) -> Option<&OpenCalls<Self>>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// Answers a call without running it. Returns what [`run`](Self::run) does.
     fn refuse(
@@ -225,6 +245,9 @@ impl<E: Endpoint> WorkerPool<E> {
             cancels_seen: AtomicU64::new(0),
             receive_at_ns: AtomicU64::new(0),
         });
+        if let Some(open_calls) = pool.endpoint.open_calls() {
+            open_calls.belong_to(&pool);
+        }
         fence::prepare();
         let background = Arc::clone(&pool);
         let thread = threads::start("stoop-background", move || background.run_background())?;

@@ -214,7 +214,7 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Has an idle worker run a call of the queue, if one waits that could run. If no worker is idle, the background thread starts one.
-    pub(super) fn wake_for_queue(&self) {
+    pub(crate) fn wake_for_queue(&self) {
         if !self.queue.has_runnable() {
             return;
         }
@@ -225,7 +225,7 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Lets a call wait, or refuses it or another.
-    pub(super) fn admit(&self, worker: &mut E::WorkerState, call: E::Call, terms: CallTerms) {
+    pub(crate) fn admit(&self, worker: &mut E::WorkerState, call: E::Call, terms: CallTerms) {
         let now_ns = clock::now_ns();
         let keep = |call: &mut E::Call| self.endpoint.defer(worker, call);
         let admitted = self.queue.admit(now_ns, call, terms, keep);

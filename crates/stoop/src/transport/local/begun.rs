@@ -11,10 +11,13 @@ use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
+use crate::deferred::{Given, Open, ReplyError};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::locked::locked;
 use crate::message_buffer::keep_arguments;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
+use crate::serving::one_call;
+use crate::serving::shares::owner_of;
 use crate::transport::local::pool::{Declined, Job};
 use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +26,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_exchange::shares::OwnerId;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
@@ -280,7 +284,7 @@ impl Calls {
     }
 
     /// Runs one of these calls that no thread has begun to run. Returns whether there was one.
-    fn run_one_of(&self, calls: &[u32]) -> bool {
+    fn run_one_of(self: &Arc<Self>, calls: &[u32]) -> bool {
         let mut table = self.table();
         let waiting = calls.iter().find_map(|&call| {
             let known = table.get_mut(call).filter(|known| known.arguments.is_some())?;
@@ -293,7 +297,7 @@ impl Calls {
     }
 
     /// Runs a call, unless it has been abandoned or another thread runs it.
-    fn run(&self, call: u32, id: u64) {
+    fn run(self: &Arc<Self>, call: u32, id: u64) {
         let mut table = self.table();
         let known = table.get_mut(call).filter(|known| known.id == id);
         let Some((arguments, procedure)) =
@@ -303,28 +307,29 @@ impl Calls {
         };
         let deadline_ns = table.deadline_ns(call);
         drop(table);
-        let outcome = match deadline_ns <= clock::now_ns() {
-            true => Err(refused(RefusalCode::DeadlinePassed, String::new())),
-            false => self.serve(procedure, &arguments, CallId::local(id), deadline_ns),
+        if deadline_ns <= clock::now_ns() {
+            let outcome = Err(refused(RefusalCode::DeadlinePassed, String::new()));
+            return self.end(call, id, outcome);
+        }
+        let limits = self.limits(id, deadline_ns);
+        let mut packet = vec![0; MAX_DATAGRAM];
+        let ran = self.server.exports.run(self.interface, procedure, &arguments, &mut packet, limits);
+        let outcome = match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
+            Ran::Later(later) => return later.goes_to(OpenLocal::new(self, call, limits, id)),
+            Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => failed(FailureCode::FinishedTooLate),
+            ran => outcome(ran, packet),
         };
         self.end(call, id, outcome);
     }
 
-    fn serve(&self, procedure: u16, arguments: &[u8], call: CallId, deadline_ns: u64) -> Outcome {
+    fn limits(&self, id: u64, deadline_ns: u64) -> CallLimits {
         let result_max = self.server.message_max;
-        let terms =
-            CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max };
-        let mut packet = vec![0; MAX_DATAGRAM];
-        let ran = self.server.exports.run(self.interface, procedure, arguments, &mut packet, terms);
-        match ran.unwrap_or_else(|why| why.refused(result_max)) {
-            Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => {
-                let code = FailureCode::FinishedTooLate;
-                Err(CallError::Failed(Failure { code, detail: String::new() }))
-            }
-            Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
-            Ran::Refused(why) => Err(refused(why.0, why.1)),
-            Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
-        }
+        let (caller, call) = (Caller::Local, CallId::local(id));
+        CallLimits { deadline_ns, caller, call, result_max, out_limit: result_max }
+    }
+
+    fn is_open(&self, call: u32, id: u64) -> bool {
+        self.table().get_mut(call).is_some_and(|known| known.id == id)
     }
 
     /// Ends a call, if it has not been abandoned.
@@ -335,6 +340,60 @@ impl Calls {
         drop(table);
         cancelled::ended(CallId::local(id));
         wakeup.give();
+    }
+}
+
+/// What the caller gets of a call that has run so, with its result in `packet`.
+fn outcome(ran: Ran, packet: Vec<u8>) -> Outcome {
+    match ran {
+        Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
+        Ran::Refused(why) => Err(refused(why.0, why.1)),
+        Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
+        Ran::Later(_) => unreachable!("it has no answer yet"),
+    }
+}
+
+fn failed(code: FailureCode) -> Outcome {
+    Err(CallError::Failed(Failure { code, detail: String::new() }))
+}
+
+/// A call that has run and waits for its answer.
+struct OpenLocal {
+    calls: Arc<Calls>,
+    call: u32,
+    id: u64,
+    limits: CallLimits,
+    place: Option<OwnerId>,
+}
+
+impl OpenLocal {
+    fn new(calls: &Arc<Calls>, call: u32, limits: CallLimits, id: u64) -> Arc<Self> {
+        let place = calls.server.exports.open_room.enter(owner_of(&limits.caller));
+        Arc::new(Self { calls: Arc::clone(calls), call, id, limits, place })
+    }
+}
+
+impl Open for OpenLocal {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        if self.is_over() {
+            let is_late = clock::now_ns() >= self.limits.deadline_ns;
+            return Err(if is_late { ReplyError::DeadlinePassed } else { ReplyError::Cancelled });
+        }
+        let (mut packet, now_ns) = (vec![0; HEADER_LEN], clock::now_ns());
+        let exports = &self.calls.server.exports;
+        let (ran, reached) = one_call::conclude(exports, &self.limits, given, &mut packet, now_ns);
+        self.calls.end(self.call, self.id, outcome(ran, packet));
+        reached
+    }
+
+    fn is_over(&self) -> bool {
+        !self.calls.is_open(self.call, self.id)
+    }
+}
+
+impl Drop for OpenLocal {
+    fn drop(&mut self) {
+        self.calls.server.exports.open_room.leave(self.place);
     }
 }
 

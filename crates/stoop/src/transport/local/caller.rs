@@ -2,7 +2,8 @@
 
 use crate::calling::counters::CallCounters;
 use crate::calling::lanes::{Counted, Lanes};
-use crate::context::{Caller, begin_cheaply, is_too_late, noting_asked, serving};
+use crate::context::{self, Caller, begin_cheaply, is_too_late, noting_asked, serving};
+use crate::deferred::Deferred;
 use crate::error::{CallError, Failure, FailureCode, SendError};
 use crate::serving::dispatch::panic_message;
 use crate::transport::local::binding::{LocalBinding, Source};
@@ -12,6 +13,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use stoop_net::clock;
 
 /// A server of this process with its object, for calls through the trait.
 pub(crate) struct Here<L: ?Sized> {
@@ -111,6 +113,19 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
     #[inline]
     pub(crate) fn new(next: &'a Lanes<Here<L>>, here: &'a Here<L>, timeout_ns: u64) -> Self {
         Self { next, here, timeout_ns }
+    }
+
+    /// Calls `procedure` with the server, whose answer may come later: the thread waits for it.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); or nothing is left that could give the answer.
+    pub fn call_deferred<R: Send + 'static>(
+        self,
+        procedure: impl FnOnce(&L) -> Deferred<R>,
+    ) -> Result<R, CallError> {
+        let timeout_ns = self.timeout_ns;
+        let deadline_ns = context::bounded_deadline(clock::now_ns(), timeout_ns);
+        self.call(procedure)?.wait(deadline_ns).map_err(CallError::Failed)
     }
 
     /// Calls `procedure` with the server.

@@ -14,8 +14,10 @@ mod run_batch;
 mod successor;
 mod worker;
 
+use crate::deferred::{Given, ReplyError};
 use crate::serving::counters::{PacketServerCounters, ServerCounters};
 use crate::serving::drain::wait_for_readers;
+use crate::serving::open_calls::OpenCalls;
 use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint};
 use crate::transport::packet::link::ServerEndpoint;
@@ -97,6 +99,18 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
             PacketLocation::InBatch(_) => self.run_batch(worker, call),
             PacketLocation::AtWorker | PacketLocation::Kept => self.run_alone(worker, call),
         }
+    }
+
+    fn answer_open(
+        &self,
+        call: PacketCall<S::Peer>,
+        given: Given<'_>,
+    ) -> (Option<PacketCall<S::Peer>>, Result<(), ReplyError>) {
+        self.answer_later(call, given)
+    }
+
+    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+        Some(&self.open_calls)
     }
 
     fn refuse(

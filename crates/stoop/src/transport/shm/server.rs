@@ -15,10 +15,12 @@ pub(crate) mod transfers;
 pub(crate) mod worker;
 
 use crate::context::earliest_deadline;
+use crate::deferred::{Given, ReplyError};
 use crate::locked::locked;
 use crate::serving::acceptor::Acceptor;
 use crate::serving::counters::{ServerCounters, ShmServerCounters};
 use crate::serving::message_memory::MessageMemory;
+use crate::serving::open_calls::OpenCalls;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
 use crate::serving::shares::owner_of;
@@ -66,6 +68,7 @@ pub(crate) struct ShmEndpoint {
     given_up: AtomicU64,
     /// When a worker last looked for calls and found none.
     drained_ns: AtomicU64,
+    open_calls: OpenCalls<Self>,
 }
 
 impl ShmEndpoint {
@@ -91,6 +94,7 @@ impl ShmEndpoint {
             calls: Mutex::new(vec![Arc::default()]),
             given_up: AtomicU64::new(0),
             drained_ns: AtomicU64::new(0),
+            open_calls: OpenCalls::new(&setup.exports.open_room),
         })
     }
 
@@ -196,21 +200,31 @@ impl Endpoint for ShmEndpoint {
 
     #[inline(always)]
     fn run(&self, worker: &mut WorkerState, mut call: ShmCall) -> Option<ShmCall> {
-        self.answer(worker, &call);
+        let later = self.answer(worker, &call);
         let arguments = mem::take(&mut call.arguments);
         if call.is_long() {
             call.binding.end_long_arguments(arguments);
         } else {
             worker.arguments = arguments;
         }
-        if worker.was_short {
-            worker.set_last(call.binding);
+        match later {
+            Some(later) => self.leave_open(call, *later),
+            None if worker.was_short => worker.set_last(call.binding),
+            None => {}
         }
         if worker.is_counted {
             self.service.activity.end_call();
         }
         worker.is_counted = true;
         None
+    }
+
+    fn answer_open(&self, call: ShmCall, given: Given<'_>) -> (Option<ShmCall>, Result<(), ReplyError>) {
+        (None, self.answer_later(&call, given))
+    }
+
+    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+        Some(&self.open_calls)
     }
 
     fn refuse(&self, worker: &mut WorkerState, call: ShmCall, refused: Refused) -> Option<ShmCall> {

@@ -16,8 +16,11 @@ pub(crate) mod unsent_answers;
 pub(crate) mod worker;
 
 use crate::context::cancelled;
+use crate::deferred::{Given, ReplyError};
+use crate::keeper;
 use crate::serving::counters::ServerCounters;
 use crate::serving::message_memory::MessageMemory;
+use crate::serving::open_calls::OpenCalls;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
 use crate::serving::shares::owner_of;
@@ -51,6 +54,7 @@ pub(crate) struct StreamEndpoint {
     unused_buffers: Mutex<Vec<Vec<u8>>>,
     /// When a thread last looked at all connections and found nothing.
     drained_ns: AtomicU64,
+    open_calls: OpenCalls<Self>,
 }
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.
@@ -77,6 +81,7 @@ impl StreamEndpoint {
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
             drained_ns: AtomicU64::new(0),
+            open_calls: OpenCalls::new(&setup.exports.open_room),
         })
     }
 
@@ -123,8 +128,9 @@ impl StreamEndpoint {
 
     fn close(&self, connection: &Connection) {
         if self.connections.close(connection) {
-            if connection.was_bound() {
+            if let Some(binding) = connection.bound_as() {
                 self.service.bindings.fetch_sub(1, Ordering::Relaxed);
+                keeper::end_binding(binding);
             }
             self.service.activity.announce_end();
         }
@@ -243,15 +249,31 @@ impl Endpoint for StreamEndpoint {
 
     #[inline]
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
-        self.answer(worker, &mut call);
-        cancelled::ended(call.id());
-        self.give_back(worker, call);
+        match self.answer(worker, &mut call) {
+            None => {
+                cancelled::ended(call.id());
+                self.give_back(worker, call);
+                worker.in_a_row += 1;
+            }
+            Some(later) => self.leave_open(call, *later),
+        }
         let next = worker.next.take();
-        worker.in_a_row += 1;
         if next.is_none() {
             self.service.activity.end_calls(mem::take(&mut worker.in_a_row));
         }
         next
+    }
+
+    fn answer_open(
+        &self,
+        call: StreamCall,
+        given: Given<'_>,
+    ) -> (Option<StreamCall>, Result<(), ReplyError>) {
+        (None, self.answer_later(&call, given))
+    }
+
+    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+        Some(&self.open_calls)
     }
 
     fn refuse(&self, worker: &mut WorkerState, call: StreamCall, refused: Refused) -> Option<StreamCall> {

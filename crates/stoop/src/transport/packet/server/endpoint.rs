@@ -2,6 +2,7 @@
 
 use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
+use crate::serving::open_calls::OpenCalls;
 use crate::serving::workers::Background;
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::ServerEndpoint;
@@ -36,6 +37,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) drained_ns: AtomicU64,
     pub(super) out_budget: OutBudget,
     pub(super) background: Background,
+    pub(super) open_calls: OpenCalls<Self>,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
     /// Calls that the exchange gave out and that were refused.
@@ -73,6 +75,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         Self {
             exchange: Mutex::new(exchange.with_clock(with_sleep)),
             link,
+            open_calls: OpenCalls::new(&exports.open_room),
             exports,
             ended: Condvar::new(),
             shutting_down: AtomicBool::new(false),

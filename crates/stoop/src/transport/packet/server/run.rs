@@ -1,16 +1,19 @@
 //! Runs a call, answers it, and gives it back to the exchange.
 
 use crate::context::cancelled::{self, CallId};
+use crate::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::one_call::{self, serve};
 use crate::serving::shares::owner_of;
+use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
-use crate::transport::packet::server::call::{PacketCall, PacketLocation, packets_of_calls};
+use crate::transport::packet::server::call::{CallPacket, PacketCall, PacketLocation, packets_of_calls};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
+use std::sync::MutexGuard;
 use stoop_exchange::Instant;
-use stoop_exchange::server::{Assignment, Next};
+use stoop_exchange::server::{Assignment, Next, Server};
 use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
@@ -24,6 +27,13 @@ pub(super) fn call_id<P: Peer>(assignment: &Assignment<P>) -> CallId {
     CallId::new(binding, lane, number)
 }
 
+/// The limits of a call.
+#[inline(always)]
+fn limits<P: Peer>(call: &Assignment<P>) -> CallLimits {
+    let (deadline_ns, result_max) = (call.deadline.as_nanos(), call.result_max as usize);
+    CallLimits::new(deadline_ns, call.peer.caller(), call_id(call), result_max)
+}
+
 /// A call that is served, and the packet that brought it, if it was one packet.
 struct Serving<'a, S: ServerEndpoint> {
     endpoint: &'a PacketEndpoint<S>,
@@ -34,9 +44,7 @@ struct Serving<'a, S: ServerEndpoint> {
 impl<S: ServerEndpoint> one_call::ReceivedCall for Serving<'_, S> {
     #[inline(always)]
     fn limits(&self) -> CallLimits {
-        let call = &*self.assignment;
-        let (deadline_ns, result_max) = (call.deadline.as_nanos(), call.result_max as usize);
-        CallLimits::new(deadline_ns, call.peer.caller(), call_id(call), result_max)
+        limits(self.assignment)
     }
 
     #[inline(always)]
@@ -121,13 +129,48 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker: &mut WorkerState<S>,
         mut call: PacketCall<S::Peer>,
     ) -> Option<PacketCall<S::Peer>> {
-        self.answer(&mut call, worker);
-        self.finish(worker, call.assignment)
+        match self.answer(&mut call, worker) {
+            None => self.finish(worker, call.assignment),
+            Some(later) => {
+                self.leave_open(call, *later);
+                None
+            }
+        }
     }
 
-    /// Runs a call's procedure and sends its answer.
+    /// Lets a call that has run wait for its answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn leave_open(&self, mut call: PacketCall<S::Peer>, later: Later) {
+        // What was in the packet that brought it is not needed any more.
+        call.packet = CallPacket::KEPT;
+        drop(call.assignment.take_packet());
+        let terms = self.terms(&call);
+        self.open_calls.open(call, terms, later);
+    }
+
+    /// Answers a call that has been open.
+    pub(super) fn answer_later(
+        &self,
+        PacketCall { mut assignment, .. }: PacketCall<S::Peer>,
+        given: Given<'_>,
+    ) -> (Option<PacketCall<S::Peer>>, Result<(), ReplyError>) {
+        let (now_ns, limits) = (clock::now_ns(), limits(&assignment));
+        let packet = assignment.packet_mut();
+        let (outcome, reached) = one_call::conclude(&self.exports, &limits, given, packet, now_ns);
+        self.complete(&mut assignment, outcome, now_ns);
+        if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
+            assignment.leave_in_parts();
+        } else {
+            self.send(assignment.answer(), &assignment.peer);
+        }
+        let transmit = |exchange| self.transmit_all(&mut self.worker(), exchange);
+        (self.finish_with(now_ns, assignment, transmit), reached)
+    }
+
+    /// Runs a call's procedure and sends its answer, unless that comes later.
     #[inline(always)]
-    fn answer(&self, call: &mut PacketCall<S::Peer>, worker: &mut WorkerState<S>) {
+    fn answer(&self, call: &mut PacketCall<S::Peer>, worker: &mut WorkerState<S>) -> Option<Box<Later>> {
         let begun_ns = if call.packet.is_deferred() { clock::now_ns() } else { worker.clock_ns };
         let outcome = self.perform(call, &worker.buffers, begun_ns);
         let PacketCall { assignment, packet } = call;
@@ -136,12 +179,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let took = worker.clock_ns - begun_ns;
             self.exports.time(assignment.interface, assignment.procedure).took(took);
         }
-        self.complete(assignment, outcome, worker.clock_ns);
+        match outcome {
+            Outcome::Result(len) => {
+                assignment.complete(Instant::from_nanos(worker.clock_ns), len);
+            }
+            Outcome::Later(later) => return Some(later),
+            outcome => self.complete_without_result(assignment, outcome),
+        }
         if begun_ns.saturating_sub(assignment.arrived.as_nanos()) > QUEUED_MIN_NS {
             assignment.tell_begin(Instant::from_nanos(worker.clock_ns), Instant::from_nanos(begun_ns));
         }
         if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
-            return assignment.leave_in_parts();
+            assignment.leave_in_parts();
+            return None;
         }
         let (binding, ..) = assignment.identity();
         let answer = assignment.answer();
@@ -153,6 +203,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             _ => self.send(answer, &assignment.peer),
         }
         stamp(Point::ResultLeft);
+        None
     }
 
     /// Makes the answer of a call. The exchange sends a [large](Assignment::is_large) one.
@@ -176,6 +227,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             Outcome::Refused(why) => assignment.refuse(why.0, &why.1),
             Outcome::Failed(why) => assignment.fail(why.0, &why.1),
             Outcome::Result(len) => assignment.complete(assignment.arrived, len),
+            Outcome::Later(_) => unreachable!("it has no answer yet"),
         };
     }
 
@@ -187,12 +239,23 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker: &mut WorkerState<S>,
         assignment: Assignment<S::Peer>,
     ) -> Option<PacketCall<S::Peer>> {
+        self.finish_with(worker.clock_ns, assignment, |exchange| self.transmit_all(worker, exchange))
+    }
+
+    /// [`finish`](Self::finish) at `now_ns`; `transmit` has the exchange send what may leave.
+    #[inline(always)]
+    fn finish_with<'a>(
+        &'a self,
+        now_ns: u64,
+        assignment: Assignment<S::Peer>,
+        transmit: impl FnOnce(MutexGuard<'a, Server<S::Peer>>),
+    ) -> Option<PacketCall<S::Peer>> {
         let call = call_id(&assignment);
         let mut exchange = self.exchange();
         cancelled::ended(call);
-        let next = exchange.finish(Instant::from_nanos(worker.clock_ns), assignment);
+        let next = exchange.finish(Instant::from_nanos(now_ns), assignment);
         if exchange.may_transmit() {
-            self.transmit_all(worker, exchange);
+            transmit(exchange);
         } else {
             drop(exchange);
         }

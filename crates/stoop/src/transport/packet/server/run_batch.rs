@@ -8,8 +8,8 @@
 use crate::context::take_asked;
 use crate::serving::dispatch::Outcome;
 use crate::serving::workers::Endpoint;
-use crate::transport::packet::link::ServerEndpoint;
-use crate::transport::packet::server::batch::Finished;
+use crate::transport::packet::link::{ReceiveBuffers, ServerEndpoint};
+use crate::transport::packet::server::batch::{Finished, Shared};
 use crate::transport::packet::server::call::PacketCall;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::run::ANSWER_MAX;
@@ -145,24 +145,37 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> (Option<PacketCall<S::Peer>>, bool) {
         let outcome = self.perform(&mut call, &worker.buffers, worker.clock_ns);
         let is_late = self.note_time(worker, &call, outcome.ran());
-        let mut assignment = call.assignment;
         let is_noted = match outcome {
             Outcome::Result(len) if !is_late => {
-                assignment.note(len);
+                call.assignment.note(len);
                 true
             }
+            Outcome::Later(later) => {
+                self.leave_open(call, *later);
+                let mut shared = self.batch.shared(&mut worker.key);
+                return (self.next_short(&mut shared, &mut worker.buffers), false);
+            }
             outcome => {
-                self.complete(&mut assignment, outcome, worker.clock_ns);
+                self.complete(&mut call.assignment, outcome, worker.clock_ns);
                 false
             }
         };
+        let assignment = call.assignment;
         let mut shared = self.batch.shared(&mut worker.key);
         let len = assignment.answer_len();
         let is_full = shared.push(Finished { assignment, is_noted }, len);
-        // Calls that are known to take long are left to the pool.
+        (self.next_short(&mut shared, &mut worker.buffers), is_full)
+    }
+
+    /// Takes the next call of the batch, unless it is known to take long: such calls are left to the pool.
+    #[inline]
+    fn next_short(
+        &self,
+        shared: &mut Shared<S::Peer>,
+        buffers: &mut ReceiveBuffers,
+    ) -> Option<PacketCall<S::Peer>> {
         let is_short = shared.calls.front().is_some_and(|next| !self.takes_long(next));
-        let next = if is_short { shared.take_first(&mut worker.buffers) } else { None };
-        (next, is_full)
+        if is_short { shared.take_first(buffers) } else { None }
     }
 
     /// Reads the clock if it is time to. Returns whether the call's deadline has passed then.

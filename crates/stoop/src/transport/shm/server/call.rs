@@ -3,16 +3,18 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::take_asked;
+use crate::deferred::{Given, Later, ReplyError};
 use crate::error::FailureCode;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
+use crate::serving::workers::Endpoint;
 use crate::transport::shm::server::ShmEndpoint;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
-use stoop_net::clock;
+use stoop_net::{clock, host};
 use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
 use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
@@ -39,6 +41,13 @@ impl ShmCall {
         Self { binding, request: *request, arguments, deferred: false }
     }
 
+    #[inline(always)]
+    fn limits(&self, message_max: usize) -> CallLimits {
+        let Self { binding, request, .. } = self;
+        let id = binding.call_id(request.lane, request.number);
+        CallLimits::new(request.deadline_ns, binding.caller, id, message_max)
+    }
+
     /// Whether its arguments came through a channel: their memory is counted.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
@@ -56,9 +65,7 @@ struct Serving<'a> {
 impl one_call::ReceivedCall for Serving<'_> {
     #[inline(always)]
     fn limits(&self) -> CallLimits {
-        let ShmCall { binding, request, .. } = self.call;
-        let id = binding.call_id(request.lane, request.number);
-        CallLimits::new(request.deadline_ns, binding.caller, id, self.endpoint.service.message_max)
+        self.call.limits(self.endpoint.service.message_max)
     }
 
     #[inline(always)]
@@ -122,9 +129,9 @@ impl Serving<'_> {
 }
 
 impl ShmEndpoint {
-    /// Runs a call's procedure and answers it.
+    /// Runs a call's procedure and answers it, unless the answer comes later.
     #[inline(always)]
-    pub(super) fn answer(&self, worker: &mut WorkerState, call: &ShmCall) {
+    pub(super) fn answer(&self, worker: &mut WorkerState, call: &ShmCall) -> Option<Box<Later>> {
         let (binding, request) = (&call.binding, &call.request);
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
         if worker.result.is_empty() || worker.result_of != binding.token {
@@ -134,11 +141,13 @@ impl ShmEndpoint {
         worker.count_call();
         let Some(outcome) = serve(&mut Serving { endpoint: self, worker, call }, begun_ns) else {
             worker.uncount_call();
-            return binding.forget(request.lane, request.number);
+            binding.forget(request.lane, request.number);
+            return None;
         };
         if binding.is_closed() {
             // The procedure may have returned early because of that. The caller may still live, and must not see such a result.
-            return binding.forget(request.lane, request.number);
+            binding.forget(request.lane, request.number);
+            return None;
         }
         let procedure = (binding.interface, request.procedure);
         let outcome = match outcome {
@@ -148,25 +157,35 @@ impl ShmEndpoint {
             outcome => outcome,
         };
         match outcome {
-            Outcome::Result(len) if len <= SLOT => send_short(worker, call, len),
+            Outcome::Result(len) if len <= SLOT => {
+                let told = (mem::take(&mut worker.told_ns), worker.cpu);
+                send_short(call, &worker.result[HEADER_LEN..HEADER_LEN + len], told);
+            }
             Outcome::Result(len) => {
                 // Before the result is copied.
                 self.note_time(worker, call, begun_ns);
                 let told_ns = told(worker.clock_ns.saturating_sub(begun_ns));
                 worker.told_ns = 0;
-                self.send_long(worker, call, (len, told_ns));
-                return trim(worker);
+                self.send_long(&mut worker.result, call, (len, told_ns), worker.cpu);
+                trim(worker);
+                return None;
             }
             Outcome::Refused(why) => {
                 worker.uncount_call();
                 self.refuse_request(binding, request, why.0, &why.1, worker.cpu);
                 // For calls that are all refused, this is the only look at the clock. Their times are not those of a procedure.
                 worker.read_clock();
-                return trim(worker);
+                trim(worker);
+                return None;
             }
             Outcome::Failed(why) => {
                 worker.told_ns = 0;
-                self.send_failure(worker, call, why.0, &why.1);
+                self.send_failure(call, why.0, &why.1, worker.cpu);
+            }
+            Outcome::Later(later) => {
+                worker.told_ns = 0;
+                self.note_time(worker, call, begun_ns);
+                return Some(later);
             }
         }
         trim(worker);
@@ -174,11 +193,48 @@ impl ShmEndpoint {
         let is_one_of_many = worker.has_more
             && self.service.exports.time(procedure.0, procedure.1).is_short()
             && !call.deferred;
-        if is_one_of_many && worker.skips_clock() {
-            return;
+        if !(is_one_of_many && worker.skips_clock()) {
+            // Behind the answer, so that it does not wait for the clock.
+            self.note_time(worker, call, begun_ns);
         }
-        // Behind the answer, so that it does not wait for the clock.
-        self.note_time(worker, call, begun_ns);
+        None
+    }
+
+    /// Lets a call that has run wait for its answer. It counts as active, as the worker does that has run it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn leave_open(&self, call: ShmCall, later: Later) {
+        self.service.activity.begin_more_calls(1);
+        let terms = self.terms(&call);
+        self.open_calls.open(call, terms, later);
+    }
+
+    /// Answers a call that has been open.
+    pub(super) fn answer_later(&self, call: &ShmCall, given: Given<'_>) -> Result<(), ReplyError> {
+        let reached = self.conclude(call, given);
+        self.service.activity.end_call();
+        reached
+    }
+
+    fn conclude(&self, call: &ShmCall, given: Given<'_>) -> Result<(), ReplyError> {
+        let (binding, request) = (&call.binding, &call.request);
+        if binding.is_closed() {
+            binding.forget(request.lane, request.number);
+            return Err(ReplyError::CallerGone);
+        }
+        let (now_ns, limits) = (clock::now_ns(), call.limits(self.service.message_max));
+        let (mut packet, cpu) = (vec![0; HEADER_LEN], host::current_cpu() as u16);
+        let (outcome, reached) =
+            one_call::conclude(&self.service.exports, &limits, given, &mut packet, now_ns);
+        match outcome {
+            Outcome::Result(len) if len <= SLOT => {
+                send_short(call, &packet[HEADER_LEN..HEADER_LEN + len], (0, cpu));
+            }
+            Outcome::Result(len) => self.send_long(&mut packet, call, (len, 0), cpu),
+            Outcome::Failed(why) => self.send_failure(call, why.0, &why.1, cpu),
+            Outcome::Refused(_) | Outcome::Later(_) => unreachable!("it has run, and this is its answer"),
+        }
+        reached
     }
 
     /// Whether the clock is to be compared with the deadline of a call that has returned a result of `len` bytes. Not if the procedure
@@ -215,15 +271,9 @@ impl ShmEndpoint {
 
     /// Answers that the procedure ran, but there is no result.
     #[cold]
-    pub(super) fn send_failure(&self, worker: &WorkerState, call: &ShmCall, code: FailureCode, detail: &str) {
-        send_without_result(
-            &call.binding,
-            &call.request,
-            AnswerKind::Failure,
-            (code.code(), 0),
-            detail,
-            worker.cpu,
-        );
+    pub(super) fn send_failure(&self, call: &ShmCall, code: FailureCode, detail: &str, cpu: u16) {
+        let ShmCall { binding, request, .. } = call;
+        send_without_result(binding, request, AnswerKind::Failure, (code.code(), 0), detail, cpu);
     }
 }
 
@@ -245,16 +295,9 @@ fn trim(worker: &mut WorkerState) {
 
 /// Answers a call with a result that fits into a slot.
 #[inline(always)]
-fn send_short(worker: &mut WorkerState, ShmCall { binding, request, .. }: &ShmCall, len: usize) {
-    let answer = Answer {
-        kind: AnswerKind::Result,
-        len: len as u32,
-        word: mem::take(&mut worker.told_ns),
-        cpu: worker.cpu,
-        channel: 0,
-        base: 0,
-    };
-    let message = &worker.result[HEADER_LEN..HEADER_LEN + len];
+fn send_short(ShmCall { binding, request, .. }: &ShmCall, message: &[u8], (told_ns, cpu): (u32, u16)) {
+    let len = message.len() as u32;
+    let answer = Answer { kind: AnswerKind::Result, len, word: told_ns, cpu, channel: 0, base: 0 };
     stamp(Point::ResultLeaves);
     binding.answer(request.lane, request.number, &answer, message);
     stamp(Point::ResultLeft);

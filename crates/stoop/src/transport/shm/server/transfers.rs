@@ -104,10 +104,16 @@ impl ShmEndpoint {
 
     /// Sends a result that is longer than a slot, as far as there is room; the rest goes as its reader takes it.
     #[cold]
-    pub(super) fn send_long(&self, worker: &mut WorkerState, call: &ShmCall, (len, told_ns): (usize, u32)) {
+    pub(super) fn send_long(
+        &self,
+        result: &mut Vec<u8>,
+        call: &ShmCall,
+        (len, told_ns): (usize, u32),
+        cpu: u16,
+    ) {
         let binding = &call.binding;
         let id = binding.call_id(call.request.lane, call.request.number);
-        let packet = std::mem::take(&mut worker.result);
+        let packet = std::mem::take(result);
         let mut outgoing = binding.outgoing();
         if outgoing.is_full(packet.len(), self.service.message_max) {
             let detail = format!(
@@ -117,11 +123,11 @@ impl ShmEndpoint {
                 self.service.message_max.saturating_mul(LONG_MESSAGES),
             );
             drop(outgoing);
-            return self.send_failure(worker, call, FailureCode::ResultTooLarge, &detail);
+            return self.send_failure(call, FailureCode::ResultTooLarge, &detail, cpu);
         }
         if !binding.memory.take(Content::Results, packet.len()) {
             drop(outgoing);
-            return self.send_failure(worker, call, FailureCode::ResultTooLarge, NO_MEMORY_FOR_RESULT);
+            return self.send_failure(call, FailureCode::ResultTooLarge, NO_MEMORY_FOR_RESULT, cpu);
         }
         // Under the lock: a thread that closes the binding empties this list afterwards, and a cancel looks here.
         if binding.is_closed() {
@@ -131,14 +137,14 @@ impl ShmEndpoint {
         if cancelled::is_cancelled(id) {
             drop(outgoing);
             binding.memory.give_back(Content::Results, packet.len());
-            worker.result = packet;
+            *result = packet;
             return binding.answer_cancelled(call.request.lane, call.request.number);
         }
         binding.transfers.fetch_add(1, Ordering::SeqCst);
         self.moving.fetch_add(1, Ordering::SeqCst);
         let (lane, number) = (call.request.lane, call.request.number);
         outgoing.push(LongResult { lane, number, told_ns, len, packet });
-        binding.begin_waiting(&mut outgoing, worker.cpu);
+        binding.begin_waiting(&mut outgoing, cpu);
         let left = outgoing.advance(&binding.segment, &binding.memory, &mut false);
         drop(outgoing);
         self.moved(binding, left);

@@ -1,10 +1,12 @@
 //! A call that arrived over a byte stream, and its answer.
 
-use crate::context::cancelled::CallId;
+use crate::context::cancelled::{self, CallId};
+use crate::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
 use crate::serving::service::Service;
+use crate::serving::workers::Endpoint;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
@@ -62,10 +64,28 @@ impl ReceivedCall {
         })
     }
 
+    /// The header of its result of `len` bytes, of which the procedure began and ended at these times.
+    #[inline(always)]
+    fn result_header(&self, len: usize, (begun_ns, ended_ns): (u64, u64)) -> Header {
+        let Header { binding, lane, number, .. } = self.header;
+        let mut header = Header::bare(Kind::Result, binding, lane, number);
+        header.message_len = len as u32;
+        let at_server_ns = ended_ns.saturating_sub(self.arrived_ns);
+        header.time = time_of_result(at_server_ns, begun_ns.saturating_sub(self.arrived_ns));
+        header
+    }
+
     /// The name by which its cancel refers to it.
     #[inline]
     pub(super) fn id(&self) -> CallId {
         CallId::new(self.header.binding, self.header.lane, self.header.number)
+    }
+}
+
+impl StreamCall {
+    #[inline(always)]
+    fn limits(&self, message_max: usize) -> CallLimits {
+        CallLimits::new(self.deadline_ns, self.connection.caller, self.id(), message_max)
     }
 }
 
@@ -95,8 +115,7 @@ struct Serving<'a> {
 impl one_call::ReceivedCall for Serving<'_> {
     #[inline(always)]
     fn limits(&self) -> CallLimits {
-        let call = self.call;
-        CallLimits::new(call.deadline_ns, call.connection.caller, call.id(), self.service.message_max)
+        self.call.limits(self.service.message_max)
     }
 
     #[inline(always)]
@@ -123,9 +142,9 @@ impl one_call::ReceivedCall for Serving<'_> {
 }
 
 impl StreamEndpoint {
-    /// Runs a call's procedure and sends its answer.
+    /// Runs a call's procedure and sends its answer, unless that comes later.
     #[inline]
-    pub(super) fn answer(&self, worker: &mut WorkerState, call: &mut StreamCall) {
+    pub(super) fn answer(&self, worker: &mut WorkerState, call: &mut StreamCall) -> Option<Box<Later>> {
         let begun_ns = if call.deferred { clock::now_ns() } else { worker.clock_ns };
         let token = call.connection.token;
         if worker.result.is_empty() || worker.result_of != token {
@@ -140,7 +159,8 @@ impl StreamEndpoint {
         let mut serving = Serving { service: &self.service, call, result: &mut worker.result };
         let Some(outcome) = serve(&mut serving, begun_ns) else {
             self.service.activity.calls.fetch_sub(1, Ordering::Relaxed);
-            return call.connection.note_unanswered(&call.header);
+            call.connection.note_unanswered(&call.header);
+            return None;
         };
         worker.clock_ns = clock::now_ns();
         if outcome.ran() {
@@ -153,10 +173,53 @@ impl StreamEndpoint {
                 self.send_refusal(&call.connection, &call.header, why.0, &why.1);
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
+            Outcome::Later(later) => return Some(later),
         }
         if worker.result.len() > BUFFER_MAX {
             worker.result = Vec::new();
         }
+        None
+    }
+
+    /// Lets a call that has run wait for its answer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn leave_open(&self, mut call: StreamCall, later: Later) {
+        let arguments = mem::take(&mut call.packet);
+        self.give_packet_back(&call.connection, arguments);
+        let terms = self.terms(&call);
+        self.open_calls.open(call, terms, later);
+    }
+
+    /// Answers a call that has been open.
+    pub(super) fn answer_later(&self, call: &StreamCall, given: Given<'_>) -> Result<(), ReplyError> {
+        let reached = self.conclude(call, given);
+        cancelled::ended(call.id());
+        self.service.activity.end_call();
+        reached
+    }
+
+    fn conclude(&self, call: &StreamCall, given: Given<'_>) -> Result<(), ReplyError> {
+        if call.connection.is_closed() {
+            call.connection.note_unanswered(&call.header);
+            return Err(ReplyError::CallerGone);
+        }
+        let (now_ns, limits) = (clock::now_ns(), call.limits(self.service.message_max));
+        let mut packet = vec![0; HEADER_LEN];
+        let (outcome, reached) =
+            one_call::conclude(&self.service.exports, &limits, given, &mut packet, now_ns);
+        match outcome {
+            Outcome::Result(len) => {
+                let header = call.result_header(len, (call.arrived_ns, now_ns));
+                match len > STREAM_FRAGMENT {
+                    true => self.send_long_result(&mut packet, call, header),
+                    false => self.send(&call.connection, header, &mut packet),
+                }
+            }
+            Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
+            Outcome::Refused(_) | Outcome::Later(_) => unreachable!("it has run, and this is its answer"),
+        }
+        reached
     }
 
     /// Takes a call that has arrived on the same connection and takes hardly any time: this worker runs it next, and
@@ -183,16 +246,12 @@ impl StreamEndpoint {
 
     #[inline]
     fn send_result(&self, worker: &mut WorkerState, call: &StreamCall, (len, begun_ns): (usize, u64)) {
-        let mut header =
-            Header::bare(Kind::Result, call.header.binding, call.header.lane, call.header.number);
-        header.message_len = len as u32;
-        let at_server_ns = worker.clock_ns.saturating_sub(call.arrived_ns);
-        header.time = time_of_result(at_server_ns, begun_ns.saturating_sub(call.arrived_ns));
+        let header = call.result_header(len, (begun_ns, worker.clock_ns));
         if worker.result.len() < HEADER_LEN {
             worker.result.resize(MAX_DATAGRAM, 0);
         }
         if len > STREAM_FRAGMENT {
-            return self.send_long_result(worker, call, header);
+            return self.send_long_result(&mut worker.result, call, header);
         }
         self.take_next(worker, call);
         let (poller, hold) = (&self.connections.acceptor.poller, self.holds_answer(worker));
@@ -207,9 +266,9 @@ impl StreamEndpoint {
 
     /// Sends a result of several fragments, if there is memory in which it can wait for its reader.
     #[cold]
-    fn send_long_result(&self, worker: &mut WorkerState, call: &StreamCall, header: Header) {
+    fn send_long_result(&self, result: &mut Vec<u8>, call: &StreamCall, header: Header) {
         let (poller, most) = (&self.connections.acceptor.poller, self.service.message_max);
-        match call.connection.send_long(poller, header, &mut worker.result, most) {
+        match call.connection.send_long(poller, header, result, most) {
             Ok(true) => {}
             Ok(false) => self.send_failure(call, FailureCode::ResultTooLarge, NO_MEMORY_FOR_RESULT),
             Err(_) => self.close(&call.connection),

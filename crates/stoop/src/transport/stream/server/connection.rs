@@ -12,7 +12,7 @@ use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::unsent_answers::{UnsentAnswers, send_fragment};
 use crate::users::Users;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
 use stoop_net::Patience;
@@ -34,7 +34,7 @@ pub(super) struct Connection {
     pub(super) memory: Arc<MemoryShare>,
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
     reserved: AtomicUsize,
-    bound: AtomicBool,
+    bound: AtomicU64,
     closed: AtomicBool,
     /// Connections of the endpoint that hold answers back.
     holding: Arc<AtomicUsize>,
@@ -107,7 +107,7 @@ impl Connection {
             outgoing: Mutex::default(),
             memory,
             reserved: AtomicUsize::new(0),
-            bound: AtomicBool::new(false),
+            bound: AtomicU64::new(BindingId::NONE.0),
             closed: AtomicBool::new(false),
             holding,
         })
@@ -172,12 +172,14 @@ impl Connection {
     }
 
     /// It counts as a binding from now on.
-    pub(super) fn set_bound(&self) {
-        self.bound.store(true, Ordering::Relaxed);
+    pub(super) fn set_bound(&self, binding: BindingId) {
+        self.bound.store(binding.0, Ordering::Relaxed);
     }
 
-    pub(super) fn was_bound(&self) -> bool {
-        self.bound.load(Ordering::Relaxed)
+    /// The binding that it is or was, if it ever was one.
+    pub(super) fn bound_as(&self) -> Option<BindingId> {
+        let binding = BindingId(self.bound.load(Ordering::Relaxed));
+        (binding != BindingId::NONE).then_some(binding)
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -257,8 +257,8 @@ impl StreamEndpoint {
         };
         let (header, mut packet) =
             self.service.answer_question(bound, connection.is_allowed, question, prepare)?;
-        if bound.is_some() && !was_bound {
-            connection.set_bound();
+        if let Some(bound) = bound.filter(|_| !was_bound) {
+            connection.set_bound(bound.binding);
             self.service.bindings.fetch_add(1, Ordering::Relaxed);
         }
         self.send(connection, header, &mut packet);

@@ -1,0 +1,314 @@
+//! Answers that come later: a procedure returns a [`Deferred`], and any thread gives the answer by its [`Reply`].
+
+use crate::context::{self, ServedCall};
+use crate::error::unserved::Unserved;
+use crate::error::{Failure, FailureCode};
+use crate::locked::locked;
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoop_marshal::Writer;
+use stoop_net::clock;
+
+/// The result of a procedure that is given later, by its [`Reply`].
+///
+/// A procedure that returns `Deferred<R>` is called like one that returns `R`, and is the same for its callers: the interface of one is that
+/// of the other. No thread of the server waits for the answer.
+///
+/// ```
+/// use std::collections::VecDeque;
+/// use std::sync::Mutex;
+/// use stoop::{Deferred, Reply};
+///
+/// #[stoop::interface]
+/// pub trait Mailbox {
+///     /// Waits for a letter.
+///     fn next(&self) -> Deferred<String>;
+///     fn put(&self, letter: &str);
+/// }
+///
+/// #[derive(Default)]
+/// struct Desk(Mutex<VecDeque<Reply<String>>>);
+///
+/// impl Mailbox for Desk {
+///     fn next(&self) -> Deferred<String> {
+///         let (reply, deferred) = stoop::deferred();
+///         self.0.lock().unwrap().push_back(reply);
+///         deferred
+///     }
+///     fn put(&self, letter: &str) {
+///         let waiting = self.0.lock().unwrap().pop_front();
+///         if let Some(reply) = waiting {
+///             // An error says that its caller does not wait any more.
+///             let _ = reply.send(letter.to_owned());
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = stoop::Server::new().export(MailboxServer::new(Desk::default())).listen("udp://127.0.0.1:0")?.start()?;
+/// let mailbox = MailboxClient::bind(&server.uris()[0])?;
+/// let mut letter = mailbox.begin().next()?;
+/// while !letter.is_ready() {
+///     mailbox.put("Dear reader")?;
+/// }
+/// assert_eq!(letter.wait()?, "Dear reader");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropped by the procedure in place of being returned, it has no effect: what counts is the value that the procedure returns.
+///
+/// Of a call by Sun RPC, or by a thread of this process through a `local:` address, a thread waits for the answer: the worker that ran the
+/// procedure, or the caller.
+#[must_use = "return it: the call has no answer without it"]
+pub struct Deferred<R>(Arc<Answer<R>>);
+
+/// Gives the answer of a call whose procedure has returned the [`Deferred`] of the pair. Any thread may, once.
+///
+/// Dropped without [`send`](Self::send), it fails the call as [`FailureCode::Abandoned`]: the procedure ran, and there is no result.
+#[must_use = "dropped, it fails its call"]
+pub struct Reply<R> {
+    answer: Arc<Answer<R>>,
+    call: ServedCall,
+}
+
+/// Why an answer has not been given to its caller. The answer is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplyError {
+    /// The caller has cancelled the call: it waits no longer.
+    Cancelled,
+    /// The deadline of the call has passed. Its caller has learnt that the procedure finished too late.
+    DeadlinePassed,
+    /// The connection to the caller, or the caller, has ended.
+    CallerGone,
+    /// The server has ended.
+    ServerEnded,
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cancelled => "the answer reached nobody: its caller has cancelled the call",
+            Self::DeadlinePassed => "the answer reached nobody: the deadline of its call has passed",
+            Self::CallerGone => "the answer reached nobody: its caller has gone",
+            Self::ServerEnded => "the answer reached nobody: the server has ended",
+        })
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
+/// An answer that comes later, for a procedure to return, and the means to give it.
+pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
+    let answer = Arc::new(Answer { state: Mutex::new(State::Missing), given: Condvar::new() });
+    (Reply { answer: Arc::clone(&answer), call: context::served_call() }, Deferred(answer))
+}
+
+/// What an answer is until it has been given to the caller.
+struct Answer<R> {
+    state: Mutex<State<R>>,
+    /// For a thread that waits for it.
+    given: Condvar,
+}
+
+enum State<R> {
+    /// It has not been given, and its call may still run.
+    Missing,
+    Given(R),
+    Abandoned,
+    /// It has not been given, and its call waits.
+    Open(Arc<dyn Open>, Put<R>),
+    /// The call has its answer.
+    Over,
+}
+
+/// Writes a result of this type.
+type Put<R> = fn(R, &mut Writer<'_>);
+
+/// A call that has run and waits for its answer.
+pub(crate) trait Open: Send + Sync {
+    /// Answers it, unless something else has ended it.
+    ///
+    /// # Errors
+    /// The answer does not reach its caller.
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError>;
+
+    /// Whether it has ended.
+    fn is_over(&self) -> bool;
+}
+
+/// The answer of an open call.
+#[derive(Clone, Copy)]
+pub(crate) enum Given<'a> {
+    /// A result, which this writes.
+    Result(&'a dyn Fn(&mut Writer<'_>)),
+    /// There is none.
+    Failure(FailureCode),
+}
+
+impl<R> Answer<R> {
+    fn state(&self) -> MutexGuard<'_, State<R>> {
+        locked(&self.state)
+    }
+}
+
+/// Answers a call with this value.
+fn give<R>(call: &dyn Open, value: R, put: Put<R>) -> Result<(), ReplyError> {
+    // Taken by the first that writes it; there is no second.
+    let value = std::cell::Cell::new(Some(value));
+    call.answer(Given::Result(&|result| {
+        if let Some(value) = value.take() {
+            put(value, result);
+        }
+    }))
+}
+
+impl<R> Reply<R> {
+    /// Answers the call. While the procedure has not returned, the answer waits for it.
+    ///
+    /// # Errors
+    /// The answer reaches nobody. No error does not prove that the caller has it: it may stop waiting, or end, before it arrives.
+    pub fn send(self, value: R) -> Result<(), ReplyError> {
+        let mut state = self.answer.state();
+        match mem::replace(&mut *state, State::Over) {
+            State::Open(call, put) => {
+                drop(state);
+                give(&*call, value, put)
+            }
+            State::Missing if Arc::strong_count(&self.answer) > 1 => {
+                *state = State::Given(value);
+                self.answer.given.notify_all();
+                Ok(())
+            }
+            // The other half is gone: the procedure has panicked, or has returned another value.
+            _ => Err(ReplyError::CallerGone),
+        }
+    }
+
+    /// Whether the answer would reach nobody: the caller has cancelled the call or has gone, or the deadline has passed.
+    pub fn is_cancelled(&self) -> bool {
+        let is_over = matches!(&*self.answer.state(), State::Open(call, _) if call.is_over());
+        is_over || self.call.is_cancelled()
+    }
+
+    /// Time until the caller stops waiting; zero afterwards.
+    pub fn time_left(&self) -> Duration {
+        self.call.time_left()
+    }
+}
+
+impl<R> Drop for Reply<R> {
+    fn drop(&mut self) {
+        let mut state = self.answer.state();
+        match mem::replace(&mut *state, State::Abandoned) {
+            State::Missing => self.answer.given.notify_all(),
+            State::Open(call, _) => {
+                drop(state);
+                // Its caller may have gone as well.
+                let _ = call.answer(Given::Failure(FailureCode::Abandoned));
+            }
+            // It was sent.
+            before @ (State::Given(_) | State::Over | State::Abandoned) => *state = before,
+        }
+    }
+}
+
+impl<R> fmt::Debug for Reply<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("time_left", &self.time_left()).finish_non_exhaustive()
+    }
+}
+
+impl<R> fmt::Debug for Deferred<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_given = matches!(*self.0.state(), State::Given(_));
+        f.debug_struct("Deferred").field("is_given", &is_given).finish()
+    }
+}
+
+impl<R: Send + 'static> Deferred<R> {
+    /// Writes the result if it has been given by now.
+    ///
+    /// # Errors
+    /// It comes later; then `put` writes it.
+    #[inline]
+    pub fn put(self, result: &mut Writer<'_>, put: fn(R, &mut Writer<'_>)) -> Result<(), Unserved> {
+        let mut state = self.0.state();
+        match mem::replace(&mut *state, State::Over) {
+            State::Given(value) => {
+                drop(state);
+                put(value, result);
+                Ok(())
+            }
+            before => {
+                *state = before;
+                drop(state);
+                Err(Unserved::Later(Later(Box::new((self, put)))))
+            }
+        }
+    }
+
+    /// Waits for the answer in the thread that has run the procedure, until `deadline_ns`.
+    pub(crate) fn wait(self, deadline_ns: u64) -> Result<R, Failure> {
+        let failed = |code| Err(Failure { code, detail: String::new() });
+        let mut state = self.0.state();
+        loop {
+            match mem::replace(&mut *state, State::Over) {
+                State::Given(value) => return Ok(value),
+                State::Abandoned => return failed(FailureCode::Abandoned),
+                before => *state = before,
+            }
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
+                return failed(FailureCode::FinishedTooLate);
+            }
+            let waited = self.0.given.wait_timeout(state, Duration::from_nanos(left_ns));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// An answer of any type that comes later.
+pub struct Later(Box<dyn Unanswered>);
+
+impl fmt::Debug for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Later").finish_non_exhaustive()
+    }
+}
+
+impl Later {
+    /// Has the answer go to this call.
+    pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
+        self.0.goes_to(call);
+    }
+}
+
+trait Unanswered: Send {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>);
+}
+
+impl<R: Send + 'static> Unanswered for (Deferred<R>, Put<R>) {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let (Deferred(answer), put) = *self;
+        let mut state = answer.state();
+        // The giver of the answer has gone on: there is no one to be told that the caller has gone meanwhile.
+        let _ = match mem::replace(&mut *state, State::Over) {
+            State::Missing => {
+                *state = State::Open(call, put);
+                Ok(())
+            }
+            State::Given(value) => {
+                drop(state);
+                give(&*call, value, put)
+            }
+            State::Abandoned | State::Open(..) | State::Over => {
+                drop(state);
+                call.answer(Given::Failure(FailureCode::Abandoned))
+            }
+        };
+    }
+}

@@ -1,0 +1,244 @@
+//! The keeper: a thread of the process that ends what no other thread waits for, at its deadline or when its call is cancelled.
+//!
+//! It exists while there is something to keep, and ten seconds longer. It sleeps until the earliest deadline. The thread that learns of a
+//! cancel holds locks then; so the keeper does what follows from it, too.
+
+use crate::context::cancelled::{self, CallId};
+use crate::locked::locked;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_net::{clock, fork, threads};
+use stoop_wire::BindingId;
+
+/// Something that belongs to a call that is served, and ends with it.
+pub(crate) trait Kept: Send + Sync + 'static {
+    /// The deadline of its call has passed, its caller has cancelled it, or the binding has ended.
+    fn expire(&self);
+}
+
+/// What the keeper keeps, by its deadline, and by a number that nothing else there has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    deadline_ns: u64,
+    number: u64,
+    call: CallId,
+}
+
+#[derive(Default)]
+struct Keeper {
+    all: BTreeMap<Key, Weak<dyn Kept>>,
+    by_call: BTreeSet<(CallId, Key)>,
+    /// What is to end now.
+    due: Vec<Weak<dyn Kept>>,
+    last_number: u64,
+    /// The thread, and the [generation](fork::generation) of the process in which it was started.
+    thread: Option<(Thread, u32)>,
+    /// When it wakes by itself.
+    wakes_ns: u64,
+}
+
+/// The thread stays for so long when there is nothing to keep.
+const LINGER: Duration = Duration::from_secs(10);
+
+static KEEPER: Mutex<Keeper> = Mutex::new(Keeper {
+    all: BTreeMap::new(),
+    by_call: BTreeSet::new(),
+    due: Vec::new(),
+    last_number: 0,
+    thread: None,
+    wakes_ns: 0,
+});
+
+/// Whether there has ever been something to keep: spares the threads that cancel a call the lock.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+fn keeper() -> MutexGuard<'static, Keeper> {
+    locked(&KEEPER)
+}
+
+/// Keeps what belongs to this call, until its deadline at most. If the system gives no thread, it ends when the system gives one the next
+/// time.
+pub(crate) fn keep(call: CallId, deadline_ns: u64, what: Weak<dyn Kept>) -> Key {
+    IS_USED.store(true, Ordering::SeqCst);
+    let mut keeper = keeper();
+    keeper.last_number += 1;
+    let key = Key { deadline_ns, number: keeper.last_number, call };
+    keeper.all.insert(key, what);
+    keeper.by_call.insert((call, key));
+    if deadline_ns < keeper.wakes_ns {
+        keeper.wake();
+    }
+    keeper.start();
+    // The call may have been cancelled before; the list tells, for as long as it has not ended.
+    if cancelled::is_cancelled(call) {
+        keeper.end_now([key]);
+    }
+    key
+}
+
+/// This has ended.
+pub(crate) fn forget(key: Key) {
+    let mut keeper = keeper();
+    keeper.all.remove(&key);
+    keeper.by_call.remove(&(key.call, key));
+}
+
+/// Ends what belongs to a call that its caller has cancelled.
+#[cold]
+pub(crate) fn end_call(call: CallId) {
+    if IS_USED.load(Ordering::SeqCst) {
+        end_between(call, call);
+    }
+}
+
+/// Ends what belongs to the calls of a binding that has ended.
+pub(crate) fn end_binding(binding: BindingId) {
+    if IS_USED.load(Ordering::SeqCst) {
+        let (first, last) = CallId::all_of(binding);
+        end_between(first, last);
+    }
+}
+
+fn end_between(first: CallId, last: CallId) {
+    let mut keeper = keeper();
+    let range = (first, Key::of(first, 0))..=(last, Key::of(last, u64::MAX));
+    let keys: Vec<_> = keeper.by_call.range(range).map(|(_, key)| *key).collect();
+    keeper.end_now(keys);
+}
+
+impl Key {
+    /// The least or the greatest of a call.
+    fn of(call: CallId, bound: u64) -> Self {
+        Self { deadline_ns: bound, number: bound, call }
+    }
+}
+
+impl Keeper {
+    fn end_now(&mut self, keys: impl IntoIterator<Item = Key>) {
+        for key in keys {
+            self.by_call.remove(&(key.call, key));
+            self.due.extend(self.all.remove(&key));
+        }
+        if !self.due.is_empty() {
+            self.wake();
+        }
+    }
+
+    fn wake(&mut self) {
+        self.wakes_ns = 0;
+        if let Some((thread, _)) = &self.thread {
+            thread.unpark();
+        }
+    }
+
+    fn start(&mut self) {
+        let is_there = matches!(self.thread, Some((_, generation)) if generation == fork::generation());
+        if !is_there {
+            let started = threads::start("stoop-keeper", run).ok();
+            self.thread = started.map(|started| (started.thread().clone(), fork::generation()));
+        }
+    }
+
+    /// Takes what is to end at this time.
+    fn take_due(&mut self, now_ns: u64) -> Vec<Arc<dyn Kept>> {
+        let late = self.all.range(..Key::of(CallId::NONE, now_ns)).map(|(key, _)| *key);
+        let late: Vec<_> = late.collect();
+        self.end_now(late);
+        std::mem::take(&mut self.due).iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// The main function of the thread.
+fn run() {
+    loop {
+        let now_ns = clock::now_ns();
+        let mut keeper = self::keeper();
+        let due = keeper.take_due(now_ns);
+        let next_ns = keeper.all.first_key_value().map(|(key, _)| key.deadline_ns);
+        keeper.wakes_ns = next_ns.unwrap_or(u64::MAX);
+        drop(keeper);
+        if !due.is_empty() {
+            due.iter().for_each(|each| each.expire());
+            continue;
+        }
+        match next_ns {
+            Some(next_ns) => thread::park_timeout(Duration::from_nanos(next_ns.saturating_sub(now_ns) + 1)),
+            None => {
+                thread::park_timeout(LINGER);
+                let mut keeper = self::keeper();
+                let is_idle = keeper.all.is_empty() && keeper.due.is_empty();
+                if is_idle && clock::now_ns() - now_ns >= LINGER.as_nanos() as u64 {
+                    keeper.thread = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{self, Sender};
+    use stoop_wire::{CallNumber, LaneId};
+
+    struct Tells(Sender<u32>, u32);
+
+    impl Kept for Tells {
+        fn expire(&self) {
+            self.0.send(self.1).unwrap();
+        }
+    }
+
+    fn call(binding: u64, number: u32) -> CallId {
+        CallId::new(BindingId(binding), LaneId(3), CallNumber(number))
+    }
+
+    #[test]
+    fn deadlines_pass_in_their_order_and_what_is_forgotten_or_gone_does_not_end() {
+        let (tell, told) = mpsc::channel();
+        let now_ns = clock::now_ns();
+        let mut all: Vec<_> = [30, 10, 20, 15, 12]
+            .into_iter()
+            .map(|ms| {
+                let one = Arc::new(Tells(tell.clone(), ms));
+                let weak: Weak<Tells> = Arc::downgrade(&one);
+                (keep(call(901, ms), now_ns + u64::from(ms) * 1_000_000, weak), Some(one))
+            })
+            .collect();
+        forget(all[3].0);
+        all[4].1 = None;
+        assert_eq!([told.recv(), told.recv(), told.recv()], [Ok(10), Ok(20), Ok(30)]);
+        assert!(told.try_recv().is_err() && clock::now_ns() >= now_ns + 30_000_000);
+    }
+
+    #[test]
+    fn what_belongs_to_a_cancelled_call_or_an_ended_binding_ends_and_the_rest_stays() {
+        let (tell, told) = mpsc::channel();
+        let all: Vec<_> = [(902, 0), (902, u32::MAX), (903, 1), (903, 2)]
+            .into_iter()
+            .map(|(binding, number)| {
+                let one = Arc::new(Tells(tell.clone(), number));
+                let weak: Weak<Tells> = Arc::downgrade(&one);
+                (keep(call(binding, number), u64::MAX, weak), one)
+            })
+            .collect();
+        end_call(call(903, 2));
+        assert_eq!(told.recv(), Ok(2));
+        end_binding(BindingId(902));
+        let mut ended = [told.recv().unwrap(), told.recv().unwrap()];
+        ended.sort_unstable();
+        assert_eq!(ended, [0, u32::MAX]);
+        assert!(told.try_recv().is_err());
+        cancelled::cancel(call(904, 1));
+        let late = Arc::new(Tells(tell, 9));
+        let weak: Weak<Tells> = Arc::downgrade(&late);
+        keep(call(904, 1), u64::MAX, weak);
+        assert_eq!(told.recv(), Ok(9), "it was cancelled before");
+        cancelled::ended(call(904, 1));
+        all.iter().for_each(|(key, _)| forget(*key));
+    }
+}
