@@ -33,6 +33,9 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
         if procedure.one_way {
             one_way(procedure, &mut mistakes);
         }
+        if procedure.deferred.is_some() {
+            deferred(procedure, &mut mistakes);
+        }
     }
     program::check(interface, &mut mistakes);
     mistakes.into_result()
@@ -111,12 +114,23 @@ fn returns(returns: &Returns, mistakes: &mut Mistakes) {
     }
 }
 
+/// Checks that nothing comes back with an answer that comes later but what it is.
+fn deferred(procedure: &Procedure, mistakes: &mut Mistakes) {
+    for argument in procedure.arguments.iter().filter(|argument| argument.is_result()) {
+        mistakes.add(
+            &argument.declared,
+            "the answer comes later, when the procedure and its arguments are over; return what would be written here, beside the rest",
+        );
+    }
+}
+
 /// Checks that a one-way procedure returns nothing.
 fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
-    let returned = match &procedure.returns {
-        Returns::Nothing => None,
-        Returns::Value(ty) => Some(&**ty),
-        Returns::Fallible(fallible) => Some(&fallible.declared),
+    let returned = match (&procedure.deferred, &procedure.returns) {
+        (Some(declared), _) => Some(declared),
+        (None, Returns::Nothing) => None,
+        (None, Returns::Value(ty)) => Some(&**ty),
+        (None, Returns::Fallible(fallible)) => Some(&fallible.declared),
     };
     if let Some(ty) = returned {
         mistakes.add(

@@ -72,14 +72,15 @@ fn declaration(interface: &Interface) -> TokenStream {
 }
 
 fn method_signature(procedure: &Procedure) -> TokenStream {
-    let Procedure { name, arguments, returns, .. } = procedure;
+    let Procedure { name, arguments, returns, deferred, .. } = procedure;
     let arguments = arguments.iter().map(|argument| {
         let (attributes, name, declared) = (&argument.attributes, &argument.name, &argument.declared);
         quote!(#(#attributes)* #name: #declared)
     });
-    let returns = match returns {
-        Returns::Nothing => TokenStream::new(),
-        returns => {
+    let returns = match (deferred, returns) {
+        (Some(declared), _) => quote!(-> #declared),
+        (None, Returns::Nothing) => TokenStream::new(),
+        (None, returns) => {
             let ty = returns.ty();
             quote!(-> #ty)
         }

@@ -45,8 +45,10 @@ pub struct Procedure {
     pub unordered: bool,
     /// Arguments, without the receiver.
     pub arguments: Vec<Argument>,
-    /// Return type.
+    /// What it returns, at once or later.
     pub returns: Returns,
+    /// The `Deferred` that it returns as declared, if its answer comes later.
+    pub deferred: Option<Type>,
     /// Default implementation.
     pub body: Option<Block>,
     /// The number that Sun RPC knows it by, if it is declared: a literal or the name of a constant.
@@ -132,6 +134,11 @@ impl Interface {
     /// Whether some procedure takes a buffer.
     pub fn has_buffers(&self) -> bool {
         self.procedures.iter().any(Procedure::has_buffers)
+    }
+
+    /// Whether some answer may come later.
+    pub fn has_deferred(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.deferred.is_some())
     }
 
     /// Whether calls wait for the thread's earlier one-way calls.

@@ -152,7 +152,15 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
             Err(error) => mistakes.extend(error),
         }
     }
-    let returns = returns(&sig.output).unwrap_or_else(|error| {
+    let deferred = match &sig.output {
+        ReturnType::Type(_, ty) => deferred(ty),
+        ReturnType::Default => None,
+    };
+    let answer = match &deferred {
+        Some((_, answer)) => parse_quote!(-> #answer),
+        None => sig.output.clone(),
+    };
+    let returns = returns(&answer).unwrap_or_else(|error| {
         mistakes.extend(error);
         Returns::Nothing
     });
@@ -165,6 +173,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         unordered,
         arguments,
         returns,
+        deferred: deferred.map(|(declared, _)| declared),
         body: default,
         number,
         marks,
@@ -307,6 +316,17 @@ fn optional_reference(ty: &Type) -> Result<Option<&Type>, Error> {
         ));
     }
     Ok(Some(&reference.elem))
+}
+
+/// A type that is a `Deferred<R>`, and the `R`.
+fn deferred(ty: &Type) -> Option<(Type, Type)> {
+    let Type::Path(path) = plain(ty) else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == "Deferred")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.iter().collect::<Vec<_>>()[..] {
+        [GenericArgument::Type(answer)] => Some((ty.clone(), answer.clone())),
+        _ => None,
+    }
 }
 
 fn returns(output: &ReturnType) -> Result<Returns, Error> {

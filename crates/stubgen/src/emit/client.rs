@@ -1,7 +1,7 @@
 //! The client: a method for each procedure, which calls it in this process or in another.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 use super::arguments::{outcome, receive_all, send};
 use super::gather::call_if_large;
@@ -125,6 +125,10 @@ fn method(
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let by_program = program::client_call(number, procedure, &into_error, names);
     let (server, route) = (local("server"), local("route"));
+    let call_local = match procedure.deferred {
+        Some(_) => format_ident!("call_deferred"),
+        None => format_ident!("call"),
+    };
     let routed = match in_order {
         true => {
             let number = u16::try_from(index).expect("the number of procedures has been checked");
@@ -145,7 +149,7 @@ fn method(
                 #stub::Route::Local(#route) => {
                     #(#blank)*
                     #route
-                        .call(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*))
+                        .#call_local(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*))
                         #into_result
                 }
                 #stub::Route::Remote(#route) => { #remote }

@@ -55,6 +55,21 @@ pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     quote!(#settled #(#put)* #value #resumed)
 }
 
+/// The expression that completes the result packet if the answer has been given, and otherwise says how it will be completed.
+pub(super) fn put_later(procedure: &Procedure, names: &Names) -> TokenStream {
+    let (root, stub) = (&names.root, &names.stub);
+    let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
+    let put = put_all(procedure, names);
+    let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
+    quote! {
+        #root::Deferred::put(
+            #returned,
+            #result,
+            |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
+        )
+    }
+}
+
 /// The statements that separate `&mut InPlace` arguments which the procedure may have exchanged.
 fn settle_buffers(procedure: &Procedure) -> TokenStream {
     let is_buffer = |argument: &&Argument| matches!(argument.shape, Shape::Buffer(_));

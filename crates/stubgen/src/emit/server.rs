@@ -5,7 +5,7 @@ use quote::quote;
 
 use super::layouts::leading_of_call;
 use super::names::{Names, data, default, implementation, local, stub_name, whole};
-use super::results::{has_results, incoming, put_all, room};
+use super::results::{has_results, incoming, put_all, put_later, room};
 use super::{buffers, in_place, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 
@@ -23,18 +23,20 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let (in_place, dispatch_in_place) =
         (in_place::server_stubs(interface, names), in_place::dispatch(interface, names));
     let exported_program = program::exported(interface, names);
+    let (room, no_room, lend_room) = room_for_open_calls(interface, names);
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
     quote! {
         #[doc = #doc]
         #visibility struct #server<#implementation> {
             implementation: ::std::sync::Arc<#implementation>,
+            #room
         }
 
         #[allow(unreachable_pub)]
         impl<#implementation: #name> #server<#implementation> {
             /// Exports `implementation`, which may be an `Arc` that other code uses too.
             pub fn new(implementation: #implementation) -> Self {
-                Self { implementation: ::std::sync::Arc::new(implementation) }
+                Self { implementation: ::std::sync::Arc::new(implementation), #no_room }
             }
         }
 
@@ -64,6 +66,8 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                 }
             }
 
+            #lend_room
+
             #dispatch_in_place
 
             #dispatch_with_memory
@@ -78,6 +82,22 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     }
 }
 
+/// The field that bounds the calls whose answers come later, its first value, and the method that sets it; nothing if there are no such
+/// procedures.
+fn room_for_open_calls(interface: &Interface, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
+    let stub = &names.stub;
+    if !interface.has_deferred() {
+        return Default::default();
+    }
+    let method = quote! {
+        fn lend_room(&self, room: &::std::sync::Arc<#stub::OpenRoom>) {
+            let _ = self.room.set(::core::clone::Clone::clone(room));
+        }
+    };
+    let field = quote!(room: ::std::sync::OnceLock<::std::sync::Arc<#stub::OpenRoom>>,);
+    (field, quote!(room: ::core::default::Default::default()), method)
+}
+
 fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { stub, interface, .. } = names;
     let name = &procedure.name;
@@ -87,7 +107,13 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
-    let put = put_all(procedure, names);
+    let (check_room, put) = match procedure.deferred {
+        Some(_) => (quote!(#stub::check_room(&self.room)?;), put_later(procedure, names)),
+        None => {
+            let put = put_all(procedure, names);
+            (TokenStream::new(), quote!(#put ::core::result::Result::Ok(())))
+        }
+    };
     let leading = leading_of_call(procedure, names);
     let memory = buffers::memory_parameter(procedure, names);
     quote! {
@@ -99,6 +125,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             #memory
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
+            #check_room
             let mut #call = #stub::Reader::new(#payload);
             #call.begin(#leading).map_err(#stub::Unserved::BadArguments)?;
             #(#taken)*
@@ -108,7 +135,6 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
             #stub::stamp(#stub::Point::ProcedureEnded);
             #put
-            ::core::result::Result::Ok(())
         }
     }
 }
@@ -208,7 +234,8 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (payload, result, extent) = (local("payload"), local("result"), local("extent"));
     let (writer, views, stub_name) = (local("writer"), local("views"), stub_name(procedure));
-    let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
+    let is_restarted = has_results(procedure) && procedure.deferred.is_none();
+    let restarted = is_restarted.then(|| quote!(let mut #writer = #result.restarted();));
     let in_place: Vec<&Argument> =
         procedure.arguments.iter().filter(|each| each.is_written_in_place()).collect();
     if in_place.is_empty() {

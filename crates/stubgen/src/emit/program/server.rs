@@ -77,6 +77,8 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let taken = procedure.arguments.iter().map(|argument| take(argument, &arguments));
     let lent = procedure.arguments.iter().map(lend);
     let reply = reply(procedure, &call, &returned, names);
+    let waited =
+        procedure.deferred.is_some().then(|| quote!(let #returned = #onc::stub::answer(#returned)?;));
     quote! {
         #[inline(never)]
         fn #stub_name(
@@ -85,6 +87,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
         ) -> ::core::result::Result<(), #onc::stub::NoResult> {
             #(#taken)*
             let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
+            #waited
             #reply
         }
     }
