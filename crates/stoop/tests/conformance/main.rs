@@ -13,6 +13,7 @@ mod callers;
 mod calls;
 mod clients;
 mod connections;
+mod deferred;
 mod delays;
 mod endings;
 mod fast;
