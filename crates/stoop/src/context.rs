@@ -154,6 +154,26 @@ pub(crate) fn served_call() -> ServedCall {
     ServedCall { deadline_ns, call }
 }
 
+/// The call that a thread serves, for another thread that goes on with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServedContext {
+    call: ServedCall,
+    caller: Caller,
+}
+
+/// That of this thread.
+pub(crate) fn served_context() -> ServedContext {
+    ServedContext { call: served_call(), caller: CALLER.get() }
+}
+
+impl ServedContext {
+    /// Runs `procedure` as a part of the serving of the call.
+    pub(crate) fn serving<R>(self, procedure: impl FnOnce() -> R) -> R {
+        let ServedCall { deadline_ns, call } = self.call;
+        in_between(|| serving_call(call, deadline_ns, self.caller, procedure))
+    }
+}
+
 /// The caller of the call that this thread serves.
 #[inline]
 pub(crate) fn serving_caller() -> Caller {

@@ -49,7 +49,7 @@ use stoop_net::clock;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = stoop::Server::new().export(MailboxServer::new(Desk::default())).listen("udp://127.0.0.1:0")?.start()?;
 /// let mailbox = MailboxClient::bind(&server.uris()[0])?;
-/// let mut letter = mailbox.begin().next()?;
+/// let mut letter = mailbox.begin().next();
 /// while !letter.is_ready() {
 ///     mailbox.put("Dear reader")?;
 /// }
@@ -126,7 +126,7 @@ enum State<R> {
 }
 
 /// Writes a result of this type.
-type Put<R> = fn(R, &mut Writer<'_>);
+pub(crate) type Put<R> = fn(R, &mut Writer<'_>) -> Result<(), Unserved>;
 
 /// A call that has run and waits for its answer.
 pub(crate) trait Open: Send + Sync {
@@ -143,8 +143,8 @@ pub(crate) trait Open: Send + Sync {
 /// The answer of an open call.
 #[derive(Clone, Copy)]
 pub(crate) enum Given<'a> {
-    /// A result, which this writes.
-    Result(&'a dyn Fn(&mut Writer<'_>)),
+    /// A result, which this writes, unless the procedure turns out not to have run.
+    Result(&'a dyn Fn(&mut Writer<'_>) -> Result<(), Unserved>),
     /// There is none.
     Failure(FailureCode),
 }
@@ -159,11 +159,7 @@ impl<R> Answer<R> {
 fn give<R>(call: &dyn Open, value: R, put: Put<R>) -> Result<(), ReplyError> {
     // Taken by the first that writes it; there is no second.
     let value = std::cell::Cell::new(Some(value));
-    call.answer(Given::Result(&|result| {
-        if let Some(value) = value.take() {
-            put(value, result);
-        }
-    }))
+    call.answer(Given::Result(&|result| value.take().map_or(Ok(()), |value| put(value, result))))
 }
 
 impl<R> Reply<R> {
@@ -235,13 +231,16 @@ impl<R: Send + 'static> Deferred<R> {
     /// # Errors
     /// It comes later; then `put` writes it.
     #[inline]
-    pub fn put(self, result: &mut Writer<'_>, put: fn(R, &mut Writer<'_>)) -> Result<(), Unserved> {
+    pub fn put(
+        self,
+        result: &mut Writer<'_>,
+        put: fn(R, &mut Writer<'_>) -> Result<(), Unserved>,
+    ) -> Result<(), Unserved> {
         let mut state = self.0.state();
         match mem::replace(&mut *state, State::Over) {
             State::Given(value) => {
                 drop(state);
-                put(value, result);
-                Ok(())
+                put(value, result)
             }
             before => {
                 *state = before;

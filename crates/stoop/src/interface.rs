@@ -5,6 +5,7 @@ use crate::error::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::open_calls::OpenRoom;
+use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
@@ -104,6 +105,11 @@ pub trait Exported: Send + Sync + 'static {
     /// it runs one.
     fn lend_room(&self, room: &Arc<OpenRoom>) {
         let _ = room;
+    }
+
+    /// The means to run tasks, for an interface with an `async fn`.
+    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
+        let _ = tasks;
     }
 
     /// The same as a program of Sun RPC, if it is one.

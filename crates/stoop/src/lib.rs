@@ -123,6 +123,7 @@ pub use crate::serving::counters::{
     MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters,
 };
 pub use crate::serving::procedures::ProcedureOptions;
+pub use crate::serving::tasks::Task;
 pub use crate::serving::terms::Priority;
 pub use crate::transport::packet::options::PacketOptions;
 pub use crate::transport::shm::options::ShmOptions;

@@ -10,6 +10,7 @@ pub use crate::deferred::Later;
 pub use crate::error::unserved::Unserved;
 pub use crate::interface::{Exported, Interface, Procedure};
 pub use crate::serving::open_calls::{OpenRoom, check_room};
+pub use crate::serving::tasks::{Tasks, run_task};
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

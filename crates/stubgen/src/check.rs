@@ -33,8 +33,8 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
         if procedure.one_way {
             one_way(procedure, &mut mistakes);
         }
-        if procedure.deferred.is_some() {
-            deferred(procedure, &mut mistakes);
+        if procedure.answers_later() {
+            answers_later(procedure, &mut mistakes);
         }
     }
     program::check(interface, &mut mistakes);
@@ -115,11 +115,17 @@ fn returns(returns: &Returns, mistakes: &mut Mistakes) {
 }
 
 /// Checks that nothing comes back with an answer that comes later but what it is.
-fn deferred(procedure: &Procedure, mistakes: &mut Mistakes) {
+fn answers_later(procedure: &Procedure, mistakes: &mut Mistakes) {
     for argument in procedure.arguments.iter().filter(|argument| argument.is_result()) {
         mistakes.add(
             &argument.declared,
-            "the answer comes later, when the procedure and its arguments are over; return what would be written here, beside the rest",
+            "the answer comes later, when nothing can be written here any more; return it, beside the rest",
+        );
+    }
+    for argument in procedure.arguments.iter().filter(|argument| procedure.is_async && argument.is_buffer()) {
+        mistakes.add(
+            &argument.declared,
+            "a buffer is lent to a procedure while it holds its worker, and an `async fn` may go on later; take a slice, `&[T]`",
         );
     }
 }

@@ -34,7 +34,8 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let begin = begin::begin(interface, &names);
     let server = server::server(interface, &names);
     let program = program::server(interface, &names);
-    quote!(#declaration #client #begin #server #program)
+    let here = here(interface, &names);
+    quote!(#declaration #here #client #begin #server #program)
 }
 
 /// The user's trait, without the attributes that the model has consumed.
@@ -45,6 +46,7 @@ fn declaration(interface: &Interface) -> TokenStream {
         let Procedure { attributes, body, .. } = procedure;
         let signature = method_signature(procedure);
         match body {
+            Some(body) if procedure.is_async => quote!(#(#attributes)* #signature { async move #body }),
             Some(body) => quote!(#(#attributes)* #signature #body),
             None => quote!(#(#attributes)* #signature;),
         }
@@ -71,13 +73,50 @@ fn declaration(interface: &Interface) -> TokenStream {
     }
 }
 
+/// The trait by which threads of the server's process call procedures, if it is not the interface itself: of the procedures that return
+/// at once. A trait with an `async fn` has no trait objects.
+fn here(interface: &Interface, names: &Names) -> TokenStream {
+    if !interface.has_async() {
+        return TokenStream::new();
+    }
+    let (implementation, here) = (implementation(), &names.here);
+    let Interface { visibility, name, procedures, .. } = interface;
+    let trait_name = name;
+    let at_once = || procedures.iter().filter(|procedure| !procedure.is_async);
+    let methods = at_once().map(method_signature);
+    let forwards = at_once().map(|procedure| {
+        let (signature, name) = (method_signature(procedure), &procedure.name);
+        let arguments = procedure.arguments.iter().map(|argument| &argument.name);
+        quote! {
+            #[inline]
+            #signature { <#implementation as #trait_name>::#name(self, #(#arguments),*) }
+        }
+    });
+    quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, missing_docs, clippy::too_many_arguments)]
+        #visibility trait #here: ::core::marker::Send + ::core::marker::Sync + 'static {
+            #(#methods;)*
+        }
+
+        #[allow(deprecated)]
+        impl<#implementation: #name> #here for #implementation {
+            #(#forwards)*
+        }
+    }
+}
+
 fn method_signature(procedure: &Procedure) -> TokenStream {
-    let Procedure { name, arguments, returns, deferred, .. } = procedure;
+    let Procedure { name, arguments, returns, deferred, is_async, .. } = procedure;
     let arguments = arguments.iter().map(|argument| {
         let (attributes, name, declared) = (&argument.attributes, &argument.name, &argument.declared);
         quote!(#(#attributes)* #name: #declared)
     });
     let returns = match (deferred, returns) {
+        _ if *is_async => {
+            let ty = returns.ty();
+            quote!(-> impl ::core::future::Future<Output = #ty> + ::core::marker::Send)
+        }
         (Some(declared), _) => quote!(-> #declared),
         (None, Returns::Nothing) => TokenStream::new(),
         (None, returns) => {

@@ -49,6 +49,8 @@ pub struct Procedure {
     pub returns: Returns,
     /// The `Deferred` that it returns as declared, if its answer comes later.
     pub deferred: Option<Type>,
+    /// Whether it is an `async fn`.
+    pub is_async: bool,
     /// Default implementation.
     pub body: Option<Block>,
     /// The number that Sun RPC knows it by, if it is declared: a literal or the name of a constant.
@@ -138,7 +140,12 @@ impl Interface {
 
     /// Whether some answer may come later.
     pub fn has_deferred(&self) -> bool {
-        self.procedures.iter().any(|procedure| procedure.deferred.is_some())
+        self.procedures.iter().any(Procedure::answers_later)
+    }
+
+    /// Whether some procedure is an `async fn`.
+    pub fn has_async(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.is_async)
     }
 
     /// Whether calls wait for the thread's earlier one-way calls.
@@ -189,6 +196,11 @@ fn counted_number(next: Option<u32>, procedure: &Procedure) -> Result<Number, Er
 }
 
 impl Procedure {
+    /// Whether its answer may come after it has returned to its worker.
+    pub fn answers_later(&self) -> bool {
+        self.is_async || self.deferred.is_some()
+    }
+
     /// Whether some argument is a buffer.
     pub fn has_buffers(&self) -> bool {
         self.arguments.iter().any(Argument::is_buffer)

@@ -153,6 +153,13 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         }
     }
     let deferred = match &sig.output {
+        ReturnType::Type(_, ty) if sig.asyncness.is_some() && deferred(ty).is_some() => {
+            mistakes.add(
+                ty,
+                "an `async fn` awaits what it returns; write the answer's own type, or remove `async`",
+            );
+            None
+        }
         ReturnType::Type(_, ty) => deferred(ty),
         ReturnType::Default => None,
     };
@@ -174,6 +181,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         arguments,
         returns,
         deferred: deferred.map(|(declared, _)| declared),
+        is_async: sig.asyncness.is_some(),
         body: default,
         number,
         marks,
@@ -181,9 +189,6 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
 }
 
 fn check_signature(signature: &Signature, mistakes: &mut Mistakes) {
-    if let Some(token) = &signature.asyncness {
-        mistakes.add(token, "a procedure runs in a thread of the server; remove `async`; its callers can await it all the same, by `client.begin()`");
-    }
     if let Some(token) = &signature.unsafety {
         mistakes
             .add(token, "a procedure cannot ask anything of a caller in another process; remove `unsafe`");

@@ -6,7 +6,6 @@ trait Methods {
     fn lifetime<'a>(&self, text: &str);
     fn constant<const N: usize>(&self);
     fn bounded(&self) where u8: Copy;
-    async fn waits(&self);
     unsafe fn trusts(&self);
     extern "C" fn foreign(&self);
     fn by_value(self);

@@ -17,6 +17,7 @@ use crate::interface::{Exported, Interface};
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::open_calls::OpenRoom;
+use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
@@ -187,6 +188,10 @@ impl Exported for Recorded {
 
     fn lend_room(&self, room: &Arc<OpenRoom>) {
         self.inner.lend_room(room);
+    }
+
+    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
+        self.inner.lend_tasks(tasks);
     }
 
     /// Calls by Sun RPC are not recorded.

@@ -55,7 +55,13 @@ use crate::deferred::Deferred;
 #[doc(hidden)]
 pub use crate::program::run;
 pub use crate::program::{Arguments, IncomingCall, NoResult, Program};
+use crate::serving::tasks;
 pub use stoop_onc::auth::Identity;
+
+/// The answer of a procedure that is an `async fn`: this thread polls it, and waits between.
+pub fn wait_for<R>(answer: impl Future<Output = R>) -> R {
+    tasks::wait_for(answer)
+}
 
 /// The answer of a procedure that has left it for later: this thread waits for it.
 ///

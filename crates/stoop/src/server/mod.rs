@@ -22,6 +22,7 @@ use crate::serving::dispatch::Exports;
 use crate::serving::open_calls::OPEN_CALLS_MAX;
 use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
+use crate::serving::tasks::{Executor, Task, Tasks};
 use crate::serving::workers::Bounds;
 use crate::transport::contract::ListenAddress;
 use crate::transports;
@@ -80,6 +81,7 @@ pub struct Server {
     account: Option<AccountOptions>,
     procedures: Vec<(String, String, ProcedureOptions)>,
     panic_texts: Option<bool>,
+    executor: Option<Executor>,
     #[cfg(feature = "onc")]
     sun: sun::SunRpc,
 }
@@ -116,6 +118,7 @@ impl Server {
             account: None,
             procedures: Vec::new(),
             panic_texts: None,
+            executor: None,
             #[cfg(feature = "onc")]
             sun: sun::SunRpc::default(),
         }
@@ -292,6 +295,48 @@ impl Server {
         self
     }
 
+    /// Has this run the [tasks](Task) of procedures that are an `async fn`, in place of threads of the server: procedures can await what
+    /// belongs to a runtime, such as its timers and sockets. `run` is called by the thread at which the call has arrived, which it must not
+    /// keep for long.
+    ///
+    /// With tokio, a task that need not wait for anything is over where its call arrives:
+    ///
+    /// ```
+    /// use stoop::{Server, Task};
+    ///
+    /// #[stoop::interface]
+    /// pub trait Clock { async fn after(&self, millis: u64) -> u64; }
+    ///
+    /// struct Wall;
+    /// impl Clock for Wall {
+    ///     async fn after(&self, millis: u64) -> u64 {
+    ///         tokio::time::sleep(std::time::Duration::from_millis(millis)).await;
+    ///         millis
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let handle = runtime.handle().clone();
+    /// let server = Server::new()
+    ///     .export(ClockServer::new(Wall))
+    ///     .executor(move |task: Task| {
+    ///         let _context = handle.enter();
+    ///         if let Some(task) = task.start() {
+    ///             handle.spawn(task);
+    ///         }
+    ///     })
+    ///     .listen("udp://127.0.0.1:0")?
+    ///     .start()?;
+    /// assert_eq!(ClockClient::bind(&server.uris()[0])?.after(2)?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn executor(mut self, run: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        self.executor = Some(Arc::new(run));
+        self
+    }
+
     /// Starts serving, on threads of its own.
     ///
     /// # Errors
@@ -348,6 +393,8 @@ impl Server {
     fn setup(&mut self) -> Result<Setup, ListenError> {
         reserve_few_arenas();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
+        let tasks = Arc::new(Tasks::new(self.executor.take(), self.bounds.workers));
+        self.exports.iter().for_each(|export| export.lend_tasks(&tasks));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         Ok(Setup {
             #[cfg(feature = "onc")]

@@ -193,11 +193,12 @@ impl Exports {
         &self,
         packet: &mut Vec<u8>,
         limits: &CallLimits,
-        put: &dyn Fn(&mut Writer<'_>),
+        put: &dyn Fn(&mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Outcome {
         let mut result = Writer::new(packet, HEADER_LEN, limits.result_max);
         match catch_unwind(AssertUnwindSafe(|| put(&mut result))) {
-            Ok(()) => result.finish().map_or_else(too_large, Outcome::Result),
+            Ok(Ok(())) => result.finish().map_or_else(too_large, Outcome::Result),
+            Ok(Err(why)) => not_served(why, result).unwrap_or_else(|why| why.refused(limits.result_max)),
             Err(panic) => panicked(panic, self.tells_panics(&limits.caller)),
         }
     }

@@ -11,7 +11,7 @@ use super::{begin, buffers, docs, program, signature};
 use crate::model::{Argument, Interface, Mode, Number, Procedure, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
-    let Names { root, stub, interface: name, client, .. } = names;
+    let Names { root, stub, interface: name, client, here, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!(
         "Calls the procedures of a [`{name}`] somewhere else. Clones share the binding; any thread may call."
@@ -32,7 +32,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
         #[doc = #doc]
         #[derive(::core::clone::Clone, ::core::fmt::Debug)]
         #visibility struct #client {
-            client: #stub::#kind<dyn #name>,
+            client: #stub::#kind<dyn #here>,
         }
 
         #[allow(deprecated, unreachable_pub, clippy::too_many_arguments)]
@@ -116,11 +116,11 @@ fn method(
     if procedure.one_way {
         return begin::tell(index, number, procedure, names);
     }
-    let Names { stub, interface, .. } = names;
+    let Names { stub, here, .. } = names;
     let Procedure { name, arguments, .. } = procedure;
     let documentation = docs::of_method(procedure, names);
     let parameters = arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
-    let passed = arguments.iter().map(|argument| &argument.name);
+    let passed: Vec<_> = arguments.iter().map(|argument| &argument.name).collect();
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
     let by_program = program::client_call(number, procedure, &into_error, names);
@@ -136,6 +136,17 @@ fn method(
         }
         false => quote!(self.client.route()#into_error?),
     };
+    let local_call = match procedure.is_async {
+        // Like a call to another process: a task of the server ends it.
+        true => quote! {
+            let _ = #route;
+            self.begin().#name(#(#passed),*).wait()
+        },
+        false => quote! {
+            #(#blank)*
+            #route.#call_local(|#server| <dyn #here as #here>::#name(#server, #(#passed),*)) #into_result
+        },
+    };
     let remote = match procedure.has_buffers() {
         true => buffers::remote_call(index, procedure, names),
         false => remote_call(index, procedure, names, &into_error),
@@ -146,12 +157,7 @@ fn method(
             #stub::stamp(#stub::Point::StubBegun);
             #by_program
             match #routed {
-                #stub::Route::Local(#route) => {
-                    #(#blank)*
-                    #route
-                        .#call_local(|#server| <dyn #interface as #interface>::#name(#server, #(#passed),*))
-                        #into_result
-                }
+                #stub::Route::Local(#route) => { #local_call }
                 #stub::Route::Remote(#route) => { #remote }
             }
         }

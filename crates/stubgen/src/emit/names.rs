@@ -20,6 +20,8 @@ pub(super) struct Names {
     pub(super) client: Ident,
     pub(super) begin: Ident,
     pub(super) server: Ident,
+    /// The trait by which threads of the server's process call procedures: the interface itself, unless it has an `async fn`.
+    pub(super) here: Ident,
 }
 
 impl Names {
@@ -34,6 +36,10 @@ impl Names {
             client: format_ident!("{plain}Client", span = interface.name.span()),
             begin: format_ident!("{plain}Begin", span = interface.name.span()),
             server: format_ident!("{plain}Server", span = interface.name.span()),
+            here: match interface.has_async() {
+                true => format_ident!("{plain}Here", span = interface.name.span()),
+                false => interface.name.clone(),
+            },
         }
     }
 }

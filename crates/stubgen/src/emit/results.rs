@@ -65,7 +65,11 @@ pub(super) fn put_later(procedure: &Procedure, names: &Names) -> TokenStream {
         #root::Deferred::put(
             #returned,
             #result,
-            |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
+            |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| {
+                #restarted
+                #put
+                ::core::result::Result::Ok(())
+            },
         )
     }
 }

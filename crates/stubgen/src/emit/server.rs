@@ -1,7 +1,7 @@
 //! The server half: reads the arguments from the call packet, runs the procedure, writes the result packet.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 use super::layouts::leading_of_call;
 use super::names::{Names, data, default, implementation, local, stub_name, whole};
@@ -10,7 +10,7 @@ use super::{buffers, in_place, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
-    let Names { stub, interface: name, client, server, .. } = names;
+    let Names { stub, interface: name, client, server, here, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!("Exports a [`{name}`], so that others can call its procedures.");
     let (implementation, numbers) = (implementation(), 0u16..);
@@ -75,27 +75,36 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
             #exported_program
 
             fn local(&self) -> ::std::boxed::Box<dyn ::core::any::Any + ::core::marker::Send + ::core::marker::Sync> {
-                let implementation: ::std::sync::Arc<dyn #name> = ::core::clone::Clone::clone(&self.implementation) as _;
+                let implementation: ::std::sync::Arc<dyn #here> = ::core::clone::Clone::clone(&self.implementation) as _;
                 ::std::boxed::Box::new(implementation)
             }
         }
     }
 }
 
-/// The field that bounds the calls whose answers come later, its first value, and the method that sets it; nothing if there are no such
+/// The fields for calls whose answers come later, their first values, and the methods that set them; nothing if there are no such
 /// procedures.
 fn room_for_open_calls(interface: &Interface, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
     let stub = &names.stub;
     if !interface.has_deferred() {
         return Default::default();
     }
-    let method = quote! {
-        fn lend_room(&self, room: &::std::sync::Arc<#stub::OpenRoom>) {
-            let _ = self.room.set(::core::clone::Clone::clone(room));
-        }
+    let kept = |name: &str, method: &str, ty: &str| {
+        let (name, method, ty) = (format_ident!("{name}"), format_ident!("{method}"), format_ident!("{ty}"));
+        let lend = quote! {
+            fn #method(&self, #name: &::std::sync::Arc<#stub::#ty>) {
+                let _ = self.#name.set(::core::clone::Clone::clone(#name));
+            }
+        };
+        let field = quote!(#name: ::std::sync::OnceLock<::std::sync::Arc<#stub::#ty>>,);
+        (field, quote!(#name: ::core::default::Default::default(),), lend)
     };
-    let field = quote!(room: ::std::sync::OnceLock<::std::sync::Arc<#stub::OpenRoom>>,);
-    (field, quote!(room: ::core::default::Default::default()), method)
+    let (room, no_room, lend_room) = kept("room", "lend_room", "OpenRoom");
+    if !interface.has_async() {
+        return (room, no_room, lend_room);
+    }
+    let (tasks, no_tasks, lend_tasks) = kept("tasks", "lend_tasks", "Tasks");
+    (quote!(#room #tasks), quote!(#no_room #no_tasks), quote!(#lend_room #lend_tasks))
 }
 
 fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
@@ -107,6 +116,9 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
+    if procedure.is_async {
+        return async_stub(procedure, names);
+    }
     let (check_room, put) = match procedure.deferred {
         Some(_) => (quote!(#stub::check_room(&self.room)?;), put_later(procedure, names)),
         None => {
@@ -135,6 +147,48 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             let #returned = <#implementation as #interface>::#name(&self.implementation, #(#lent),*);
             #stub::stamp(#stub::Point::ProcedureEnded);
             #put
+        }
+    }
+}
+
+/// The stub of an `async fn`: a task with the arguments, as they came, runs it.
+fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
+    let Names { stub, interface, .. } = names;
+    let (name, stub_name, implementation) = (&procedure.name, stub_name(procedure), implementation());
+    let (payload, call, result, writer) = (local("payload"), local("call"), local("result"), local("writer"));
+    let (returned, server) = (local("returned"), local("server"));
+    let taken = procedure.arguments.iter().map(|each| take(each, names));
+    let lent = procedure.arguments.iter().map(lend);
+    let names_taken: Vec<_> = procedure.arguments.iter().map(|argument| &argument.name).collect();
+    let leading = leading_of_call(procedure, names);
+    let put = put_all(procedure, names);
+    let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
+    quote! {
+        #[inline(never)]
+        fn #stub_name(
+            &self,
+            #payload: &[u8],
+            #result: &mut #stub::Writer<'_>,
+        ) -> ::core::result::Result<(), #stub::Unserved> {
+            #stub::check_room(&self.room)?;
+            let #payload = ::std::vec::Vec::from(#payload);
+            let #server = ::core::clone::Clone::clone(&self.implementation);
+            let task = async move {
+                let (#(#names_taken,)*) = {
+                    let mut #call = #stub::Reader::new(&#payload);
+                    #call.begin(#leading).map_err(#stub::Unserved::BadArguments)?;
+                    #(#taken)*
+                    #call.finish().map_err(#stub::Unserved::BadArguments)?;
+                    (#(#names_taken,)*)
+                };
+                ::core::result::Result::Ok(<#implementation as #interface>::#name(&#server, #(#lent),*).await)
+            };
+            #stub::run_task(
+                &self.tasks,
+                task,
+                #result,
+                |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
+            )
         }
     }
 }

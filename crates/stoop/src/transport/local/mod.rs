@@ -3,7 +3,6 @@
 pub(crate) mod begun;
 pub(crate) mod binding;
 pub(crate) mod caller;
-pub(crate) mod pool;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;

@@ -77,8 +77,11 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let taken = procedure.arguments.iter().map(|argument| take(argument, &arguments));
     let lent = procedure.arguments.iter().map(lend);
     let reply = reply(procedure, &call, &returned, names);
-    let waited =
-        procedure.deferred.is_some().then(|| quote!(let #returned = #onc::stub::answer(#returned)?;));
+    let waited = match (procedure.is_async, &procedure.deferred) {
+        (true, _) => quote!(let #returned = #onc::stub::wait_for(#returned);),
+        (false, Some(_)) => quote!(let #returned = #onc::stub::answer(#returned)?;),
+        (false, None) => TokenStream::new(),
+    };
     quote! {
         #[inline(never)]
         fn #stub_name(

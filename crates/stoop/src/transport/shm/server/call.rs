@@ -232,7 +232,8 @@ impl ShmEndpoint {
             }
             Outcome::Result(len) => self.send_long(&mut packet, call, (len, 0), cpu),
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1, cpu),
-            Outcome::Refused(_) | Outcome::Later(_) => unreachable!("it has run, and this is its answer"),
+            Outcome::Refused(why) => self.refuse_request(binding, request, why.0, &why.1, cpu),
+            Outcome::Later(_) => unreachable!("this is its answer"),
         }
         reached
     }

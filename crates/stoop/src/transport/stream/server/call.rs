@@ -217,7 +217,11 @@ impl StreamEndpoint {
                 }
             }
             Outcome::Failed(why) => self.send_failure(call, why.0, &why.1),
-            Outcome::Refused(_) | Outcome::Later(_) => unreachable!("it has run, and this is its answer"),
+            Outcome::Refused(why) => {
+                self.service.activity.calls.fetch_sub(1, Ordering::Relaxed);
+                self.send_refusal(&call.connection, &call.header, why.0, &why.1);
+            }
+            Outcome::Later(_) => unreachable!("this is its answer"),
         }
         reached
     }

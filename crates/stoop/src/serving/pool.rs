@@ -1,6 +1,6 @@
-//! The threads for begun calls to a server of this process.
+//! Threads for jobs that no other thread waits for: begun calls to a server of this process, and tasks.
 //!
-//! No thread exists before the first such call, and none ten seconds after the last; there are never more than the server allows.
+//! No thread exists before the first job, and none ten seconds after the last; there are never more than the server allows.
 
 use crate::locked::locked;
 use crate::serving::workers::Bounds;
@@ -144,7 +144,7 @@ impl<J: Job> Drop for ActiveWorker<'_, J> {
 
 #[cfg(test)]
 mod tests {
-    use crate::transport::local::pool::*;
+    use crate::serving::pool::*;
     use std::sync::mpsc::{self, Receiver, Sender};
 
     /// Says that it runs, and waits until it may end.

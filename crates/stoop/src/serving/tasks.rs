@@ -1,0 +1,253 @@
+//! Tasks: the calls of procedures that are an `async fn`.
+//!
+//! A task is polled first where its call has arrived. If it is ready then, its answer leaves like that of any procedure. Otherwise its
+//! call becomes an [open one](crate::serving::open_calls), and the task goes to the [executor](Tasks) of the server, or else to threads of
+//! its own, of which there are no more than workers.
+
+use crate::context::{ServedContext, served_context};
+use crate::deferred::{Put, Reply, deferred};
+use crate::error::unserved::Unserved;
+use crate::locked::locked;
+use crate::serving::pool::{Job, Pool};
+use crate::serving::workers::Bounds;
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use stoop_marshal::Writer;
+
+/// The means of a server to run tasks.
+pub struct Tasks {
+    /// Takes a task and runs it.
+    executor: Option<Executor>,
+    /// Poll the tasks of a server without an executor.
+    threads: Arc<Pool<Arc<PolledTask>>>,
+}
+
+/// Takes tasks and runs them.
+pub(crate) type Executor = Arc<dyn Fn(Task) + Send + Sync>;
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks").field("has_executor", &self.executor.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new(executor: Option<Executor>, workers: usize) -> Self {
+        // Open calls are bounded, and each has one task.
+        let bounds = Bounds { workers, queue: usize::MAX };
+        Self { executor, threads: Arc::new(Pool::new(bounds)) }
+    }
+}
+
+/// A call of a procedure that is an `async fn`, for the executor of a server ([`Server::executor`](crate::Server::executor)): a future that
+/// ends when the procedure has returned and its answer has left.
+///
+/// Dropped before, it fails its call as [abandoned](crate::FailureCode::Abandoned).
+#[must_use = "a task does nothing unless it is polled"]
+pub struct Task {
+    run: Pin<Box<dyn Future<Output = ()> + Send>>,
+    context: ServedContext,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    /// Polls it once, here and now. `None`: it has ended, so that the answer of its call need not be sent by another thread. An executor
+    /// that polls what it is given, as all do, may be given the rest.
+    pub fn start(mut self) -> Option<Self> {
+        let is_over = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        (!is_over).then_some(self)
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    /// In the procedure, [`current_call`](crate::current_call) is its call, whatever thread polls.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Self { run, context: served } = &mut *self;
+        served.serving(|| run.as_mut().poll(context))
+    }
+}
+
+/// How a task ended.
+enum Ended<R> {
+    Returned(Result<R, Unserved>),
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// Writes the result of a task that has ended. A panic goes on, as if the procedure had panicked here.
+fn put<R>((ended, put): (Ended<R>, PutAnswer<R>), result: &mut Writer<'_>) -> Result<(), Unserved> {
+    match ended {
+        Ended::Returned(returned) => returned.map(|value| put(value, result)),
+        Ended::Panicked(panic) => resume_unwind(panic),
+    }
+}
+
+/// Writes an answer of this type.
+type PutAnswer<R> = fn(R, &mut Writer<'_>);
+
+/// Runs a procedure, as the task of the call that this thread serves. If it returns at once, `put` writes its result.
+///
+/// # Errors
+/// It has not run, or its answer comes later.
+pub fn run_task<R, F>(
+    tasks: &OnceLock<Arc<Tasks>>,
+    run: F,
+    result: &mut Writer<'_>,
+    put: PutAnswer<R>,
+) -> Result<(), Unserved>
+where
+    R: Send + 'static,
+    F: Future<Output = Result<R, Unserved>> + Send + 'static,
+{
+    let tasks = tasks.get();
+    let mut run = Box::pin(run);
+    if tasks.is_none_or(|tasks| tasks.executor.is_none())
+        && let Poll::Ready(returned) = run.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    {
+        return returned.map(|value| put(value, result));
+    }
+    run_later(tasks, run, result, put)
+}
+
+#[cold]
+fn run_later<R, F>(
+    tasks: Option<&Arc<Tasks>>,
+    run: Pin<Box<F>>,
+    result: &mut Writer<'_>,
+    put: PutAnswer<R>,
+) -> Result<(), Unserved>
+where
+    R: Send + 'static,
+    F: Future<Output = Result<R, Unserved>> + Send + 'static,
+{
+    let (reply, deferred) = deferred();
+    let task = Task { run: Box::pin(answering(run, put, reply)), context: served_context() };
+    match tasks.map(|tasks| &**tasks) {
+        Some(Tasks { executor: Some(executor), .. }) => executor(task),
+        Some(Tasks { threads, .. }) => PolledTask::begin(task, threads),
+        // Without a server, as in a test of a stub.
+        None => wait_for(task),
+    }
+    deferred.put(result, self::put as Put<(Ended<R>, PutAnswer<R>)>)
+}
+
+/// Runs a procedure to its end, and gives its answer.
+async fn answering<R, F>(mut run: Pin<Box<F>>, put: PutAnswer<R>, reply: Reply<(Ended<R>, PutAnswer<R>)>)
+where
+    F: Future<Output = Result<R, Unserved>>,
+{
+    let ended =
+        std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Ended::Returned),
+            Err(panic) => Poll::Ready(Ended::Panicked(panic)),
+        });
+    let ended = ended.await;
+    // The arguments are over before the caller knows the answer.
+    drop(run);
+    // The procedure could have asked whether its caller still waits.
+    let _ = reply.send((ended, put));
+}
+
+/// A task that threads of the server poll.
+struct PolledTask {
+    /// `None`: it has ended.
+    task: Mutex<Option<Task>>,
+    state: AtomicU8,
+    threads: Arc<Pool<Arc<PolledTask>>>,
+}
+
+/// States of a [`PolledTask`]: nothing is to be done until it is woken;
+const WAITS: u8 = 0;
+/// it is among the jobs of the threads, or is about to be;
+const QUEUED: u8 = 1;
+/// a thread polls it;
+const POLLED: u8 = 2;
+/// a thread polls it, and will once more.
+const WOKEN: u8 = 3;
+
+impl PolledTask {
+    /// Polls a task here, and goes on elsewhere.
+    fn begin(task: Task, threads: &Arc<Pool<Arc<Self>>>) {
+        let state = AtomicU8::new(QUEUED);
+        let task = Arc::new(Self { task: Mutex::new(Some(task)), state, threads: Arc::clone(threads) });
+        task.run();
+    }
+
+    fn queue(self: &Arc<Self>) {
+        // Declined only if the system gives no first thread: then this one does it.
+        if self.threads.submit(Arc::clone(self)).is_err() {
+            self.clone().run();
+        }
+    }
+}
+
+impl Job for Arc<PolledTask> {
+    fn run(self) {
+        self.state.store(POLLED, Ordering::SeqCst);
+        let waker = Waker::from(Arc::clone(&self));
+        let mut task = locked(&self.task);
+        let Some(polled) = task.as_mut() else { return };
+        // The procedure's own panics are caught within.
+        if Pin::new(polled).poll(&mut Context::from_waker(&waker)).is_ready() {
+            let ended = task.take();
+            drop(task);
+            return drop(ended);
+        }
+        drop(task);
+        let is_woken =
+            self.state.compare_exchange(POLLED, WAITS, Ordering::SeqCst, Ordering::SeqCst).is_err();
+        if is_woken {
+            self.state.store(QUEUED, Ordering::SeqCst);
+            self.queue();
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        true
+    }
+}
+
+impl Wake for PolledTask {
+    fn wake(self: Arc<Self>) {
+        let woken = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| match state {
+            WAITS => Some(QUEUED),
+            POLLED => Some(WOKEN),
+            _ => None,
+        });
+        if woken == Ok(WAITS) {
+            self.queue();
+        }
+    }
+}
+
+/// Wakes the thread that waits for a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Polls a future in this thread until it ends.
+pub(crate) fn wait_for<R>(future: impl Future<Output = R>) -> R {
+    let (mut future, waker) = (pin!(future), Waker::from(Arc::new(Unpark(thread::current()))));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(ended) => return ended,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
