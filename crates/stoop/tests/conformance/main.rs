@@ -26,6 +26,7 @@ mod one_way;
 mod outcomes;
 mod overload;
 mod processes;
+mod tasks;
 
 use crate::harness::eventually;
 use crate::harness::gate::Gate;

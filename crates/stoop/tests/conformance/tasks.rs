@@ -1,0 +1,255 @@
+//! Procedures that are an `async fn`.
+
+use super::*;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+use stoop::{Pending, Task};
+
+claims! { all and lossy: [
+    a_procedure_that_is_ready_at_once_answers_like_any_other
+    a_procedure_that_awaits_answers_when_it_is_ready
+    a_panic_after_an_await_is_an_error_to_its_caller_and_nothing_to_others
+    borrowed_arguments_live_as_long_as_the_procedure
+] }
+
+mod over_all {
+    use super::*;
+    claims! { all: [
+        procedures_that_await_hold_no_worker
+        the_current_call_is_right_after_each_await
+        an_executor_of_one_thread_runs_all_procedures
+        an_executor_that_drops_a_task_fails_its_call
+        procedures_that_return_at_once_go_on_beside_those_that_await
+    ] }
+}
+
+#[stoop::interface]
+trait Kitchen {
+    /// Returns at once.
+    async fn ready(&self, number: u32) -> u32;
+    /// Returns when the meal of that name is done.
+    async fn meal(&self, name: &str) -> u32;
+    /// Panics when the meal is done.
+    async fn burnt(&self, name: &str);
+    /// Joins its arguments when the meal is done.
+    async fn joined(
+        &self,
+        name: &str,
+        numbers: &[u64],
+        texts: Vec<String>,
+        more: Option<&[u8]>,
+    ) -> Result<String, u32>;
+    /// Milliseconds left, the caller's kind, before and after two awaits.
+    async fn contexts(&self, name: &str) -> (bool, bool, bool);
+    /// As every procedure.
+    fn next(&self, number: u32) -> u32;
+    /// Has a body of its own.
+    async fn twice(&self, number: u32) -> u32 {
+        2 * self.ready(number).await
+    }
+}
+
+/// Meals, by name: whether they are done, and what waits for them.
+#[derive(Clone, Default)]
+struct Stove(Arc<Mutex<HashMap<String, Meal>>>);
+
+#[derive(Default)]
+struct Meal {
+    is_done: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Stove {
+    async fn done(&self, name: &str) {
+        poll_fn(|context| {
+            let mut meals = self.0.lock().unwrap();
+            let meal = meals.entry(name.to_owned()).or_default();
+            if meal.is_done {
+                return Poll::Ready(());
+            }
+            meal.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Lets go on what waits for that meal.
+    fn finish(&self, name: &str) {
+        let mut meals = self.0.lock().unwrap();
+        let meal = meals.entry(name.to_owned()).or_default();
+        meal.is_done = true;
+        let waiting = std::mem::take(&mut meal.waiting);
+        drop(meals);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether something waits for that meal.
+    fn awaits(&self, name: &str) -> bool {
+        self.0.lock().unwrap().get(name).is_some_and(|meal| !meal.waiting.is_empty())
+    }
+}
+
+impl Kitchen for Stove {
+    async fn ready(&self, number: u32) -> u32 {
+        number + 1
+    }
+    async fn meal(&self, name: &str) -> u32 {
+        self.done(name).await;
+        name.len() as u32
+    }
+    async fn burnt(&self, name: &str) {
+        self.done(name).await;
+        panic!("on purpose");
+    }
+    async fn joined(
+        &self,
+        name: &str,
+        numbers: &[u64],
+        texts: Vec<String>,
+        more: Option<&[u8]>,
+    ) -> Result<String, u32> {
+        self.done(name).await;
+        match numbers {
+            [] => Err(more.map_or(0, <[u8]>::len) as u32),
+            _ => Ok(format!("{name} {numbers:?} {texts:?} {more:?}")),
+        }
+    }
+    async fn contexts(&self, name: &str) -> (bool, bool, bool) {
+        let is_mine = || stoop::current_call().is_some_and(|call| !call.time_left().is_zero());
+        let first = is_mine();
+        self.done(name).await;
+        let second = is_mine();
+        self.done(name).await;
+        (first, second, is_mine())
+    }
+    fn next(&self, number: u32) -> u32 {
+        number + 1
+    }
+}
+
+fn kitchen_with(transport: &str, server: Server) -> (RunningServer, Stove, KitchenClient) {
+    let stove = Stove::default();
+    let server = server.export(KitchenServer::new(stove.clone()));
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let client = KitchenClient::bind_with(&server.uris()[0], &patient(transport)).unwrap();
+    (server, stove, client)
+}
+
+fn kitchen(transport: &str) -> (RunningServer, Stove, KitchenClient) {
+    kitchen_with(transport, Server::new())
+}
+
+fn a_procedure_that_is_ready_at_once_answers_like_any_other(transport: &str) {
+    let (_server, _stove, client) = kitchen(transport);
+    assert_eq!(client.ready(1).unwrap(), 2);
+    assert_eq!(client.begin().ready(2).wait().unwrap(), 3);
+    assert_eq!(client.twice(2).unwrap(), 6);
+}
+
+fn a_procedure_that_awaits_answers_when_it_is_ready(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let call = client.begin().meal("soup");
+    eventually(|| stove.awaits("soup"));
+    stove.finish("soup");
+    assert_eq!(call.wait().unwrap(), 4);
+    assert_eq!(client.meal("soup").unwrap(), 4, "it is done");
+}
+
+fn a_panic_after_an_await_is_an_error_to_its_caller_and_nothing_to_others(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let call = client.begin().burnt("toast");
+    eventually(|| stove.awaits("toast"));
+    stove.finish("toast");
+    for error in [call.wait().unwrap_err(), client.burnt("toast").unwrap_err()] {
+        assert!(
+            matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Panicked),
+            "{error}"
+        );
+    }
+    assert_eq!(client.ready(1).unwrap(), 2);
+}
+
+fn borrowed_arguments_live_as_long_as_the_procedure(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let texts = || vec!["salt".to_owned(), "pepper".to_owned()];
+    let many: Vec<u64> = (0..5000).collect();
+    let calls = [
+        client.begin().joined("stew", &[7, 8, 9], texts(), Some(&[1, 2])),
+        client.begin().joined("stew", &[], texts(), Some(&[0; 3])),
+        client.begin().joined("stew", &many, texts(), None),
+    ];
+    eventually(|| stove.awaits("stew"));
+    // Other arguments come where these came.
+    for number in 0..20 {
+        assert_eq!(client.ready(number).unwrap(), number + 1);
+    }
+    stove.finish("stew");
+    let [first, second, third] = calls.map(Pending::wait);
+    assert_eq!(first.unwrap(), r#"stew [7, 8, 9] ["salt", "pepper"] Some([1, 2])"#);
+    assert!(matches!(second, Err(stoop::Error::Application(3))), "{second:?}");
+    assert_eq!(third.unwrap(), format!("stew {many:?} {:?} None", texts()));
+}
+
+fn procedures_that_await_hold_no_worker(transport: &str) {
+    let (_server, stove, client) = kitchen_with(transport, Server::new().workers(1));
+    let calls: Vec<_> = (0..200).map(|_| client.begin().meal("bread")).collect();
+    eventually(|| stove.awaits("bread"));
+    assert_eq!(client.ready(1).unwrap(), 2);
+    stove.finish("bread");
+    calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap(), 5));
+}
+
+fn procedures_that_return_at_once_go_on_beside_those_that_await(transport: &str) {
+    let (_server, stove, client) = kitchen_with(transport, Server::new().workers(1));
+    let call = client.begin().meal("rice");
+    eventually(|| stove.awaits("rice"));
+    assert_eq!(client.next(1).unwrap(), 2);
+    assert_eq!(client.begin().next(1).wait().unwrap(), 2);
+    stove.finish("rice");
+    call.wait().unwrap();
+}
+
+fn the_current_call_is_right_after_each_await(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let calls = [client.begin().contexts("tea"), client.begin().contexts("tea")];
+    eventually(|| stove.awaits("tea"));
+    stove.finish("tea");
+    calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap(), (true, true, true)));
+    assert!(stoop::current_call().is_none());
+}
+
+/// A server whose tasks one thread runs, that of a runtime; as long as the runtime is there.
+fn under_one_thread() -> (tokio::runtime::Runtime, Server) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let handle = runtime.handle().clone();
+    (runtime, Server::new().executor(move |task| drop(handle.spawn(task))))
+}
+
+fn an_executor_of_one_thread_runs_all_procedures(transport: &str) {
+    let (_runtime, server) = under_one_thread();
+    let (_server, stove, client) = kitchen_with(transport, server);
+    let calls: Vec<_> = (0..50).map(|_| client.begin().meal("pie")).collect();
+    eventually(|| stove.awaits("pie"));
+    assert_eq!(client.ready(1).unwrap(), 2);
+    assert_eq!(client.next(1).unwrap(), 2);
+    stove.finish("pie");
+    calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap(), 3));
+    let panicked = client.burnt("pie").unwrap_err();
+    assert!(
+        matches!(&panicked, CallError::Failed(failure) if failure.code == FailureCode::Panicked),
+        "{panicked}"
+    );
+}
+
+fn an_executor_that_drops_a_task_fails_its_call(transport: &str) {
+    let (_server, _stove, client) = kitchen_with(transport, Server::new().executor(drop::<Task>));
+    let error = client.ready(1).unwrap_err();
+    assert!(
+        matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Abandoned),
+        "{error}"
+    );
+    assert_eq!(client.next(1).unwrap(), 2);
+}
