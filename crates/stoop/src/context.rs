@@ -4,8 +4,10 @@
 pub(crate) mod cancelled;
 #[cfg(feature = "onc")]
 pub(crate) mod identity;
+mod over;
 
 use crate::context::cancelled::CallId;
+pub use crate::context::over::Cancelled;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -218,6 +220,44 @@ impl CurrentCall {
     /// ```
     pub fn is_cancelled(&self) -> bool {
         cancelled::is_cancelled(self.call) || self.time_left().is_zero()
+    }
+
+    /// Waits until the caller no longer waits: what [`is_cancelled`](Self::is_cancelled) asks for. To be awaited by an `async fn`, or
+    /// [waited for](Cancelled::wait_timeout) by a thread; it outlives the procedure, and then is ready at the deadline at the latest.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::current_call;
+    ///
+    /// #[stoop::interface]
+    /// trait Backup {
+    ///     /// Copies block after block, one in a while.
+    ///     fn run(&self, blocks: u32) -> u32;
+    ///     async fn verify(&self) -> Option<bool>;
+    /// }
+    ///
+    /// # async fn read_all() -> bool { true }
+    /// struct Disk;
+    /// impl Backup for Disk {
+    ///     fn run(&self, blocks: u32) -> u32 {
+    ///         let cancelled = current_call().expect("a procedure runs in a call").cancelled();
+    ///         (0..blocks).take_while(|_| !cancelled.wait_timeout(Duration::from_micros(1))).count() as u32
+    ///     }
+    ///     async fn verify(&self) -> Option<bool> {
+    ///         let cancelled = current_call()?.cancelled();
+    ///         // Dropped where it awaits when the caller goes.
+    ///         cancelled.or(read_all()).await
+    ///     }
+    /// }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(BackupServer::new(Disk)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let client = BackupClient::bind(&server.uris()[0])?;
+    /// # assert_eq!((client.run(3)?, client.verify()?), (3, Some(true)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled::of(ServedCall { deadline_ns: self.deadline_ns, call: self.call })
     }
 
     /// The caller.

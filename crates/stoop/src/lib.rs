@@ -110,7 +110,7 @@ mod users;
 pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
-pub use crate::context::{Caller, Credentials, CurrentCall, Station, current_call};
+pub use crate::context::{Caller, Cancelled, Credentials, CurrentCall, Station, current_call};
 pub use crate::deferred::{Deferred, Reply, ReplyError, deferred};
 #[doc(inline)]
 pub use crate::error::{

@@ -22,6 +22,8 @@ mod over_all {
         an_executor_of_one_thread_runs_all_procedures
         an_executor_that_drops_a_task_fails_its_call
         procedures_that_return_at_once_go_on_beside_those_that_await
+        a_cancel_reaches_a_procedure_that_awaits_it_and_one_that_waits_for_it
+        a_deadline_reaches_a_procedure_that_awaits_it
     ] }
 }
 
@@ -43,6 +45,10 @@ trait Kitchen {
     ) -> Result<String, u32>;
     /// Milliseconds left, the caller's kind, before and after two awaits.
     async fn contexts(&self, name: &str) -> (bool, bool, bool);
+    /// Ends when the caller has gone, and then opens the meal.
+    async fn until_cancelled(&self, name: &str);
+    /// The same, in a thread.
+    fn wait_until_cancelled(&self, name: &str);
     /// As every procedure.
     fn next(&self, number: u32) -> u32;
     /// Has a body of its own.
@@ -85,6 +91,10 @@ impl Stove {
         waiting.into_iter().for_each(Waker::wake);
     }
 
+    fn is_done(&self, name: &str) -> bool {
+        self.0.lock().unwrap().get(name).is_some_and(|meal| meal.is_done)
+    }
+
     /// Whether something waits for that meal.
     fn awaits(&self, name: &str) -> bool {
         self.0.lock().unwrap().get(name).is_some_and(|meal| !meal.waiting.is_empty())
@@ -123,6 +133,17 @@ impl Kitchen for Stove {
         let second = is_mine();
         self.done(name).await;
         (first, second, is_mine())
+    }
+    async fn until_cancelled(&self, name: &str) {
+        let cancelled = stoop::current_call().unwrap().cancelled();
+        assert!(cancelled.or(self.done(name)).await.is_none());
+        self.finish(&format!("{name}, over"));
+    }
+    fn wait_until_cancelled(&self, name: &str) {
+        self.0.lock().unwrap().entry(name.to_owned()).or_default().waiting.push(Waker::noop().clone());
+        let cancelled = stoop::current_call().unwrap().cancelled();
+        assert!(cancelled.wait_timeout(crate::harness::LIMIT));
+        self.finish(&format!("{name}, over"));
     }
     fn next(&self, number: u32) -> u32 {
         number + 1
@@ -252,4 +273,28 @@ fn an_executor_that_drops_a_task_fails_its_call(transport: &str) {
         "{error}"
     );
     assert_eq!(client.next(1).unwrap(), 2);
+}
+
+fn a_cancel_reaches_a_procedure_that_awaits_it_and_one_that_waits_for_it(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let call = client.begin().until_cancelled("egg");
+    eventually(|| stove.awaits("egg"));
+    drop(call);
+    eventually(|| stove.is_done("egg, over"));
+    let call = client.begin().wait_until_cancelled("ham");
+    eventually(|| stove.awaits("ham"));
+    drop(call);
+    eventually(|| stove.is_done("ham, over"));
+    assert_eq!(client.ready(1).unwrap(), 2);
+}
+
+fn a_deadline_reaches_a_procedure_that_awaits_it(transport: &str) {
+    let (_server, stove, client) = kitchen(transport);
+    let mut timeout = Duration::from_millis(20);
+    while !stove.awaits("fish") {
+        let error = client.with_timeout(timeout).until_cancelled("fish").unwrap_err();
+        assert!(error.is_timeout() || error.ran() != Ran::Yes, "{error}");
+        timeout *= 2;
+    }
+    eventually(|| stove.is_done("fish, over"));
 }
