@@ -6,7 +6,8 @@ use crate::error::{Failure, FailureCode};
 use crate::locked::locked;
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_marshal::Writer;
 use stoop_net::clock;
@@ -103,20 +104,16 @@ impl std::error::Error for ReplyError {}
 
 /// An answer that comes later, for a procedure to return, and the means to give it.
 pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
-    let answer = Arc::new(Answer { state: Mutex::new(State::Missing), given: Condvar::new() });
+    let answer = Arc::new(Answer(Mutex::new(State::Missing(None))));
     (Reply { answer: Arc::clone(&answer), call: context::served_call() }, Deferred(answer))
 }
 
 /// What an answer is until it has been given to the caller.
-struct Answer<R> {
-    state: Mutex<State<R>>,
-    /// For a thread that waits for it.
-    given: Condvar,
-}
+struct Answer<R>(Mutex<State<R>>);
 
 enum State<R> {
-    /// It has not been given, and its call may still run.
-    Missing,
+    /// It has not been given, and its call may still run; or a thread waits for it.
+    Missing(Option<Thread>),
     Given(R),
     Abandoned,
     /// It has not been given, and its call waits.
@@ -151,7 +148,7 @@ pub(crate) enum Given<'a> {
 
 impl<R> Answer<R> {
     fn state(&self) -> MutexGuard<'_, State<R>> {
-        locked(&self.state)
+        locked(&self.0)
     }
 }
 
@@ -174,9 +171,11 @@ impl<R> Reply<R> {
                 drop(state);
                 give(&*call, value, put)
             }
-            State::Missing if Arc::strong_count(&self.answer) > 1 => {
+            State::Missing(waiter) if Arc::strong_count(&self.answer) > 1 => {
                 *state = State::Given(value);
-                self.answer.given.notify_all();
+                if let Some(thread) = waiter {
+                    thread.unpark();
+                }
                 Ok(())
             }
             // The other half is gone: the procedure has panicked, or has returned another value.
@@ -200,7 +199,8 @@ impl<R> Drop for Reply<R> {
     fn drop(&mut self) {
         let mut state = self.answer.state();
         match mem::replace(&mut *state, State::Abandoned) {
-            State::Missing => self.answer.given.notify_all(),
+            State::Missing(Some(thread)) => thread.unpark(),
+            State::Missing(None) => {}
             State::Open(call, _) => {
                 drop(state);
                 // Its caller may have gone as well.
@@ -253,19 +253,17 @@ impl<R: Send + 'static> Deferred<R> {
     /// Waits for the answer in the thread that has run the procedure, until `deadline_ns`.
     pub(crate) fn wait(self, deadline_ns: u64) -> Result<R, Failure> {
         let failed = |code| Err(Failure { code, detail: String::new() });
-        let mut state = self.0.state();
         loop {
+            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+            let mut state = self.0.state();
             match mem::replace(&mut *state, State::Over) {
                 State::Given(value) => return Ok(value),
                 State::Abandoned => return failed(FailureCode::Abandoned),
-                before => *state = before,
+                _ if left_ns == 0 => return failed(FailureCode::FinishedTooLate),
+                _ => *state = State::Missing(Some(thread::current())),
             }
-            let left_ns = deadline_ns.saturating_sub(clock::now_ns());
-            if left_ns == 0 {
-                return failed(FailureCode::FinishedTooLate);
-            }
-            let waited = self.0.given.wait_timeout(state, Duration::from_nanos(left_ns));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            drop(state);
+            thread::park_timeout(Duration::from_nanos(left_ns));
         }
     }
 }
@@ -296,7 +294,7 @@ impl<R: Send + 'static> Unanswered for (Deferred<R>, Put<R>) {
         let mut state = answer.state();
         // The giver of the answer has gone on: there is no one to be told that the caller has gone meanwhile.
         let _ = match mem::replace(&mut *state, State::Over) {
-            State::Missing => {
+            State::Missing(_) => {
                 *state = State::Open(call, put);
                 Ok(())
             }

@@ -59,6 +59,9 @@ impl<E: Endpoint> OpenCalls<E> {
         let key = keeper::keep(terms.call, terms.deadline_ns, kept);
         *waiting = Some((call, key));
         drop(waiting);
+        if let Some(pool) = open.pool.upgrade() {
+            pool.endpoint.background().note_open_call();
+        }
         later.goes_to(open);
     }
 }

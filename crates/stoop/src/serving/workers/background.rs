@@ -7,7 +7,7 @@ use crate::serving::workers::queue::CallQueue;
 use crate::serving::workers::quiet::{LOOK_INTERVAL, QuietWatch};
 use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, NO_TAG, WorkerPool, locked};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -38,7 +38,12 @@ pub(crate) struct Background {
     asleep: AtomicBool,
     /// Workers that run a procedure while another has the role.
     runners: AtomicUsize,
+    /// How often the receiving worker still lets others run while it spins.
+    yields: AtomicU32,
 }
+
+/// Looks after a call was left open at which the thread that may be about to answer it runs first.
+const YIELDS: u32 = 4;
 
 impl Background {
     /// Wakes it, if it sleeps. Pairs with the check in `WorkerPool::fall_asleep`: both sides write before they read, so one
@@ -55,9 +60,19 @@ impl Background {
     /// count as long for ever.
     #[inline]
     pub(crate) fn yield_to_running_procedures(&self) {
-        if self.runners.load(Ordering::Relaxed) > 0 {
+        let yields = self.yields.load(Ordering::Relaxed);
+        if yields > 0 {
+            self.yields.store(yields - 1, Ordering::Relaxed);
+        }
+        if yields > 0 || self.runners.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
+    }
+
+    /// A call waits for its answer, and most likely another thread has just been woken to give it: see
+    /// [`yield_to_running_procedures`](Self::yield_to_running_procedures).
+    pub(crate) fn note_open_call(&self) {
+        self.yields.store(YIELDS, Ordering::Relaxed);
     }
 
     /// A worker begins to run without the role, or has ended.

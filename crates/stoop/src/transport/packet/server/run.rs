@@ -181,6 +181,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         match outcome {
             Outcome::Result(len) => {
+                outcome.has_nothing_to_drop();
                 assignment.complete(Instant::from_nanos(worker.clock_ns), len);
             }
             Outcome::Later(later) => return Some(later),

@@ -147,6 +147,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let is_late = self.note_time(worker, &call, outcome.ran());
         let is_noted = match outcome {
             Outcome::Result(len) if !is_late => {
+                outcome.has_nothing_to_drop();
                 call.assignment.note(len);
                 true
             }

@@ -158,6 +158,7 @@ impl ShmEndpoint {
         };
         match outcome {
             Outcome::Result(len) if len <= SLOT => {
+                outcome.has_nothing_to_drop();
                 let told = (mem::take(&mut worker.told_ns), worker.cpu);
                 send_short(call, &worker.result[HEADER_LEN..HEADER_LEN + len], told);
             }
