@@ -1,6 +1,7 @@
 //! The interfaces of the examples. Server and client of each use one and the same trait, as yours would: put it into a
 //! crate that both depend on.
 
+pub mod auction;
 pub mod files;
 pub mod greeter;
 pub mod kv;

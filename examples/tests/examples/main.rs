@@ -5,6 +5,7 @@ mod programs;
 
 mod documents;
 mod files;
+mod gateway;
 mod olympus;
 mod papers;
 mod processes;

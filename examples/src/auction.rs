@@ -1,0 +1,31 @@
+//! An auction: an interface with a procedure that awaits.
+
+use stoop::Data;
+
+/// What is offered for a thing.
+#[derive(Data, Clone, Debug, PartialEq, Eq)]
+pub struct Bid {
+    /// How many bids there were, this one among them.
+    pub number: u32,
+    /// In the least coins.
+    pub amount: u64,
+    /// Who offers it.
+    pub bidder: String,
+}
+
+/// A bid that does not count.
+#[derive(Data, Clone, Debug, PartialEq, Eq)]
+pub struct TooLow {
+    /// What is offered already.
+    pub offered: u64,
+}
+
+/// Sells things to those who offer most.
+#[stoop::interface]
+pub trait Auction {
+    /// Offers so much for a thing. Returns the number of the bid.
+    fn bid(&self, thing: &str, bidder: &str, amount: u64) -> Result<u32, TooLow>;
+
+    /// The latest bid for a thing, as soon as it is not that of this number any more. Nothing if no other comes in the time of the call.
+    async fn after(&self, thing: &str, number: u32) -> Option<Bid>;
+}
