@@ -132,7 +132,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         match self.answer(&mut call, worker) {
             None => self.finish(worker, call.assignment),
             Some(later) => {
-                self.leave_open(call, *later);
+                self.leave_open(call.assignment, *later);
                 None
             }
         }
@@ -141,10 +141,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Lets a call that has run wait for its answer.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_open(&self, mut call: PacketCall<S::Peer>, later: Later) {
+    pub(super) fn leave_open(&self, mut assignment: Assignment<S::Peer>, later: Later) {
         // What was in the packet that brought it is not needed any more.
-        call.packet = CallPacket::KEPT;
-        drop(call.assignment.take_packet());
+        drop(assignment.take_packet());
+        let call = PacketCall { assignment, packet: CallPacket::KEPT };
         let terms = self.terms(&call);
         self.open_calls.open(call, terms, later);
     }

@@ -145,23 +145,23 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> (Option<PacketCall<S::Peer>>, bool) {
         let outcome = self.perform(&mut call, &worker.buffers, worker.clock_ns);
         let is_late = self.note_time(worker, &call, outcome.ran());
+        let mut assignment = call.assignment;
         let is_noted = match outcome {
             Outcome::Result(len) if !is_late => {
                 outcome.has_nothing_to_drop();
-                call.assignment.note(len);
+                assignment.note(len);
                 true
             }
             Outcome::Later(later) => {
-                self.leave_open(call, *later);
+                self.leave_open(assignment, *later);
                 let mut shared = self.batch.shared(&mut worker.key);
                 return (self.next_short(&mut shared, &mut worker.buffers), false);
             }
             outcome => {
-                self.complete(&mut call.assignment, outcome, worker.clock_ns);
+                self.complete(&mut assignment, outcome, worker.clock_ns);
                 false
             }
         };
-        let assignment = call.assignment;
         let mut shared = self.batch.shared(&mut worker.key);
         let len = assignment.answer_len();
         let is_full = shared.push(Finished { assignment, is_noted }, len);
