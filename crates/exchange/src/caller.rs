@@ -8,6 +8,7 @@ mod events;
 mod large;
 mod sent_back;
 mod state;
+mod steps;
 
 use crate::outcome::{Sent, Unbound};
 use crate::retransmit::Jitter;
@@ -22,6 +23,7 @@ pub(crate) use large::{is_newer, put_receipt};
 use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;
+pub use steps::{NoResult, Steps, Way};
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template, Versions,
     left_of_nanos,

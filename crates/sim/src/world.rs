@@ -3,7 +3,7 @@
 mod caller;
 mod server;
 
-pub(crate) use caller::{Call, CallerProcess, Generation, Granted, OwnLane, Stage, Thread, Wish};
+pub(crate) use caller::{Call, CallerProcess, Generation, Granted, Outbox, OwnLane, Stage, Thread, Wish};
 pub(crate) use server::{Job, ServerProcess};
 
 use crate::clock::Clock;

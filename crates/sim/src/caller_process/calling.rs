@@ -4,11 +4,12 @@ use super::BINDER_PORT;
 use crate::events::{Event, Place, ThreadId};
 use crate::ledger::CallId;
 use crate::task::{RESULT_LEN, TASK_LEN, Task};
-use crate::world::{Call, CallerProcess, OwnLane, Stage, Wish};
+use crate::world::{Call, CallerProcess, Outbox, OwnLane, Stage, Thread, Wish};
 use crate::{Address, Sabotage, Sim};
 use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};
-use stoop_exchange::caller::{Due, Heard, Lane, Lost};
+use stoop_exchange::Instant;
+use stoop_exchange::caller::{Due, Heard, Lane, NoResult, Steps};
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
 
 impl Sim {
@@ -181,30 +182,38 @@ impl Sim {
         if heard != Heard::Ignored {
             self.lands(at);
         }
-        match heard {
-            Heard::Result { len, .. } => {
-                self.takes_grant(at, packet);
-                self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
-            }
-            Heard::Part(part) => self.takes_part(at, part, packet),
-            Heard::Receipt => self.takes_receipt(at, packet),
-            Heard::Unbound(refusal) => self.on_unknown_binding(at, refusal),
-            Heard::Refused(refused) => self.on_refusal(at, refused),
-            Heard::Failed(_) => self.fail(at, life::Told::Latest, Said::Other),
-            Heard::Prove(proof) => {
-                let call = self.call_of(at).expect("only a call is challenged").packet.clone();
-                self.send_from(at, &proof);
-                self.sends_again(at, &call);
-            }
-            Heard::Progress => {
-                self.tell_server(at, false);
-                self.plan_lane_timer(at);
-            }
-            Heard::Ignored if next != before => {
-                self.ledger.complain("a packet that is ignored moves a timer".into());
-            }
-            Heard::Ignored => {}
+        if let Heard::Result { len, .. } = heard {
+            self.takes_grant(at, packet);
+            return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
         }
+        match self.does(at, |steps| steps.hear(now, heard, packet)) {
+            Ok(Some(part)) => self.takes_part(at, part, packet),
+            Ok(None) if heard != Heard::Ignored => self.goes_on_after(at, heard, packet),
+            Ok(None) if next != before => {
+                self.ledger.complain("a packet that is ignored moves a timer".into())
+            }
+            Ok(None) => {}
+            Err(NoResult::Unbound(refusal)) => self.on_unknown_binding(at, refusal),
+            Err(NoResult::Refused(refused)) => self.on_refusal(at, refused),
+            Err(NoResult::Failed(_)) => self.fail(at, life::Told::Latest, Said::Other),
+        }
+    }
+
+    /// Does a step of the thread's call, and sends the packets that it leaves.
+    pub(super) fn does<T>(&mut self, at: ThreadId, step: impl FnOnce(&mut Steps<'_, Outbox>) -> T) -> T {
+        let window = self.scenario.caller_window();
+        let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
+        let own = own.as_mut().expect("a step is one of a lane");
+        own.lane();
+        let (way, mut none) = (Outbox { path: Rc::clone(&own.path), packets: Vec::new() }, Vec::new());
+        let packet = call.as_mut().map_or(&mut none, |call| &mut call.packet);
+        let is_large = packet.len() > HEADER_LEN + PACKET_DATA;
+        let mut steps = Steps { lane: &mut own.lane, way, packet, is_large, window };
+        let outcome = step(&mut steps);
+        for packet in steps.way.packets {
+            self.send_from(at, &packet);
+        }
+        outcome
     }
 
     pub(crate) fn lane_timer(&mut self, at: ThreadId) {
@@ -218,75 +227,30 @@ impl Sim {
         if now < call.deadline && !self.may_repeat(at, now) {
             return;
         }
-        let thread = &mut self.callers[at.caller].threads[at.thread];
-        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        let due = own.lane().handle_timeout(now, &mut call.packet);
-        self.report.count_due(&due);
-        match due {
-            Due::Nothing if own.lane.next_timeout() <= now => {
-                self.ledger.complain("a lane's timer is due, and nothing is due".into());
-            }
-            Due::Nothing => self.plan_lane_timer(at),
-            Due::Resume => {
-                self.resumes(at);
-                self.resumes_no_more_than_needed(at);
-            }
-            Due::Receipt => {
-                let receipt = self.receipt_of(at);
-                self.lane_goes_on(at, &receipt);
-            }
-            Due::Cancel(packet) | Due::Probe(packet) => self.lane_goes_on(at, &packet),
-            Due::Retransmit => {
-                let packet = call.packet.clone();
-                self.notes_loss(at, now);
-                self.lane_goes_on(at, &packet);
-            }
-            Due::Abandon(lost) => self.give_up(at, lost),
-        }
-    }
-
-    /// The thread's call is lost.
-    fn give_up(&mut self, at: ThreadId, lost: Lost) {
-        self.report.count_lost(lost);
-        self.fail(at, life::Told::Latest, Said::Unknown(1));
-    }
-
-    /// The server knows where the caller is, and wants the call, or parts of it, once more.
-    fn sends_again(&mut self, at: ThreadId, call: &[u8]) {
-        if call.len() > HEADER_LEN + PACKET_DATA {
-            return self.resumes(at);
-        }
-        self.send_from(at, call);
-        self.plan_lane_timer(at);
-    }
-
-    /// Parts of a long call are sent again.
-    fn resumes(&mut self, at: ThreadId) {
-        let now = self.caller_now(at.caller);
-        let Some(own) = &mut self.thread(at).own else { return };
-        own.lane.resume(now, &mut own.path.borrow_mut());
-        self.pump(at);
-    }
-
-    /// More than one thing may be due at one moment; but not again and again.
-    fn resumes_no_more_than_needed(&mut self, at: ThreadId) {
-        let now = self.caller_now(at.caller);
         let thread = self.thread(at);
-        let (when, times) = thread.resumed;
-        thread.resumed = if when == now { (when, times + 1) } else { (now, 0) };
-        if thread.resumed.1 > 4 {
-            self.ledger.complain("a lane's timer does not advance after parts were sent again".into());
+        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        // More than one thing may be due at one moment; but not again and again.
+        let (when, times) = thread.looked;
+        thread.looked = if when == now { (when, times + 1) } else { (now, 0) };
+        if thread.looked.1 > 4 {
+            return self.ledger.complain("a lane's timer does not advance".into());
         }
+        let due = own.lane().handle_timeout(now, &mut call.packet);
+        self.carries_out(at, now, due);
     }
 
-    pub(super) fn lane_goes_on(&mut self, at: ThreadId, packet: &[u8]) {
-        self.send_from(at, packet);
-        let now = self.caller_now(at.caller);
-        let own = &self.callers[at.caller].threads[at.thread].own;
-        if own.as_ref().is_some_and(|own| own.next_timeout() <= now) {
-            self.ledger.complain("a lane's timer does not advance".into());
+    fn carries_out(&mut self, at: ThreadId, now: Instant, due: Due) {
+        self.report.count_due(&due);
+        match self.does(at, |steps| steps.carry_out(now, due)) {
+            Some(lost) => {
+                self.report.count_lost(lost);
+                self.fail(at, life::Told::Latest, Said::Unknown(1));
+            }
+            None => {
+                self.notes_loss(at, now);
+                self.pump(at);
+            }
         }
-        self.plan_lane_timer(at);
     }
 
     /// An ICMP message tells the caller's machine that the server's port is closed.
@@ -299,10 +263,8 @@ impl Sim {
         let now = self.caller_now(caller);
         let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
         let Some(own) = self.thread(at).own.as_mut().filter(|own| own.granted.place == from) else { return };
-        match own.lane().handle_unreachable(now) {
-            Due::Abandon(lost) => self.give_up(at, lost),
-            _ => self.plan_lane_timer(at),
-        }
+        let due = own.lane().handle_unreachable(now);
+        self.carries_out(at, now, due);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::events::{Event, ThreadId};
 use crate::world::{OwnLane, Thread};
 use crate::{Sabotage, Sim, Told};
 use stoop_exchange::bulk::Run;
-use stoop_exchange::caller::{Framing, Part};
+use stoop_exchange::caller::{Framing, Heard, Part};
 use stoop_wire::{HEADER_LEN, Header, Receipt};
 
 /// Bytes that one system call sends.
@@ -46,16 +46,17 @@ impl Sim {
         }
     }
 
-    /// Parts of the thread's call have arrived.
-    pub(super) fn takes_receipt(&mut self, at: ThreadId, packet: &[u8]) {
-        let now = self.caller_now(at.caller);
-        let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
-        let (Some(own), Some(call)) = (own, call) else { return };
-        let told = Header::parse(packet).ok().and_then(|(_, payload)| Receipt::decode(payload));
-        call.limit = call.limit.max(told.map_or(0, |receipt| receipt.limit as usize));
-        own.lane.take_receipt(now, packet, &mut own.path.borrow_mut());
+    /// The thread's call goes on: parts of it may be sent now, and the server may wait for a receipt.
+    pub(super) fn goes_on_after(&mut self, at: ThreadId, heard: Heard, packet: &[u8]) {
+        if heard == Heard::Receipt
+            && let Some(call) = self.call_of(at)
+        {
+            let told = Header::parse(packet).ok().and_then(|(_, payload)| Receipt::decode(payload));
+            call.limit = call.limit.max(told.map_or(0, |receipt| receipt.limit as usize));
+        }
         self.pump(at);
         self.pump_others(at);
+        self.tell_server(at, false);
     }
 
     /// A part of a result has arrived.
@@ -95,11 +96,8 @@ impl Sim {
         let thread = &mut process.threads[at.thread];
         let Some(OwnLane { lane, .. }) = &mut thread.own else { return };
         if lane.owes_receipt(drained) {
-            let receipt = self.receipt_of(at);
-            if !receipt.is_empty() {
-                self.report.receipts_sent += 1;
-                self.send_from(at, &receipt);
-            }
+            self.report.receipts_sent += 1;
+            self.does(at, |steps| steps.send_receipt(now));
         } else if lane.owes_receipt(true)
             && !thread.socket.has_more(self.now)
             && thread.drains_at != Some(now)
@@ -109,15 +107,6 @@ impl Sim {
             let life = process.life;
             self.events.plan(self.now, Event::ThreadDrained(at, life));
         }
-    }
-
-    /// The receipt of the thread's lane, as a packet.
-    pub(super) fn receipt_of(&mut self, at: ThreadId) -> Vec<u8> {
-        let (now, window) = (self.caller_now(at.caller), self.scenario.caller_window());
-        let own = self.thread(at).own.as_mut().expect("a receipt is of a lane");
-        let mut packet = [0; Receipt::MAX_PACKET];
-        let len = own.lane.receipt(now, window, &mut packet);
-        packet[..len].to_vec()
     }
 
     /// A result is here as a whole.

@@ -4,6 +4,7 @@ use crate::events::{Life, Place};
 use crate::ledger::CallId;
 use crate::network::Socket;
 use crate::task::Manner;
+use core::ops::DerefMut;
 use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use stoop_calls::life::{self, Why};
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::{CompactCall, Lane};
+use stoop_exchange::caller::{CompactCall, Lane, Way};
 use stoop_exchange::outcome::{Sent, Unbound};
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
@@ -108,13 +109,35 @@ impl OwnLane {
     }
 }
 
+/// Takes the packets of one step of a call.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) path: Rc<RefCell<Path>>,
+    pub(crate) packets: Vec<Vec<u8>>,
+}
+
+impl Way for Outbox {
+    fn send(&mut self, packet: &[u8]) -> bool {
+        self.packets.push(packet.to_vec());
+        true
+    }
+
+    fn path(&mut self, _: RoundTrip) -> impl DerefMut<Target = Path> {
+        self.path.borrow_mut()
+    }
+
+    fn known_path(&mut self) -> Option<impl DerefMut<Target = Path>> {
+        Some(self.path.borrow_mut())
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Thread {
     pub(crate) socket: Socket,
     /// When a look is planned at what it owes once its socket is drained.
     pub(crate) drains_at: Option<Instant>,
-    /// When parts were last sent again, and how often at that moment.
-    pub(crate) resumed: (Instant, u32),
+    /// When its lane's timer was last due, and how often at that moment.
+    pub(crate) looked: (Instant, u32),
     /// When its lane's timer is planned.
     pub(crate) timer_at: Option<Instant>,
     pub(crate) calls_left: u32,

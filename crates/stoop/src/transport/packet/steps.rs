@@ -1,17 +1,16 @@
-//! The interpreter of the exchange's steps for one call at its caller: short or large, blocking or begun.
-//!
-//! [`caller::Lane`] decides how a packet, a timeout or a closed port changes the call. [`Steps`] sends the packets that it asks for, and
-//! returns the rest to the call's driver: to place a part of the result, to end the call, to bind again.
+//! The exchange's interpreter of a call's steps, over a packet link: a call ends with an error for its caller.
 
 use crate::error::{BindError, CallError, Failure, FailureCode, Refusal, SendError, UnknownCause};
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
 use std::io;
-use stoop_exchange::Instant;
-use stoop_exchange::caller::{self, Due, Heard, Lost, Part};
+use std::ops::DerefMut;
+use stoop_exchange::bulk::Path;
+use stoop_exchange::caller::{self, Lost, NoResult};
 use stoop_exchange::outcome::Unbound;
-use stoop_wire::{HEADER_LEN, Header, Receipt};
+use stoop_exchange::{Instant, RoundTrip};
+use stoop_wire::{HEADER_LEN, Header};
 
 /// Why a call has ended without a result.
 pub(crate) enum Ended {
@@ -21,143 +20,73 @@ pub(crate) enum Ended {
     Unbound(Unbound),
 }
 
-/// One call, for a step of it.
-pub(crate) struct Steps<'a, E> {
-    pub(crate) lane: &'a mut caller::Lane,
+/// An endpoint, and the session whose server it leads to.
+pub(crate) struct Way<'a, E> {
     pub(crate) session: &'a Session,
     pub(crate) endpoint: &'a E,
-    /// The call packet; of a long call at least the room of a header.
-    pub(crate) packet: &'a mut [u8],
-    /// The call has many packets.
-    pub(crate) is_large: bool,
-    /// Bytes of a result that may be on their way to the endpoint.
-    pub(crate) window: u32,
 }
 
-impl<E: CallerEndpoint> Steps<'_, E> {
-    /// Carries out `heard`, the lane's judgement of `packet`, unless that is the whole result. Returns the part of the result that the
-    /// packet brought, if any.
+impl<E: CallerEndpoint> caller::Way for Way<'_, E> {
+    /// The system may answer with an error about an earlier packet instead of sending this one; the second attempt sends it.
     #[cold]
-    pub(crate) fn hear(
-        &mut self,
-        clock: Instant,
-        heard: Heard,
-        packet: &[u8],
-    ) -> Result<Option<Part>, Ended> {
-        match heard {
-            Heard::Part(part) => return Ok(Some(part)),
-            Heard::Receipt => {
-                let mut path = self.session.path(self.endpoint, self.lane.path());
-                self.lane.take_receipt(clock, packet, &mut path);
-            }
-            Heard::Prove(proof) => self.prove(clock, &proof),
-            // The server has all of the call.
-            Heard::Progress if self.is_large && self.lane.last_was_acknowledged() => self.settle(),
-            Heard::Result { .. } | Heard::Progress | Heard::Ignored => {}
-            Heard::Unbound(refusal) => return Err(Ended::Unbound(refusal)),
-            Heard::Refused(refused) => {
-                let refusal = Refusal::new(refused, detail(packet));
-                return Err(Ended::With(CallError::Refused(refusal)));
-            }
-            Heard::Failed(code) => {
-                let failure = Failure { code, detail: detail(packet) };
-                return Err(Ended::With(CallError::Failed(failure)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Proves the caller's address to the server, and sends the call again if it is one packet.
-    fn prove(&mut self, clock: Instant, proof: &[u8]) {
-        // If this is lost or cannot be sent, the server asks again when the call is sent again.
-        let proven = checksum::send(self.endpoint, proof);
-        if !self.is_large && proven.is_ok() {
-            self.lane.stamp_again(clock, self.packet);
-            let _ = checksum::send(self.endpoint, self.packet);
+    fn send(&mut self, packet: &[u8]) -> bool {
+        match checksum::send(self.endpoint, packet) {
+            Ok(Sending::Sent) => true,
+            Ok(Sending::Refused) => checksum::send(self.endpoint, packet).is_ok(),
+            Err(_) => false,
         }
     }
 
-    /// Handles the timeouts that are due at `clock`. Returns why the call is lost, if it is.
+    fn follow_route(&mut self) {
+        self.endpoint.follow_route();
+    }
+
+    fn path(&mut self, round_trip: RoundTrip) -> impl DerefMut<Target = Path> {
+        self.session.path(self.endpoint, round_trip)
+    }
+
+    fn known_path(&mut self) -> Option<impl DerefMut<Target = Path>> {
+        self.session.known_path()
+    }
+}
+
+/// One call, for a step of it: short or large, blocking or begun.
+pub(crate) type Steps<'a, E> = caller::Steps<'a, Way<'a, E>>;
+
+impl Ended {
+    /// By this answer of the server, which is in `packet`.
     #[cold]
-    pub(crate) fn on_timeout(&mut self, clock: Instant) -> Option<Lost> {
-        let due = self.lane.handle_timeout(clock, self.packet);
-        self.carry_out(clock, due)
-    }
-
-    /// Handles the system's report that the server's port is closed. Returns why the call is lost, if it is.
-    #[cold]
-    pub(crate) fn on_unreachable(&mut self, clock: Instant) -> Option<Lost> {
-        let due = self.lane.handle_unreachable(clock);
-        self.carry_out(clock, due)
-    }
-
-    fn carry_out(&mut self, clock: Instant, due: Due) -> Option<Lost> {
-        if !matches!(due, Due::Nothing | Due::Abandon(_)) {
-            self.endpoint.follow_route();
-        }
-        match due {
-            Due::Nothing => {}
-            // A packet that the system does not send is treated like a lost one: the next timeout sends it again.
-            Due::Retransmit => drop(send(self.endpoint, self.packet)),
-            Due::Probe(packet) | Due::Cancel(packet) => drop(send(self.endpoint, &packet)),
-            Due::Resume => {
-                let mut path = self.session.path(self.endpoint, self.lane.path());
-                self.lane.resume(clock, &mut path);
+    pub(crate) fn by(answer: NoResult, packet: &[u8]) -> Self {
+        match answer {
+            NoResult::Unbound(refusal) => Self::Unbound(refusal),
+            NoResult::Refused(refused) => {
+                Self::With(CallError::Refused(Refusal::new(refused, detail(packet))))
             }
-            Due::Receipt => self.send_receipt(clock),
-            Due::Abandon(lost) => return Some(lost),
-        }
-        None
-    }
-
-    /// Tells the server which parts of the result have arrived. The lane repeats a receipt that is lost.
-    pub(crate) fn send_receipt(&mut self, clock: Instant) {
-        let mut packet = [0; Receipt::MAX_PACKET];
-        let len = self.lane.receipt(clock, self.window, &mut packet);
-        if len > 0 {
-            let _ = checksum::send(self.endpoint, &packet[..len]);
-        }
-    }
-
-    /// Returns to the window the bytes of a large call that were on their way.
-    pub(crate) fn settle(&mut self) {
-        if let Some(mut path) = self.session.known_path() {
-            self.lane.settle(&mut path);
-        }
-    }
-
-    /// Ends the call, which is lost, and returns its error.
-    #[cold]
-    pub(crate) fn give_up(&mut self, clock: Instant, lost: Lost) -> CallError {
-        let was_closed = self.session.shows_closed_port(self.lane, lost);
-        let effort = self.lane.abandon(clock).expect("a call that is given up is outstanding");
-        if was_closed {
-            // The error of a byte stream whose server refuses the connection.
-            let (server, cause) = (self.session.uri.clone(), io::ErrorKind::ConnectionRefused.into());
-            return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
-        }
-        CallError::Unknown {
-            transmissions: effort.transmissions,
-            waited: effort.waited,
-            cause: match lost {
-                Lost::DeadlinePassed | Lost::ServerSilent if self.endpoint.is_cut_off() => {
-                    UnknownCause::InterfaceDown
-                }
-                Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
-                Lost::ServerSilent => UnknownCause::ServerSilent,
-                Lost::PortClosed => UnknownCause::PortClosed,
-            },
+            NoResult::Failed(code) => Self::With(CallError::Failed(Failure { code, detail: detail(packet) })),
         }
     }
 }
 
-/// Sends one packet, with its checksum if it has one. The system may answer with an error about an earlier packet instead of
-/// sending this one; the second attempt sends it.
+/// Ends the call, which is lost, and returns its error.
 #[cold]
-pub(crate) fn send(endpoint: &impl CallerEndpoint, packet: &[u8]) -> io::Result<()> {
-    match checksum::send(endpoint, packet)? {
-        Sending::Sent => Ok(()),
-        Sending::Refused => checksum::send(endpoint, packet).map(|_| ()),
+pub(crate) fn give_up<E: CallerEndpoint>(steps: &mut Steps<'_, E>, clock: Instant, lost: Lost) -> CallError {
+    let &mut Steps { ref mut lane, way: Way { session, endpoint }, .. } = steps;
+    let was_closed = session.shows_closed_port(lane, lost);
+    let effort = lane.abandon(clock).expect("a call that is given up is outstanding");
+    if was_closed {
+        // The error of a byte stream whose server refuses the connection.
+        let (server, cause) = (session.uri.clone(), io::ErrorKind::ConnectionRefused.into());
+        return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
+    }
+    CallError::Unknown {
+        transmissions: effort.transmissions,
+        waited: effort.waited,
+        cause: match lost {
+            Lost::DeadlinePassed | Lost::ServerSilent if endpoint.is_cut_off() => UnknownCause::InterfaceDown,
+            Lost::DeadlinePassed => UnknownCause::DeadlinePassed,
+            Lost::ServerSilent => UnknownCause::ServerSilent,
+            Lost::PortClosed => UnknownCause::PortClosed,
+        },
     }
 }
 

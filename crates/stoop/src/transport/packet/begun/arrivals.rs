@@ -172,11 +172,13 @@ impl<L: PacketLink> Calls<L> {
             }
             Ok(None) if heard != Heard::Ignored => self.go_on(call, clock),
             Ok(None) => {}
-            Err(Ended::Unbound(refusal)) => {
-                slot.refusal = Some(refusal);
-                self.await_rebind(call);
-            }
-            Err(Ended::With(error)) => self.fail_or_come_again(call, error, clock),
+            Err(answer) => match Ended::by(answer, packet) {
+                Ended::Unbound(refusal) => {
+                    slot.refusal = Some(refusal);
+                    self.await_rebind(call);
+                }
+                Ended::With(error) => self.fail_or_come_again(call, error, clock),
+            },
         }
     }
 

@@ -6,7 +6,7 @@ use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::session::Session;
-use crate::transport::packet::steps::Steps;
+use crate::transport::packet::steps::{Steps, Way};
 use std::sync::Arc;
 use std::task::Waker;
 use stoop_calls::life::Why;
@@ -210,7 +210,7 @@ impl Slot {
     /// The call, which is expanded, for the next step of the exchange.
     pub(crate) fn steps<'a, E: CallerEndpoint>(&'a mut self, endpoint: &'a E, window: u32) -> Steps<'a, E> {
         let Self { lane, session, call, is_large, .. } = self;
-        Steps { lane, session, endpoint, packet: call, is_large: *is_large, window }
+        Steps { lane, way: Way { session, endpoint }, packet: call, is_large: *is_large, window }
     }
 
     /// Deadline of its call, or of the last.

@@ -4,6 +4,7 @@ use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::steps::give_up;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_calls::life;
@@ -144,7 +145,7 @@ impl<L: PacketLink> Calls<L> {
         let link = Arc::clone(&self.link);
         let slot = &mut self.slots[call as usize];
         let mut steps = slot.steps(&link.endpoint, 0);
-        let error = steps.give_up(clock, lost);
+        let error = give_up(&mut steps, clock, lost);
         if steps.is_large {
             steps.settle();
         }

@@ -8,7 +8,7 @@ use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::{LargeBuffers, RESULT_LEN};
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
-use crate::transport::packet::steps::{Ended, Steps};
+use crate::transport::packet::steps::{Ended, Steps, Way};
 use crate::transport::packet::{checksum, now};
 use std::io;
 use std::sync::Arc;
@@ -201,14 +201,16 @@ impl<E: CallerEndpoint> PacketLane<E> {
         let is_large = len > lane.packet_data();
         // A long call may be longer than its buffer: some of its arguments are in the caller's memory.
         let packet = &mut call[..HEADER_LEN + if is_large { 0 } else { len }];
-        (Steps { lane, session, endpoint, packet, is_large, window: endpoint.window() }, result)
+        let way = Way { session, endpoint };
+        (Steps { lane, way, packet, is_large, window: endpoint.window() }, result)
     }
 
     /// Handles a packet that is not a result of one packet. Returns whether the result has arrived.
     #[cold]
     fn hear(&mut self, heard: Heard, clock: Instant, received: usize, len: usize) -> Result<bool, Ended> {
         let (mut steps, result) = self.steps(len);
-        match steps.hear(clock, heard, &result[..received])? {
+        let packet = &result[..received];
+        match steps.hear(clock, heard, packet).map_err(|answer| Ended::by(answer, packet))? {
             Some(part) => self.go_on_large(clock, part, received, len).map(|()| true),
             None => Ok(false),
         }

@@ -6,7 +6,7 @@ use crate::transport::packet::caller::large_buffers::LargeBuffers;
 use crate::transport::packet::caller::result_parts::ResultParts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Segments, Sending};
 use crate::transport::packet::packet_run::{Arguments, PacketRun};
-use crate::transport::packet::steps::{Ended, Steps};
+use crate::transport::packet::steps::{Ended, Steps, give_up};
 use crate::transport::packet::{checksum, now};
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
@@ -251,7 +251,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
                 return Ok(true);
             }
         }
-        Err(Ended::With(self.steps().give_up(clock, lost)))
+        Err(Ended::With(give_up(&mut self.steps(), clock, lost)))
     }
 
     /// Handles packets that have arrived together. Returns whether the result is complete.
@@ -281,8 +281,8 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
                     lane.result_len = len;
                     return Ok(true);
                 }
-                let part = lane.steps(self.len).0.hear(clock, heard, packet)?;
-                if let Some(part) = part
+                let part = lane.steps(self.len).0.hear(clock, heard, packet);
+                if let Some(part) = part.map_err(|answer| Ended::by(answer, packet))?
                     && take_part(lane, self.gather, &mut self.parts, clock, &part, packet)?
                 {
                     return Ok(true);
