@@ -5,6 +5,7 @@
 
 mod compact;
 mod events;
+mod lanes;
 mod large;
 mod sent_back;
 mod state;
@@ -17,6 +18,7 @@ use alloc::boxed::Box;
 pub use compact::CompactCall;
 use core::time::Duration;
 pub use events::{Due, Effort, Heard, Lost};
+pub use lanes::Lanes;
 use large::Large;
 pub use large::{Framing, Part};
 pub(crate) use large::{is_newer, put_receipt};

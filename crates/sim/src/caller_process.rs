@@ -18,9 +18,6 @@ use stoop_calls::life::{self, Life, Said};
 /// Time for which a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
 
-/// Rest of a lane after a call whose outcome is unknown.
-const RETIREMENT: Duration = Duration::from_secs(60);
-
 /// Where the binder receives; the threads' ports follow.
 const BINDER_PORT: u16 = 1000;
 
@@ -197,9 +194,10 @@ impl Sim {
             own.lane().abandon(now);
             own.lane.settle(&mut own.path.borrow_mut());
             let in_flight = own.path.borrow().in_flight();
-            match told == Told::Unknown && self.scenario.retires_lanes {
-                true => process.retired.push((now + RETIREMENT, own)),
-                false => thread.own = Some(own),
+            if told != Told::Unknown || !self.scenario.retires_lanes {
+                thread.own = Some(own);
+            } else if own.generation == process.generation {
+                process.lanes.rest(now, own.lane);
             }
             if in_flight > 0 && process.threads.iter().all(Thread::sends_nothing) {
                 self.ledger.complain(format!("{in_flight} bytes are in flight while no call is being sent"));

@@ -12,6 +12,7 @@ use stoop_calls::life::{self, Ended, Next, Said, Why};
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
+use stoop_exchange::caller::Lanes;
 use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
 
@@ -114,8 +115,7 @@ impl Sim {
                 let place = process.place;
                 process.binding = Some(Rc::new(Granted { bound, place, read: now, closed: Cell::default() }));
                 process.generation += 1;
-                process.next_lane = 0;
-                process.retired.clear();
+                process.lanes = Lanes::default();
                 self.report.bindings += 1;
                 self.credit_is_granted(caller);
                 let threads = (0..self.scenario.threads).map(|thread| ThreadId { caller, thread });

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{Due, Heard, Lane, NoResult, Steps};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, RefusalCode};
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, PACKET_DATA, RefusalCode};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -42,32 +42,24 @@ impl Sim {
         id
     }
 
-    /// A lane for a thread: its own, or one that has been left alone long enough, or a new one.
+    /// A lane of the present binding for a thread.
     fn lane_for(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
-        let generation = process.generation;
-        if process.threads[at.thread].own.as_ref().is_some_and(|own| own.generation == generation) {
+        let (generation, thread) = (process.generation, &mut process.threads[at.thread]);
+        if thread.own.as_ref().is_some_and(|own| own.generation == generation) {
             return;
         }
-        let rested =
-            process.retired.iter().position(|(until, own)| *until <= now && own.generation == generation);
-        let own = match rested {
-            Some(position) => process.retired.remove(position).1,
-            None => {
-                let granted = process.binding.as_ref().expect("a lane is one of a binding");
-                let number = process.next_lane;
-                process.next_lane += 1;
-                self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number) + 1);
-                let mut lane =
-                    Lane::new(granted.bound.binding, LaneId(number), process.path, self.random.bits());
-                lane.set_silence_limit(self.scenario.silence_limit);
-                let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
-                let (compact, way) = (lane.compact_call(), lane.path());
-                OwnLane { generation, granted: Rc::clone(granted), path, lane, compact, way }
-            }
-        };
-        process.threads[at.thread].own = Some(own);
+        let granted = Rc::clone(process.binding.as_ref().expect("a lane is one of a binding"));
+        let lane = process.lanes.take(now, u16::MAX, |number| {
+            self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number.0) + 1);
+            let mut lane = Lane::new(granted.bound.binding, number, process.path, self.random.bits());
+            lane.set_silence_limit(self.scenario.silence_limit);
+            lane
+        });
+        let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
+        let (compact, way) = (lane.compact_call(), lane.path());
+        thread.own = Some(OwnLane { generation, granted, path, lane, compact, way });
     }
 
     /// Sends the thread's call, or has it wait until it may leave.

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use stoop_calls::life::{self, Why};
 use stoop_exchange::binder::{Binder, Bound};
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::{CompactCall, Lane, Way};
+use stoop_exchange::caller::{CompactCall, Lane, Lanes, Way};
 use stoop_exchange::outcome::{Sent, Unbound};
 use stoop_exchange::retry::RetryBudget;
 use stoop_exchange::{Flow, Instant, RoundTrip};
@@ -53,8 +53,8 @@ pub(crate) struct CallerProcess {
     pub(crate) begun: u64,
     pub(crate) budget: Option<RetryBudget>,
     pub(crate) path: RoundTrip,
-    pub(crate) next_lane: u16,
-    pub(crate) retired: Vec<(Instant, OwnLane)>,
+    /// Lanes of the present binding that no thread has.
+    pub(crate) lanes: Lanes,
 }
 
 impl CallerProcess {

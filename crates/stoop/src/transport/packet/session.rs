@@ -3,13 +3,12 @@
 use crate::calling::sessions::Generation;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::binder::Bound;
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::Lost;
+use stoop_exchange::caller::{Lanes, Lost};
 use stoop_exchange::outcome::{Evidence, Grant, Unbound, Verdict};
 use stoop_exchange::{Instant, RoundTrip, caller};
 use stoop_net::host;
@@ -46,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) silence_limit: Duration,
     /// The path to the server, which the large calls of all threads share; made for the first of them.
     pub(crate) path: OnceLock<Mutex<Path>>,
-    pub(crate) lanes: Mutex<LaneNumbers>,
+    pub(crate) lanes: Mutex<Lanes>,
     /// Lanes that the server grants. It refuses calls on others.
     pub(crate) most_lanes: u16,
     /// When the caller heard that the server shuts down: it finishes the calls that it has, and refuses others. 0: it does not.
@@ -54,17 +53,6 @@ pub(crate) struct Session {
     /// Packets whose checksum was wrong or missing, in all sessions of the binding.
     pub(crate) corrupt: Arc<AtomicU64>,
 }
-
-/// The lanes of a session that no call uses.
-#[derive(Default)]
-pub(crate) struct LaneNumbers {
-    next: u16,
-    /// Lanes whose last call was given up, and when. The server may still be running that call, and would delay the next one.
-    idle: VecDeque<(Instant, caller::Lane)>,
-}
-
-/// How long a lane stays unused after a call that was given up.
-const REST: Duration = Duration::from_secs(60);
 
 /// Lanes of a session, however many the server grants.
 pub(crate) const MOST_LANES: u16 = 16_384;
@@ -158,53 +146,32 @@ impl Session {
         path.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane that no call uses: a new one, or one that has rested.
+    /// A lane that no call uses.
     pub(crate) fn lane(&self) -> caller::Lane {
-        self.lane_of(&mut self.lanes())
+        self.lanes().take(now(), self.most_lanes, |number| self.open(number))
     }
 
     /// A lane for begun calls; `None` while the remaining lanes are reserved for threads that wait.
     pub(crate) fn another_lane(&self) -> Option<caller::Lane> {
-        let mut lanes = self.lanes();
-        let is_free =
-            lanes.has_rested() || lanes.next < self.most_lanes - self.most_lanes.div_ceil(FOR_THREADS);
-        is_free.then(|| self.lane_of(&mut lanes))
+        let (mut lanes, now, most) = (self.lanes(), now(), self.most_lanes);
+        let is_free = lanes.has_one(now, most, most.div_ceil(FOR_THREADS));
+        is_free.then(|| lanes.take(now, most, |number| self.open(number)))
     }
 
-    /// Replaces a lane whose call was given up: the server may still be running the call and would delay the next one on the
-    /// lane. The lane counts from zero.
+    /// Replaces a lane whose call was given up. The lane counts from zero.
     pub(crate) fn replace_lane(&self, lane: &mut caller::Lane) {
         lane.reset_counters();
-        let mut lanes = self.lanes();
-        // If the server allows no more and all are in use, the call's lane stays.
-        if lanes.next < self.most_lanes || !lanes.idle.is_empty() {
-            let other = self.lane_of(&mut lanes);
-            lanes.idle.push_back((now(), std::mem::replace(lane, other)));
-        }
+        self.lanes().replace(now(), self.most_lanes, lane, |number| self.open(number));
     }
 
-    fn lanes(&self) -> MutexGuard<'_, LaneNumbers> {
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lane_of(&self, lanes: &mut LaneNumbers) -> caller::Lane {
-        if (lanes.has_rested() || lanes.next >= self.most_lanes)
-            && let Some((_, lane)) = lanes.idle.pop_front()
-        {
-            return lane;
-        }
-        let number = LaneId(lanes.next);
-        lanes.next = lanes.next.saturating_add(1);
+    fn open(&self, number: LaneId) -> caller::Lane {
         let seed = u64::from_le_bytes(host::random_bytes());
         let mut lane = caller::Lane::new(self.bound.binding, number, self.round_trip, seed);
         lane.set_silence_limit(self.silence_limit);
         lane
-    }
-}
-
-impl LaneNumbers {
-    /// Whether the lane that has been idle longest can be used again.
-    fn has_rested(&self) -> bool {
-        self.idle.front().is_some_and(|(since, _)| now().since(*since) >= REST)
     }
 }
