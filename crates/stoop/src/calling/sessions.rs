@@ -58,8 +58,11 @@ impl<S: Generation> Sessions<S> {
             return Ok(present);
         }
         let session = bind(deadline.min(now() + bind_timeout))?;
-        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&session);
+        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
+        *present = Arc::clone(&session);
+        // Before any thread sees the session: what follows that reads no earlier generation.
         self.generation.store(session.generation(), Ordering::Relaxed);
+        drop(present);
         Ok(session)
     }
 }

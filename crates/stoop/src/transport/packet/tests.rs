@@ -14,7 +14,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::waiting::Waiting;
 
-static INTERFACE: Interface = Interface {
+pub(crate) static INTERFACE: Interface = Interface {
     name: "Lab",
     procedures: &[Procedure {
         name: "null",
@@ -26,7 +26,7 @@ static INTERFACE: Interface = Interface {
     }],
 };
 
-struct Lab;
+pub(crate) struct Lab;
 
 impl Exported for Lab {
     fn interface(&self) -> &'static Interface {

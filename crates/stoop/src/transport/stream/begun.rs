@@ -8,6 +8,8 @@
 pub(crate) mod background;
 pub(crate) mod refused;
 pub(crate) mod submission;
+#[cfg(test)]
+mod tests;
 pub(crate) mod waiting;
 
 use crate::account::calls::Recorder;
@@ -129,20 +131,7 @@ impl StreamCalls {
     /// # Errors
     /// The system gives no thread for the background.
     pub(crate) fn new(binding: &Arc<StreamBinding>) -> io::Result<Self> {
-        let completions = Arc::<CompletionTable>::default();
-        let calls = CallTable::with_completions(Arc::clone(&completions));
-        let calls = Arc::new(Outstanding {
-            binding: Arc::clone(binding),
-            state: Mutex::new(State { calls, ..State::default() }),
-            sending: Mutex::default(),
-            to_wake: Mutex::default(),
-            waiters: Mutex::default(),
-            background: Background::default(),
-            long_leaves: AtomicBool::new(false),
-            doubts: AtomicBool::new(false),
-            completions,
-            sessions: Mutex::default(),
-        });
+        let calls = Outstanding::new(binding);
         start(&calls)?;
         Ok(Self(calls))
     }
@@ -322,6 +311,23 @@ impl TakesAnswers for Outstanding {
 }
 
 impl Outstanding {
+    fn new(binding: &Arc<StreamBinding>) -> Arc<Self> {
+        let completions = Arc::<CompletionTable>::default();
+        let calls = CallTable::with_completions(Arc::clone(&completions));
+        Arc::new(Self {
+            binding: Arc::clone(binding),
+            state: Mutex::new(State { calls, ..State::default() }),
+            sending: Mutex::default(),
+            to_wake: Mutex::default(),
+            waiters: Mutex::default(),
+            background: Background::default(),
+            long_leaves: AtomicBool::new(false),
+            doubts: AtomicBool::new(false),
+            completions,
+            sessions: Mutex::default(),
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }

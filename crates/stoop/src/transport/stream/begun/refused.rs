@@ -85,7 +85,7 @@ impl Outstanding {
     /// Receives on the connections before the present one, on which servers that shut down finish their calls. Returns whether there
     /// are any.
     pub(super) fn receive_on_former(&self, present: &Session) -> bool {
-        let is_former = |session: &Arc<Session>| session.generation != present.generation;
+        let is_former = |session: &Arc<Session>| session.generation < present.generation;
         let former: Vec<_> =
             locked(&self.sessions).iter().filter(|session| is_former(session)).cloned().collect();
         if former.is_empty() {
@@ -95,20 +95,18 @@ impl Outstanding {
         if lost > 0 {
             self.recover_lost();
         }
-        // Without the lock of the sessions: threads that end calls take it while they hold that of the calls.
-        let has_calls = |session: &Arc<Session>| self.has_calls_on(session.generation);
-        let used: Vec<u64> =
-            former.iter().filter(|session| has_calls(session)).map(|it| it.generation).collect();
-        locked(&self.sessions).retain(|session| !is_former(session) || used.contains(&session.generation));
-        true
-    }
-
-    fn has_calls_on(&self, generation: u64) -> bool {
-        let is_there = |call: &BegunCall| matches!(call.progress, Progress::Sent { generation: on, .. } if on == generation);
+        // The lock of the calls first, as for threads that end calls. It is held to the end: no call is put on a session that goes.
         let state = self.state();
-        let is_leaving =
-            |call: &BegunCall| matches!(call.progress, Progress::Leaving | Progress::LeavingRefused);
-        !state.calls.open_where(|call| is_there(call) || is_leaving(call)).is_empty()
+        let has_calls = |generation: u64| {
+            let is_there = |call: &BegunCall| match call.progress {
+                Progress::Sent { generation: on, .. } => on == generation,
+                Progress::Leaving | Progress::LeavingRefused => true,
+                Progress::Queued | Progress::Postponed => false,
+            };
+            !state.calls.open_where(is_there).is_empty()
+        };
+        locked(&self.sessions).retain(|session| !is_former(session) || has_calls(session.generation));
+        true
     }
 
     /// Whether the answer to one of these calls does not come on the present session, or not before that is left.

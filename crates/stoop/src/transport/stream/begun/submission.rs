@@ -51,7 +51,13 @@ impl Outstanding {
             self.take_answers_of(&session);
             let mut bytes = locked(&self.sending);
             bytes.clear();
-            self.state().take_lanes(&session, &mut bytes, now_ns);
+            let mut state = self.state();
+            // A session that the binding has left is received only while it has calls: see `receive_on_former`.
+            if session.generation != self.binding.generation() {
+                continue;
+            }
+            state.take_lanes(&session, &mut bytes, now_ns);
+            drop(state);
             if bytes.is_empty() {
                 return;
             }
