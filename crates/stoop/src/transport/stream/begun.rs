@@ -387,12 +387,16 @@ impl Outstanding {
     }
 
     /// Ends the calls whose deadlines have passed, except those whose answers have arrived. The calling thread does not hold the
-    /// receive role.
-    fn receive_and_expire(self: &Arc<Self>, now_ns: u64) {
-        if self.state().calls.earliest_ns() <= now_ns {
+    /// receive role. Returns whether calls were outstanding.
+    fn receive_and_expire(self: &Arc<Self>, now_ns: u64) -> bool {
+        let state = self.state();
+        let (has_calls, earliest_ns) = (state.calls.open_count() > 0, state.calls.earliest_ns());
+        drop(state);
+        if earliest_ns <= now_ns {
             self.receive_all();
             self.expire(now_ns);
         }
+        has_calls
     }
 
     /// Ends the calls whose deadlines have passed.

@@ -57,10 +57,11 @@ impl Driven for Outstanding {
             start_binding(self);
         }
         self.send_due(&session);
-        self.receive_and_expire(clock::now_ns());
+        let has_calls = self.receive_and_expire(clock::now_ns());
         self.wake_all();
         match () {
-            () if self.has_nothing_to_do() => Rest::Idle,
+            // Before it rests, it asks once more.
+            () if !has_calls && !self.doubts.load(Ordering::SeqCst) => Rest::Idle,
             () if is_polled => Rest::None,
             () => Rest::For(TICK),
         }
