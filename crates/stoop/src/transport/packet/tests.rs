@@ -14,17 +14,12 @@ use stoop_exchange::Instant;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::waiting::Waiting;
 
-pub(crate) static INTERFACE: Interface = Interface {
-    name: "Lab",
-    procedures: &[Procedure {
-        name: "null",
-        signature: String::new,
-        idempotent: false,
-        one_way: false,
-        in_place: None,
-        buffers: false,
-    }],
-};
+pub(crate) static INTERFACE: Interface =
+    Interface { name: "Lab", procedures: &[procedure("null", false), procedure("again", true)] };
+
+const fn procedure(name: &'static str, idempotent: bool) -> Procedure {
+    Procedure { name, signature: String::new, idempotent, one_way: false, in_place: None, buffers: false }
+}
 
 pub(crate) struct Lab;
 
@@ -42,8 +37,13 @@ impl Exported for Lab {
     }
 }
 
-/// A server of one procedure without arguments or result, and a binding to it.
+/// A server of two procedures without arguments or result, the second idempotent, and a binding to it.
 pub(crate) fn bound(options: PacketOptions) -> (RunningServer, PacketBinding<UdpLink>) {
+    bound_with(&BindOptions::new().with(options))
+}
+
+/// As [`bound`]; a thread that waits sleeps.
+pub(crate) fn bound_with(options: &BindOptions) -> (RunningServer, PacketBinding<UdpLink>) {
     let server = Server::new().export(Lab).listen("udp://127.0.0.1:0").unwrap().start().unwrap();
     let uri = &server.uris()[0];
     let address = uri.strip_prefix("udp://").unwrap();
@@ -53,7 +53,7 @@ pub(crate) fn bound(options: PacketOptions) -> (RunningServer, PacketBinding<Udp
         scheme: &PacketTransport::<UdpLink>::SCHEMES[0],
         address,
         is_ours: |_| false,
-        options: &BindOptions::new().waiting(Waiting::Block).with(options),
+        options: &options.clone().waiting(Waiting::Block),
     };
     let binding = PacketBinding::bind(&target, Instant::NEVER).unwrap();
     (server, binding)

@@ -6,9 +6,10 @@ use crate::server::{RunningServer, Server};
 use crate::transport::contract::Target;
 use crate::transport::packet::tests::{INTERFACE, Lab};
 use crate::transport::stream::address::TCP;
-use crate::transport::stream::begun::{Outstanding, locked};
+use crate::transport::stream::begun::{Outstanding, Progress, locked};
 use crate::transport::stream::caller::StreamBinding;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -73,4 +74,37 @@ fn a_session_newer_than_the_one_that_a_thread_takes_for_the_present_one_is_kept(
     let present = calls.binding.present();
     calls.receive_on_former(&former);
     assert!(calls.session_of(present.generation).is_some());
+}
+
+#[test]
+fn the_locks_of_calls_and_of_sessions_are_taken_in_one_order() {
+    let (_server, calls) = calls();
+    let first = queue(&calls);
+    assert!(has_result(&calls, first));
+    let former = calls.binding.present();
+    calls.binding.leave(&former, Instant::NEVER).unwrap();
+    // A call that keeps the former session.
+    let leaves = queue(&calls);
+    calls.state().calls.get_mut(leaves).unwrap().progress = Progress::Leaving;
+    let (done, ended) = channel();
+    let (ends_calls, receives) = (Arc::clone(&calls), Arc::clone(&calls));
+    let also_done = done.clone();
+    thread::spawn(move || {
+        for _ in 0..300 {
+            let call = queue(&ends_calls);
+            ends_calls.submit();
+            ends_calls.expire(u64::MAX);
+            ends_calls.receive_all();
+            drop(ends_calls.state().calls.take(call));
+        }
+        done.send(()).unwrap();
+    });
+    thread::spawn(move || {
+        let present = receives.binding.present();
+        (0..20_000).for_each(|_| assert!(receives.receive_on_former(&present)));
+        also_done.send(()).unwrap();
+    });
+    for _ in 0..2 {
+        ended.recv_timeout(LIMIT).expect("neither thread waits for ever");
+    }
 }

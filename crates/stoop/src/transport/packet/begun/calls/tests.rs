@@ -2,18 +2,22 @@ use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls};
 use crate::calling::detaching::Detaching;
 use crate::error::SendError;
 use crate::locked::locked;
+use crate::options::BindOptions;
 use crate::server::RunningServer;
 use crate::transport::packet::begun::calls::*;
 use crate::transport::packet::begun::{NotSent, PacketCalls};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::now;
 use crate::transport::packet::options::PacketOptions;
-use crate::transport::packet::tests::bound;
+use crate::transport::packet::tests::{bound, bound_with};
 use crate::transport::udp::UdpLink;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use stoop_exchange::outcome::Verdict;
 use stoop_wire::{BindingId, CallNumber, Kind, RefusalCode};
 
 fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
@@ -140,4 +144,46 @@ fn a_detached_call_for_which_another_thread_waits_is_outstanding() {
     assert_eq!(calls.reclaim(Selection::All), Reclaimed::Call(call, None));
     let report = calls.flush(now()).unwrap_err();
     assert_eq!((report.outstanding, report.failed), (1, 0));
+}
+
+#[test]
+fn an_idempotent_call_that_a_former_server_may_have_run_waits_for_the_next_one_at_a_closed_port() {
+    let (server, binding) = bound_with(&BindOptions::new().wait_for_restart(Duration::from_secs(600)));
+    let calls = PacketCalls::new(Arc::new(binding)).unwrap();
+    let mut begin = calls.open_batch(600_000_000_000);
+    let call = calls.begin(&mut begin, 1, 0).unwrap();
+    start_without_sending(&calls, &begin);
+    drop(server);
+    let session = calls.link.binding.present();
+    let mut locked = calls.calls();
+    locked.await_rebind(call);
+    let slot = &mut locked.slots[call as usize];
+    let loss = slot.loss();
+    slot.fate.judged(Verdict::RunAgain, || loss, true);
+    locked.send_again(call, &session, now());
+    drop(locked);
+    let stage = || calls.calls().slots[call as usize].stage;
+    while stage() == Stage::Sent {
+        thread::yield_now();
+    }
+    assert_eq!(stage(), Stage::Unbound, "it waits");
+}
+
+#[test]
+fn a_call_goes_on_at_a_server_that_has_refused_a_cancelled_one_because_it_shuts_down() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(600_000_000_000);
+    let [running, cancelled] = [(); 2].map(|()| calls.begin(&mut begin, 0, 0).unwrap());
+    let mut queue = locked(begin.queue.as_ref().unwrap());
+    let mut locked = calls.calls();
+    locked.start_all(&mut queue, now());
+    locked.expand(cancelled).owner = Owner::Cancelled;
+    let (header, _) = Header::parse(queue.packet(1).1).unwrap();
+    let refusal = header.refuse(RefusalCode::ShuttingDown).to_bytes();
+    locked.deliver_all(now(), [&refusal[..]].into_iter());
+    assert_ne!(locked.slots[cancelled as usize].stage, Stage::Sent);
+    // Another thread's call goes to another server.
+    calls.link.binding.rebind(&calls.link.binding.present(), None, Instant::NEVER).unwrap();
+    locked.note_session();
+    assert_eq!(locked.slots[running as usize].stage, Stage::Sent);
 }
