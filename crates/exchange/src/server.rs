@@ -182,6 +182,7 @@ impl<P: Peer> Server<P> {
                 self.on_parts(now, peer, packet, reply)
             }
             Kind::Probe => self.on_probe(now, peer, &header, reply),
+            Kind::Probes => self.on_probes(now, peer, &header, payload, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
             Kind::Describe => self.on_describe(&header, payload, reply),
             Kind::Proof => self.on_proof(now, peer, &header),
@@ -199,7 +200,8 @@ impl<P: Peer> Server<P> {
             | Kind::Description
             | Kind::Attach
             | Kind::Handshake
-            | Kind::Versions => {
+            | Kind::Versions
+            | Kind::Acknowledgements => {
                 self.counters.malformed += 1;
                 Effect::Nothing
             }

@@ -22,6 +22,7 @@
 //! In a challenge and its proof, which have no payload, bytes 20–27 hold the cookie; in the refusal *unknown binding*, which
 //! has none either, the server's incarnation, and bytes 6–7 the seconds for which it has been up. In any other refusal bytes
 //! 6–7 are the time after which to call again ([`RetryAfter`](crate::RetryAfter)). In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
+//! In one of kind *acknowledgements* bytes 6–7 are the number of calls that are acknowledged ([`CallList`](crate::CallList)).
 //!
 //! Bytes 0–2 and 8–15 are the same in every version.
 

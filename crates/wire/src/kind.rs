@@ -40,11 +40,15 @@ pub enum Kind {
     Handshake = 17,
     /// Tells a peer of another version which versions are spoken here: [`Versions`](crate::Versions).
     Versions = 18,
+    /// Caller asks which of many calls of one binding the server still has: [`CallList`](crate::CallList).
+    Probes = 19,
+    /// Server has the first calls of such a list and works on them.
+    Acknowledgements = 20,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Bind,
         Self::BindReply,
         Self::Call,
@@ -63,6 +67,8 @@ impl Kind {
         Self::Attach,
         Self::Handshake,
         Self::Versions,
+        Self::Probes,
+        Self::Acknowledgements,
     ];
 
     #[inline]

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod bind;
+mod call_list;
 mod cursor;
 mod error;
 mod extensions;
@@ -22,6 +23,7 @@ mod refused;
 mod residence;
 mod versions;
 
+pub use call_list::CallList;
 pub use error::HeaderError;
 pub use header::{
     CHECKSUM_LEN, Challenge, HEADER_LEN, Header, MAGIC, MAX_DATAGRAM, PACKET_DATA, PACKET_DATA_CHECKED,

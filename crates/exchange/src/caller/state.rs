@@ -56,7 +56,10 @@ impl CallState {
                 | Kind::Description
                 | Kind::Cancel
                 | Kind::Attach
-                | Kind::Handshake,
+                | Kind::Handshake
+                | Kind::Probes
+                // About many lanes: [`Waits`](super::Waits) takes it.
+                | Kind::Acknowledgements,
             ) => Step::Ignore,
         }
     }

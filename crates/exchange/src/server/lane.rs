@@ -185,6 +185,14 @@ impl<P> LaneState<P> {
         self.phase.on_cancel(age)
     }
 
+    /// Whether this call runs, or waits for the one before it: a probe for it would be acknowledged.
+    pub(super) fn has_unanswered(&self, number: CallNumber) -> bool {
+        match &self.parked {
+            Some(parked) if parked.number == number => parked.refused.is_none(),
+            _ => self.on_probe(Age::of(number, self.number)) == Answer::Acknowledge,
+        }
+    }
+
     /// Whether the lane keeps a packet for its next answer, and has no messages of many packets.
     #[inline]
     pub(super) fn has_packet(&self) -> bool {

@@ -52,6 +52,16 @@ impl<P> Lanes<P> {
         Some(&mut group.as_mut()?[place])
     }
 
+    /// The lane of that number, if it is allocated and does not rest.
+    pub(super) fn awake(&self, LaneId(lane): LaneId) -> Option<&LaneState<P>> {
+        let (number, place) = (usize::from(lane) / LANES_OF_GROUP, usize::from(lane) % LANES_OF_GROUP);
+        let group = match number {
+            0 => &self.first,
+            number => &self.rows.get(number / ROW)?.as_ref()?[number % ROW],
+        };
+        Some(&group.as_ref()?[place])
+    }
+
     /// The lane of that number, allocated when it is first used; `None` if the number is not below `limit`, or if `take`
     /// does not grant the lanes that are allocated together. The first few lanes need no grant.
     #[inline]

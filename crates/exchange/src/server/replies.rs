@@ -4,7 +4,7 @@ use super::lane::{Age, Answer};
 use super::{Effect, Peer, Server};
 use crate::Instant;
 use alloc::vec::Vec;
-use stoop_wire::{FailureCode, Header, Kind, RefusalCode};
+use stoop_wire::{CallList, FailureCode, Header, Kind, RefusalCode};
 
 impl<P: Peer> Server<P> {
     pub(super) fn on_probe(
@@ -33,6 +33,31 @@ impl<P: Peer> Server<P> {
             }
             answer => self.repeat(peer, answer, header, reply),
         }
+    }
+
+    /// Answers a list of calls by the same list, those first that run or wait. Probes for the others follow one by one, so that no answer
+    /// is longer than the packet that asks for it. Lanes that rest have no call that runs, and do not wake.
+    #[cold]
+    pub(super) fn on_probes(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        let Some(list) = CallList::decode(header, payload) else {
+            self.counters.malformed += 1;
+            return Effect::Nothing;
+        };
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
+        }
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
+        let has = |lane, number| binding.lanes.awake(lane).is_some_and(|lane| lane.has_unanswered(number));
+        list.answer(header, has, reply);
+        Effect::Reply
     }
 
     /// Notes that the binding is in use, or answers a packet on a binding that is unknown or at another host. The path

@@ -11,6 +11,7 @@ mod cancels;
 mod closing;
 mod large;
 mod memory;
+mod probes;
 mod quiet;
 mod retained;
 mod shares;

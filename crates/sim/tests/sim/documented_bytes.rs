@@ -3,8 +3,8 @@
 use stoop_exchange::fingerprint;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, HostFacts, ServerClock};
 use stoop_wire::{
-    BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, Receipt, RefusalCode, Template,
-    Versions, left_of_nanos,
+    BindingId, CallList, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Receipt,
+    RefusalCode, Template, Versions, left_of_nanos,
 };
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
@@ -70,6 +70,20 @@ fn documented_headers_are_those_that_are_sent() {
     ];
     let rows = headers.map(|(what, header)| format!("| {what} | `{}` |", hex(&header)));
     assert_documented(&rows);
+}
+
+#[test]
+fn documented_probes_are_those_that_are_sent() {
+    let (mut probes, mut answer) = ([0; MAX_DATAGRAM], Vec::new());
+    let calls = [(LaneId(5), CallNumber(7)), (LaneId(6), CallNumber(9))];
+    let len = CallList::put_probes(BINDING, calls.into_iter(), &mut probes);
+    let (header, payload) = Header::parse(&probes[..len]).expect("it is a packet");
+    let list = CallList::decode(&header, payload).expect("it is a list");
+    list.answer(&header, |lane, _| lane == LaneId(6), &mut answer);
+    assert_documented(&[
+        format!("| probes for call 7 and for call 9 of lane 6 | `{}` |", hex(&probes[..len])),
+        format!("| their answer, if call 7 has ended | `{}` |", hex(&answer)),
+    ]);
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn each_malformed_header_has_its_error() {
     assert_eq!(with(0, b'G'), HeaderError::Magic(b'G'));
     assert_eq!(with(1, 9), HeaderError::Version(9));
     assert_eq!(with(2, 0), HeaderError::Kind(0));
-    assert_eq!(with(2, 19), HeaderError::Kind(19));
+    assert_eq!(with(2, 21), HeaderError::Kind(21));
     assert_eq!(with(3, 1), HeaderError::Flags(1));
     assert_eq!(Header::parse(&bytes[..31]), Err(HeaderError::Truncated { got: 31 }));
 }
