@@ -10,6 +10,7 @@ mod large;
 mod sent_back;
 mod state;
 mod steps;
+mod waits;
 
 use crate::outcome::{Sent, Unbound};
 use crate::retransmit::Jitter;
@@ -30,6 +31,7 @@ use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template, Versions,
     left_of_nanos,
 };
+pub use waits::Waits;
 
 /// Time between two probes of a call that the server works on.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
