@@ -76,7 +76,7 @@ impl Default for Waits {
 
 impl Waits {
     /// Takes the call of `lane`, which the driver calls `call`, if the server has acknowledged it and nothing else is known of it, and if
-    /// it is of the binding of the others. Returns whether it did: then the lane's timeouts do not count until the call
+    /// it is of the binding of the others. Returns whether the call is here now: then the lane's timeouts do not count until the call
     /// [leaves](Self::leave), only its deadline.
     pub fn enter(&mut self, call: u32, lane: &Lane) -> bool {
         let Some(outstanding) = lane.outstanding.filter(|call| call.state == CallState::Acknowledged) else {
@@ -86,8 +86,12 @@ impl Waits {
             (self.binding, self.next, self.asked) = (lane.binding, Instant::NEVER, 0);
             (self.silence_limit, self.jitter) = (lane.silence_limit, lane.jitter);
         }
-        if lane.binding != self.binding || self.position(lane.lane).is_some() {
+        if lane.binding != self.binding {
             return false;
+        }
+        if let Some(position) = self.position(lane.lane) {
+            debug_assert_eq!(self.all[position].number, lane.number, "a call leaves before the lane's next");
+            return true;
         }
         let place = usize::from(lane.lane.0);
         if place >= self.by_lane.len() {

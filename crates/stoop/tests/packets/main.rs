@@ -14,3 +14,10 @@ mod lossy;
 mod moving;
 mod raw_caller;
 mod unknowns;
+mod waiting_calls;
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    harness::processes::play(&[waiting_calls::play]);
+}

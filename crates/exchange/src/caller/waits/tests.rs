@@ -192,7 +192,8 @@ fn a_call_that_left_is_as_its_lane_would_have_it() {
 #[test]
 fn only_acknowledged_calls_of_one_binding_enter() {
     let (mut waits, lanes) = many(1, |_| 0);
-    assert!(!waits.enter(0, &lanes[0]), "once");
+    assert!(waits.enter(0, &lanes[0]), "it is there");
+    assert_eq!(waits.len(), 1);
     let mut lane = Lane::new(BINDING, LaneId(1), RoundTrip::default(), 1);
     assert!(!waits.enter(1, &lane), "no call");
     lane.start(at(0), at(1000), 7, &mut [0; HEADER_LEN]);

@@ -105,6 +105,9 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     #[inline(never)]
     fn deliver(&mut self, call: u32, clock: Instant, datagram: &[u8]) {
+        if datagram.get(2) == Some(&(Kind::Acknowledgements as u8)) {
+            return self.take_acknowledgements(clock, datagram);
+        }
         if self.slots[call as usize].stage != Stage::Sent && self.take_notice(datagram) {
             return;
         }
@@ -148,6 +151,7 @@ impl<L: PacketLink> Calls<L> {
     fn hear(&mut self, call: u32, clock: Instant, packet: &[u8]) {
         let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
         let slot = &mut self.slots[call as usize];
+        self.waits.leave(&mut slot.lane);
         let heard = slot.lane.handle_packet(clock, packet);
         if heard != Heard::Ignored {
             self.land(call, true);
@@ -171,6 +175,8 @@ impl<L: PacketLink> Calls<L> {
                 self.take_part(call, &part, clock, packet);
             }
             Ok(None) if heard != Heard::Ignored => self.go_on(call, clock),
+            // It may have been among the calls that are asked about together.
+            Ok(None) if slot.stage == Stage::Sent => self.arm(call),
             Ok(None) => {}
             Err(answer) => match Ended::by(answer, packet) {
                 Ended::Unbound(refusal) => {

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_calls::life::Told;
+use stoop_exchange::caller::Waits;
 use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::Header;
 
@@ -55,6 +56,8 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) unbound: usize,
     /// How often a thread has taken the receive role.
     pub(crate) receptions: u64,
+    /// The calls that the server has acknowledged: it is asked about them together.
+    pub(crate) waits: Waits,
     pub(crate) large: Large<Endpoint<L>>,
     pub(crate) flow: Flow,
     /// Calls that wait until the flow control lets them leave, and perhaps others; the oldest first.
@@ -112,6 +115,7 @@ impl<L: PacketLink> Calls<L> {
             wakers: 0,
             unbound: 0,
             receptions: 0,
+            waits: Waits::default(),
             large: Large::default(),
             flow: Flow::new(session.bound.credit, own_credit(endpoint_window), session.round_trip),
             waiting: VecDeque::new(),
@@ -264,6 +268,7 @@ impl<L: PacketLink> Calls<L> {
                 return waker;
             }
             Stage::Sent => {
+                self.waits.leave(&mut slot.lane);
                 if let Some(packet) = slot.lane.cancel(now) {
                     // The lane repeats a packet that is lost.
                     let _ = checksum::send(&self.link.endpoint, &packet);

@@ -78,7 +78,9 @@ impl<L: PacketLink> Calls<L> {
     /// Has a call that was sent wait for another session.
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
-        let slot = self.expand(call);
+        self.expand(call);
+        let slot = &mut self.slots[call as usize];
+        self.waits.leave(&mut slot.lane);
         slot.lane.abandon(Instant::default());
         if let Why::Judge(refusal) = slot.why_unbound() {
             slot.fate.after_unbound(refusal);

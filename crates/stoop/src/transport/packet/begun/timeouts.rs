@@ -3,7 +3,8 @@
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::checksum;
+use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::steps::give_up;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,12 +48,13 @@ impl Next {
 }
 
 impl<L: PacketLink> Calls<L> {
-    /// Notes the next timeout of a call.
+    /// Notes the next timeout of a call: of one that enters the calls that are asked about together, its deadline.
     #[inline]
     pub(crate) fn arm(&mut self, call: u32) {
         let slot = &self.slots[call as usize];
         let next = match slot.compact.is_outstanding() {
             true => slot.compact.next_timeout(&self.path),
+            false if self.waits.enter(call, &slot.lane) => slot.lane.deadline(),
             false => slot.lane.next_timeout(),
         };
         self.timeouts[call as usize] = next.as_nanos();
@@ -68,7 +70,7 @@ impl<L: PacketLink> Calls<L> {
     /// The next look at the timeouts.
     #[inline]
     pub(crate) fn next(&self) -> Next {
-        Next { look: self.next_look, deadline: self.next_deadline }
+        Next { look: self.next_look.min(self.waits.next_timeout()), deadline: self.next_deadline }
     }
 
     /// Finds the earliest deadline after `clock`.
@@ -100,6 +102,9 @@ impl<L: PacketLink> Calls<L> {
             next = next.min(self.timeouts[call]);
         }
         self.next_look = Instant::from_nanos(next).max(clock + LOOK_EVERY);
+        if clock >= self.waits.next_timeout() {
+            self.ask(clock, repeats);
+        }
         if clock >= self.next_deadline {
             self.note_deadlines(clock);
         }
@@ -108,7 +113,9 @@ impl<L: PacketLink> Calls<L> {
     #[cold]
     fn on_timeout(&mut self, call: u32, clock: Instant) {
         let (link, window) = (Arc::clone(&self.link), self.large.window(&self.link.endpoint));
-        let slot = self.expand(call);
+        self.expand(call);
+        let slot = &mut self.slots[call as usize];
+        self.waits.leave(&mut slot.lane);
         match slot.stage {
             Stage::Free | Stage::HeldBack(_) | Stage::Apart | Stage::Ended => {
                 self.timeouts[call as usize] = u64::MAX
@@ -124,6 +131,53 @@ impl<L: PacketLink> Calls<L> {
                 Some(lost) => self.give_up(call, lost, clock),
                 None => self.wait_on(call, clock),
             },
+        }
+    }
+
+    /// Asks the server about the calls that it has acknowledged, in at most so many packets. Ends those of which it was silent for too long.
+    #[cold]
+    fn ask(&mut self, clock: Instant, packets: u32) {
+        let (mut asked, mut segment, mut count, mut silent) = (Vec::new(), 0, 0, Vec::new());
+        let put = |packet: &[u8]| {
+            segment = segment.max(packet.len());
+            asked.extend_from_slice(packet);
+            count += 1;
+        };
+        self.waits.ask(clock, packets, put, &mut silent);
+        self.past.packet.probes += count;
+        if count > 0 {
+            self.send_together(&asked, segment);
+        }
+        for call in silent {
+            self.on_timeout(call, clock);
+        }
+    }
+
+    /// Sends packets of which only the last may be shorter than `segment`. Those that the system does not send are treated like lost ones.
+    fn send_together(&self, packets: &[u8], segment: usize) {
+        let endpoint = &self.link.endpoint;
+        endpoint.follow_route();
+        if self.link.binding.own.checksum {
+            let (packets, segment) = checksum::sealed_together(packets, segment);
+            return endpoint.send_many(&packets, segment, |_, _| {});
+        }
+        endpoint.send_many(packets, segment, |_, _| {});
+    }
+
+    /// Handles the answer to probes for many calls. The lanes of the calls that the server does not have ask about each of them at the
+    /// next look.
+    #[cold]
+    pub(crate) fn take_acknowledgements(&mut self, clock: Instant, packet: &[u8]) {
+        let mut others = Vec::new();
+        if !self.waits.handle_packet(clock, packet, &mut others) {
+            self.past.ignored += 1;
+        }
+        for call in others {
+            let slot = &mut self.slots[call as usize];
+            self.waits.leave_to_ask(clock, &mut slot.lane);
+            let next = slot.lane.next_timeout();
+            self.timeouts[call as usize] = next.as_nanos();
+            self.look_by(next);
         }
     }
 
@@ -194,7 +248,10 @@ impl<L: PacketLink> Calls<L> {
         let link = Arc::clone(&self.link);
         for call in 0..self.slots.len() as u32 {
             if self.slots[call as usize].stage == Stage::Sent {
-                match self.expand(call).steps(&link.endpoint, 0).on_unreachable(clock) {
+                self.expand(call);
+                let slot = &mut self.slots[call as usize];
+                self.waits.leave(&mut slot.lane);
+                match slot.steps(&link.endpoint, 0).on_unreachable(clock) {
                     Some(lost) => self.give_up(call, lost, clock),
                     None => self.arm(call),
                 }
