@@ -35,6 +35,10 @@ pub struct Waits {
     next: Instant,
     /// The earliest time of the next round.
     next_round: Instant,
+    /// The last round had more calls than its packets took.
+    goes_on: bool,
+    /// From an acknowledgement to the next probe: drawn for each round, so that its calls stay together.
+    interval: Duration,
     /// Calls that were asked about and have not been heard of since.
     asked: usize,
     silence_limit: Duration,
@@ -67,6 +71,8 @@ impl Default for Waits {
             by_lane: Vec::new(),
             next: Instant::NEVER,
             next_round: Instant::default(),
+            goes_on: false,
+            interval: PROBE_INTERVAL,
             asked: 0,
             silence_limit: SILENCE_LIMIT,
             jitter: Jitter::new(1),
@@ -143,7 +149,11 @@ impl Waits {
 
     /// When [`ask`](Self::ask) is due; [`Instant::NEVER`] without a call.
     pub fn next_timeout(&self) -> Instant {
-        if self.all.is_empty() { Instant::NEVER } else { self.next.max(self.next_round) }
+        match (self.all.is_empty(), self.goes_on) {
+            (true, _) => Instant::NEVER,
+            (false, true) => self.next_round,
+            (false, false) => self.next.max(self.next_round),
+        }
     }
 
     /// Asks about the calls that are due, if any is, in at most `most` packets, each of which `send` gets. The calls of which the server
@@ -156,7 +166,7 @@ impl Waits {
         let is_silent = |wait: &Wait| {
             u32::from(wait.unanswered) >= PROBES_UNANSWERED && now.since(wait.heard) >= silence_limit
         };
-        let (mut is_any_due, mut is_short) = (false, false);
+        let (mut is_any_due, mut is_short) = (core::mem::take(&mut self.goes_on), false);
         for wait in all.iter().filter(|wait| wait.next <= now) {
             is_any_due = true;
             is_short |= wait.unanswered >= 2;
@@ -166,6 +176,7 @@ impl Waits {
         }
         if is_any_due {
             let again = self.jitter.after(now, PROBE_RETRY.min(silence_limit / 4));
+            self.interval = self.jitter.after(now, PROBE_INTERVAL).since(now);
             let calls_most = if is_short { CALLS_IN_SHORT } else { usize::MAX };
             let is_along = |wait: &Wait| wait.unanswered == 0 && now.since(wait.heard) >= ASKED_ALONG;
             let mut due =
@@ -184,6 +195,7 @@ impl Waits {
                 }
                 send(&packet[..len]);
             }
+            self.goes_on = due.next().is_some();
             self.next_round = now + ROUND_EVERY;
         }
         self.note_next();
@@ -194,7 +206,7 @@ impl Waits {
     /// was about a call here.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], others: &mut Vec<u32>) -> bool {
         let Some((list, acknowledged)) = self.parse(packet) else { return false };
-        let next = self.jitter.after(now, PROBE_INTERVAL);
+        let next = now + self.interval;
         let mut is_known = false;
         for (place, (lane, number)) in list.calls().enumerate() {
             let Some(position) = self.position(lane) else { continue };

@@ -78,6 +78,7 @@ fn a_round_has_no_more_packets_than_are_allowed() {
         assert!(waits.next_timeout() <= at(625 + round));
         waits.ask(at(625 + round), 16, |_| packets += 1, &mut silent);
         assert_eq!(packets, 42.min(16 * (round + 1)));
+        assert_eq!(waits.next_timeout() == at(626 + round), packets < 42, "the round goes on");
     }
     assert!(waits.next_timeout() > at(700));
 }
