@@ -128,6 +128,8 @@ pub(crate) struct CallBatch {
     pub(crate) limit: usize,
     /// How long each call may take.
     pub(crate) timeout_ns: u64,
+    /// Only the background thread sends arguments of many packets.
+    pub(crate) in_background: bool,
     /// When the next calls begin: the clock is read once for several.
     pub(crate) begun: Instant,
     /// The deadline of these calls.
@@ -153,7 +155,20 @@ impl CallBatch {
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
         let (batch, reserved, held, queue) = (u32::MAX, 0, 0, None);
-        Self { packet, start, limit, timeout_ns, begun, deadline, batch, reserved, held, queue }
+        let in_background = false;
+        Self {
+            packet,
+            start,
+            limit,
+            timeout_ns,
+            in_background,
+            begun,
+            deadline,
+            batch,
+            reserved,
+            held,
+            queue,
+        }
     }
 
     /// The next calls begin now.

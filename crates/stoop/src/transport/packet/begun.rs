@@ -218,10 +218,12 @@ impl<L: PacketLink> PacketCalls<L> {
         if len > self.link.binding.packet_data() {
             let call = calls.begin_large(begin, procedure, len)?;
             drop((calls, queue));
-            if self.background.is_idle() {
+            if begin.in_background || self.background.is_idle() {
                 self.wake_background();
             }
-            self.send_large();
+            if !begin.in_background {
+                self.send_large();
+            }
             return Ok(call);
         }
         if queue.is_empty() {
@@ -364,7 +366,13 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         let now = now();
         let mut calls = self.calls();
         let waker = calls.cancel(call, now);
-        self.unlock(calls, &mut Wakeups::default());
+        if calls.large.is_sending() {
+            // That takes long: not in a thread that waits for nothing.
+            drop(calls);
+            self.wake_background();
+        } else {
+            self.unlock(calls, &mut Wakeups::default());
+        }
         drop(waker);
     }
 

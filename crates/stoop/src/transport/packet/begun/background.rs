@@ -38,6 +38,11 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
         if calls.outstanding == 0 {
             return Rest::Idle;
         }
+        if calls.large.is_sending() {
+            // Their thread has left that to this one.
+            self.unlock(calls, &mut Wakeups::default());
+            return Rest::None;
+        }
         let unattended = mem::replace(receptions, calls.receptions) == calls.receptions;
         if (calls.wakers > 0 || unattended)
             && let Some(role) = self.role.try_take()
