@@ -347,6 +347,21 @@ impl<T> CallTable<T> {
         self.detached + self.reclaimed
     }
 
+    /// Of a call that has not ended: whether it is detached, and the ordered one-way call that it may be then.
+    pub(crate) fn detached_as(&self, call: u32) -> Option<Option<OrderedCall>> {
+        match self.all[call as usize].owner {
+            Owner::Detached(ordered) => Some(ordered),
+            Owner::Handle | Owner::Reclaimer(_) => None,
+        }
+    }
+
+    /// The thread and the waker that wait for a call that has not ended, to look at it again.
+    pub(crate) fn take_wakeup(&mut self, call: u32) -> Wakeup {
+        let slot = &mut self.all[call as usize];
+        self.polled -= usize::from(slot.waker.is_some());
+        Wakeup { thread: slot.thread.take(), waker: slot.waker.take() }
+    }
+
     /// Sets the thread that waits for these calls; `None`: it waits no longer.
     pub(crate) fn attend(&mut self, calls: &[u32], thread: Option<&Thread>) {
         for &call in calls {

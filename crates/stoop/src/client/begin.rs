@@ -27,6 +27,8 @@ pub struct Begin<'a> {
     spans: BegunSpans,
     /// The process that began, see [`fork::generation`].
     generation: u32,
+    /// Only the background thread sends long arguments.
+    in_background: bool,
     /// The calls that have not left; made for the first call.
     batch: RefCell<Option<CallBatch>>,
     client: PhantomData<&'a ()>,
@@ -52,7 +54,18 @@ impl fmt::Debug for Begin<'_> {
 impl Begin<'_> {
     pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, spans: BegunSpans) -> Self {
         let (generation, batch) = (fork::generation(), RefCell::new(None));
-        Self { calls, timeout_ns, spans, generation, batch, client: PhantomData }
+        Self { calls, timeout_ns, spans, generation, in_background: false, batch, client: PhantomData }
+    }
+
+    /// As [`new`](Self::new), for a thread that must not wait for the system to take long arguments.
+    pub(crate) fn in_background(
+        calls: Result<AnyCalls, SendError>,
+        timeout_ns: u64,
+        spans: BegunSpans,
+    ) -> Self {
+        let mut begin = Self::new(calls, timeout_ns, spans);
+        begin.in_background = true;
+        begin
     }
 
     /// Lets the calls that were begun so far leave.
@@ -82,7 +95,11 @@ impl Begin<'_> {
     #[cold]
     fn open_batch(&self) -> CallBatch {
         match &self.calls {
-            Ok(calls) if self.generation == fork::generation() => calls.open_batch(self.timeout_ns),
+            Ok(calls) if self.generation == fork::generation() => {
+                let mut batch = calls.open_batch(self.timeout_ns);
+                batch.in_background = self.in_background;
+                batch
+            }
             // Nothing leaves with it. However long the arguments are: the caller learns why the call cannot be begun.
             _ => CallBatch::new(vec![0; MAX_DATAGRAM], HEADER_LEN, u32::MAX as usize, self.timeout_ns),
         }

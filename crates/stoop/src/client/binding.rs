@@ -4,20 +4,22 @@ use crate::account::CallAccount;
 use crate::account::spans::BegunSpans;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
-use crate::calling::detaching::Awaited;
+use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::order::Order;
 use crate::calling::patience;
 use crate::calling::timed_lock::TimedLock;
 use crate::client::choice::{self, Source};
+use crate::client::early::{Binds, EarlyCalls};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
+use crate::locked::locked;
 use crate::options::BindOptions;
 use crate::transport::packet::options::PacketOptions;
 use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
 use std::mem;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -38,6 +40,8 @@ pub struct Binding {
     /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
     binding: TimedLock,
+    /// The table of calls that were begun before there is a binding, of each process.
+    early: PerProcess<Mutex<Weak<EarlyCalls>>>,
     /// Calls do not go by this binding: it is never made.
     is_elsewhere: bool,
     /// The threads that have ordered one-way calls to wait for.
@@ -86,6 +90,7 @@ impl Binding {
             in_process: OnceLock::new(),
             of_children: PerProcess::new(),
             binding: TimedLock::default(),
+            early: PerProcess::new(),
             is_elsewhere: false,
             order: Order::default(),
         }
@@ -151,7 +156,10 @@ impl Binding {
     /// Some have not ended, or have ended without a result since this was last asked.
     pub fn flush(&self, timeout: Duration) -> Result<(), CloseError> {
         let until = Instant::from_nanos(clock::now_ns()) + timeout;
-        self.table().map_or(Ok(()), |calls| calls.flush(until))
+        // The early ones first: they go over to the table of the binding.
+        let early = self.early_calls().map_or(Ok(()), |calls| calls.flush(until));
+        let begun = self.table().map_or(Ok(()), |calls| calls.flush(until));
+        early.and(begun)
     }
 
     /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`, before it calls that procedure.
@@ -295,9 +303,59 @@ impl Binding {
         self.make_table(timeout_ns)
     }
 
+    /// As [`calls`](Self::calls), if the client is bound. It does not wait.
+    #[inline]
+    pub(crate) fn calls_at_once(&self) -> Option<Result<AnyCalls, SendError>> {
+        if self.generation == fork::generation()
+            && let Some(bound) = self.remote.get()
+            && let Some(tables) = bound.tables.get()
+        {
+            return Some(tables.present());
+        }
+        self.make_table_at_once()
+    }
+
+    #[cold]
+    fn make_table_at_once(&self) -> Option<Result<AnyCalls, SendError>> {
+        self.known()?;
+        Some(self.make_table(0))
+    }
+
+    /// The table of the calls that this process has begun before it was bound, if it is in use.
+    fn early_calls(&self) -> Option<Arc<EarlyCalls>> {
+        locked(self.early.get()?).upgrade()
+    }
+
+    /// The table for calls that are begun before there is a binding, which `client` makes.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn early_table(&self, client: impl FnOnce() -> Arc<dyn Binds>) -> Result<AnyCalls, SendError> {
+        let early = self.early.get_or_try_make(|| Ok(Mutex::default()))?;
+        let mut early = locked(early);
+        let table = match early.upgrade() {
+            Some(table) => table,
+            None => {
+                let table = Arc::new(EarlyCalls::new(client()).map_err(SendError::Io)?);
+                *early = Arc::downgrade(&table);
+                table
+            }
+        };
+        Ok(AnyCalls::Early(Box::new(table)))
+    }
+
+    /// Bytes of the longest arguments that the options allow.
+    pub(crate) fn max_message(&self) -> usize {
+        self.options.max_message
+    }
+
     #[cold]
     fn make_table(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
-        let deadline = Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns));
+        self.table_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns)))
+    }
+
+    /// As [`calls`](Self::calls), until that time.
+    pub(crate) fn table_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
         let bound = self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?;
         if let AnyBinding::Local(_) = bound.transport
             && !self.is_of_this_process()

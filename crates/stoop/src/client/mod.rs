@@ -7,6 +7,7 @@ pub(crate) mod begin;
 pub(crate) mod binding;
 pub(crate) mod call;
 pub(crate) mod choice;
+pub(crate) mod early;
 pub(crate) mod pending;
 
 pub use crate::calling::counters::CallCounters;
@@ -15,13 +16,14 @@ pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
 pub use crate::client::call::{Call, Remote, Route};
 use crate::client::choice::Source;
+use crate::client::early::Binds;
 use crate::context::{bounded_deadline, nanos};
 use crate::error::{BindError, CallError, SendError};
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
-use crate::transports::AnyBinding;
+use crate::transports::{AnyBinding, AnyCalls};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -47,6 +49,20 @@ impl<L: ?Sized + 'static> Shared<L> {
     #[inline]
     fn local<'a>(&'a self, here: &'a Here<L>, timeout_ns: u64) -> Local<'a, L> {
         Local::new(&self.next, here, timeout_ns)
+    }
+}
+
+impl<L: ?Sized + Send + Sync> Binds for Shared<L> {
+    fn uri(&self) -> &str {
+        self.binding.uri()
+    }
+
+    fn max_message(&self) -> usize {
+        self.binding.max_message()
+    }
+
+    fn calls_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
+        self.binding.table_by(deadline)
     }
 }
 
@@ -77,17 +93,22 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// Why there is no binding; see [`BindError`].
     pub fn bind(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
+        let client = Self::unbound(interface, uri, options)?;
+        if !options.lazy {
+            client.bind_by(Instant::NEVER)?;
+        }
+        Ok(client)
+    }
+
+    /// A client that is not bound yet.
+    fn unbound(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
         choice::check_options(uri, options)?;
         let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();
         let binding = Binding::new(source, options);
         let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
-        let client = Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) };
-        if !options.lazy {
-            client.bind_by(Instant::NEVER)?;
-        }
-        Ok(client)
+        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
     }
 
     /// A client whose calls take another way than a binding, which is described so.
@@ -144,6 +165,24 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             Some(transport) => Ok(Route::Remote(Remote::new(transport, timeout_ns))),
             None => self.route_anew(timeout_ns),
         }
+    }
+
+    /// As [`begin`](Self::begin), for a thread that must not wait: if the client is not bound, the calls wait for that, and another
+    /// thread binds.
+    #[inline]
+    pub fn begin_async(&self) -> Begin<'_> {
+        let binding = &self.shared.binding;
+        let calls = match binding.calls_at_once() {
+            Some(calls) => calls,
+            None => self.begin_early(),
+        };
+        Begin::in_background(calls, self.timeout_ns, binding.begun_spans())
+    }
+
+    #[cold]
+    fn begin_early(&self) -> Result<AnyCalls, SendError> {
+        let shared = Arc::clone(&self.shared);
+        self.shared.binding.early_table(|| shared)
     }
 
     /// The client is lazy, or its process has been forked.

@@ -19,6 +19,8 @@ macro_rules! enums {
             /// The calls of a client of Sun RPC, which begins them itself. A thin pointer: handles are small.
             #[cfg(feature = "onc")]
             Sun(Box<Arc<dyn OutstandingCalls>>),
+            /// Calls that were begun before their client was bound. Thin, too.
+            Early(Box<Arc<dyn BeginsCalls>>),
         }
 
         impl AnyCalls {
@@ -28,6 +30,7 @@ macro_rules! enums {
                     $($(#[$meta])* (Self::$Name(one), Self::$Name(other)) => Arc::ptr_eq(one, other),)*
                     #[cfg(feature = "onc")]
                     (Self::Sun(one), Self::Sun(other)) => Arc::ptr_eq(one, other),
+                    (Self::Early(one), Self::Early(other)) => Arc::ptr_eq(one, other),
                     _ => false,
                 }
             }
@@ -43,6 +46,7 @@ macro_rules! on_table {
             $($(#[$meta])* AnyCalls::$Name($it) => $then,)*
             #[cfg(feature = "onc")]
             AnyCalls::Sun($it) => on_table! { @sun $it, $then $(, $elsewhere)? },
+            AnyCalls::Early($it) => $then,
         }
     };
     (@sun $it:ident, $then:expr) => { $then };
@@ -76,6 +80,10 @@ impl AnyCalls {
 
     pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
         list! { on_table (self, calls => calls.flush(until)) }
+    }
+
+    pub(crate) fn has_left(&self, call: u32) -> bool {
+        list! { on_table (self, calls => calls.has_left(call)) }
     }
 
     #[inline]
