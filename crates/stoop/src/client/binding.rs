@@ -275,6 +275,24 @@ impl Binding {
         Ok(place.get_or_init(|| bound))
     }
 
+    /// As [`bound_by`](Self::bound_by), in one attempt after the other while the options allow that and `is_wanted` says so.
+    pub(crate) fn bind_while(&self, is_wanted: &dyn Fn() -> bool) -> Result<(), BindError> {
+        let begun = now();
+        let until = begun + self.options.time_to_bind();
+        loop {
+            let Err(mut why) = self.bound_by(until.min(now() + self.options.bind_timeout)) else {
+                return Ok(());
+            };
+            let goes_on = self.options.waits_for_server() && why.may_pass() && now() < until;
+            if !goes_on || !is_wanted() {
+                if let BindError::NoAnswer { waited, .. } = &mut why {
+                    *waited = now().since(begun);
+                }
+                return Err(why);
+            }
+        }
+    }
+
     /// Binds; if the options say so, again and again until the server is there.
     fn bind(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         reserve_few_arenas();

@@ -5,6 +5,7 @@
 
 pub(crate) mod begin;
 pub(crate) mod binding;
+pub(crate) mod binding_task;
 pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod early;
@@ -14,6 +15,7 @@ pub use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
+use crate::client::binding_task::bind_in_thread;
 pub use crate::client::call::{Call, Remote, Route};
 use crate::client::choice::Source;
 use crate::client::early::Binds;
@@ -96,6 +98,23 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let client = Self::unbound(interface, uri, options)?;
         if !options.lazy {
             client.bind_by(Instant::NEVER)?;
+        }
+        Ok(client)
+    }
+
+    /// As [`bind`](Self::bind), in another thread. If the future is dropped, that thread ends with its present attempt.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); or the system gives no thread.
+    pub async fn bind_async(
+        interface: &'static Interface,
+        uri: &str,
+        options: &BindOptions,
+    ) -> Result<Self, BindError> {
+        let client = Self::unbound(interface, uri, options)?;
+        if !options.lazy {
+            let unbound = client.clone();
+            bind_in_thread(uri, move |is_wanted| unbound.shared.binding.bind_while(is_wanted)).await?;
         }
         Ok(client)
     }

@@ -1,5 +1,6 @@
 //! The client of an interface that is a program of Sun RPC, too: which of the two protocols it speaks, its address decides.
 
+use crate::client::binding_task::bind_in_thread;
 use crate::client::pending::Pending;
 use crate::client::{Begin, Beginning, Binding, Client, Route};
 use crate::error::{BindError, CallError};
@@ -59,6 +60,23 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
         options.own.check_at_client(uri, &[scheme_of(uri)])?;
         let client = onc::Client::bind_with(&with_version(uri, version), &sun_options(options))?;
         Ok(Self::over(interface, client).with_timeout(options.timeout))
+    }
+
+    /// As [`bind`](Self::bind), in another thread.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind); or the system gives no thread.
+    pub async fn bind_async(
+        interface: &'static Interface,
+        version: VersionId,
+        uri: &str,
+        options: &BindOptions,
+    ) -> Result<Self, BindError> {
+        if onc::Transport::of(uri).is_none() {
+            return Ok(Self { native: Client::bind_async(interface, uri, options).await?, sun: None });
+        }
+        let (server, options) = (uri.to_owned(), options.clone());
+        bind_in_thread(uri, move |_| Self::bind(interface, version, &server, &options)).await
     }
 
     /// A client that calls by this client of Sun RPC.
@@ -126,6 +144,15 @@ impl<L: ?Sized> ProgramClient<L> {
 }
 
 impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
+    /// As [`begin`](Self::begin), for a thread that must not wait. Over Sun RPC it waits for a connection, if there is none.
+    pub fn begin_async(&self) -> ProgramBegin<'_> {
+        let native = match &self.sun {
+            Some(_) => self.native.begin(),
+            None => self.native.begin_async(),
+        };
+        ProgramBegin { native, sun: self.sun.clone() }
+    }
+
     /// The way that a call by Stoop's own protocol takes.
     ///
     /// # Errors
