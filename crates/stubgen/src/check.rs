@@ -10,7 +10,8 @@ use crate::mistakes::Mistakes;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
 
 /// Methods that every client has in addition to its procedures.
-const CLIENT_METHODS: [&str; 6] = ["bind", "bind_with", "with_timeout", "begin", "binding", "interface"];
+const CLIENT_METHODS: [&str; 8] =
+    ["bind", "bind_with", "with_timeout", "begin", "binding", "interface", "to_async", "to_blocking"];
 
 /// Method that a client has if some procedure takes a buffer.
 const BUFFER_METHOD: &str = "in_place";

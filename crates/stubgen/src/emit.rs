@@ -4,6 +4,7 @@
 //! can hide them.
 
 mod arguments;
+mod asynchronous;
 mod begin;
 mod buffers;
 mod client;
@@ -32,10 +33,11 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let declaration = declaration(interface);
     let client = client::client(interface, &names);
     let begin = begin::begin(interface, &names);
+    let asynchronous = asynchronous::asynchronous(interface, &names);
     let server = server::server(interface, &names);
     let program = program::server(interface, &names);
     let here = here(interface, &names);
-    quote!(#declaration #here #client #begin #server #program)
+    quote!(#declaration #here #client #begin #asynchronous #server #program)
 }
 
 /// The user's trait, without the attributes that the model has consumed.

@@ -156,6 +156,14 @@ pub mod stub {
             Ok(Client { options: options.clone(), local })
         }
 
+        pub async fn bind_async(
+            interface: &'static Interface,
+            uri: &str,
+            options: &BindOptions,
+        ) -> Result<Self, BindError> {
+            Self::bind(interface, uri, options)
+        }
+
         pub fn with_timeout(&self, _: Duration) -> Self {
             self.clone()
         }
@@ -166,6 +174,10 @@ pub mod stub {
 
         pub fn begin(&self) -> Begin<'_> {
             Begin(&self.options)
+        }
+
+        pub fn begin_async(&self) -> Begin<'_> {
+            self.begin()
         }
 
         pub fn route_in_order(&self, _: u16) -> Result<Route<'_, L>, CallError> {

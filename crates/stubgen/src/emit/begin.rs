@@ -147,7 +147,7 @@ fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &N
 }
 
 /// The parameter for an argument. A begun call borrows nothing, so arguments that come back are returned.
-fn parameter(argument: &Argument) -> Option<TokenStream> {
+pub(super) fn parameter(argument: &Argument) -> Option<TokenStream> {
     let Argument { name, declared, .. } = argument;
     match (argument.mode, &argument.shape) {
         (Mode::Value | Mode::In | Mode::OptionalIn, _) => Some(quote!(#name: #declared)),
@@ -195,7 +195,7 @@ fn owned(argument: &Argument) -> TokenStream {
 }
 
 /// The type of the handle's result.
-fn outcome(procedure: &Procedure, names: &Names) -> TokenStream {
+pub(super) fn outcome(procedure: &Procedure, names: &Names) -> TokenStream {
     let root = &names.root;
     let value = |returned: Option<&Type>| {
         let outs = results(procedure).map(owned);

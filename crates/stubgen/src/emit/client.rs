@@ -7,7 +7,7 @@ use super::arguments::{outcome, receive_all, send};
 use super::gather::call_if_large;
 use super::layouts::leading_of_call;
 use super::names::{Names, default, local};
-use super::{begin, buffers, docs, program, signature};
+use super::{asynchronous, begin, buffers, docs, program, signature};
 use crate::model::{Argument, Interface, Mode, Number, Procedure, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
@@ -24,6 +24,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let methods = numbered.map(|(index, each)| method(index, number(index), each, in_order, names));
     let close = close(interface, names);
     let begin = begin::method(names);
+    let to_async = asynchronous::method(names);
     let in_place = buffers::client_method(interface, names);
     let over = program::over(interface, names);
     let by_sun_rpc = program::documented(interface);
@@ -71,6 +72,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             }
 
             #begin
+
+            #to_async
 
             #close
 

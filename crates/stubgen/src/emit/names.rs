@@ -19,6 +19,8 @@ pub(super) struct Names {
     pub(super) interface: Ident,
     pub(super) client: Ident,
     pub(super) begin: Ident,
+    /// The asynchronous form of the client.
+    pub(super) asynchronous: Ident,
     pub(super) server: Ident,
     /// The trait by which threads of the server's process call procedures: the interface itself, unless it has an `async fn`.
     pub(super) here: Ident,
@@ -35,6 +37,7 @@ impl Names {
             interface: interface.name.clone(),
             client: format_ident!("{plain}Client", span = interface.name.span()),
             begin: format_ident!("{plain}Begin", span = interface.name.span()),
+            asynchronous: format_ident!("{plain}Async", span = interface.name.span()),
             server: format_ident!("{plain}Server", span = interface.name.span()),
             here: match interface.has_async() {
                 true => format_ident!("{plain}Here", span = interface.name.span()),

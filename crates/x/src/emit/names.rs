@@ -107,9 +107,9 @@ impl Names {
         self.taken_types.unique(&format!("{}{suffix}", camel(name)), "Type")
     }
 
-    /// A name for an interface, whose client, server half and begun calls have names that begin with it.
+    /// A name for an interface, whose client, its asynchronous form, server half and begun calls have names that begin with it.
     pub(super) fn new_interface(&mut self, name: &str) -> Ident {
-        const OTHERS: [&str; 3] = ["Client", "Server", "Begin"];
+        const OTHERS: [&str; 4] = ["Client", "Server", "Begin", "Async"];
         let camel = camel(name);
         let is_free = |name: &str| {
             let others = OTHERS.iter().map(|other| format!("{name}{other}"));
