@@ -1,5 +1,6 @@
 //! Calls that are begun by `begin()`, and waited for later or not at all.
 
+mod asynchronous;
 mod dropped;
 mod limits;
 mod results;

@@ -1,7 +1,7 @@
 //! The smallest runtime there is, for futures of tests.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -24,4 +24,9 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
             Poll::Pending => thread::park(),
         }
     }
+}
+
+/// Polls a future once, with a waker that wakes nothing. Returns whether it has ended.
+pub(crate) fn has_ended<F: Future + Unpin>(future: &mut F) -> bool {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }

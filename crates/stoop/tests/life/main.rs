@@ -8,6 +8,7 @@ mod binding_again;
 mod closing;
 mod death;
 mod fork;
+mod one_thread;
 mod rolling_restart;
 mod shutdown;
 mod shutdown_queued;
@@ -21,6 +22,7 @@ fn process() {
         activation::play,
         death::play,
         fork::play,
+        one_thread::play,
         rolling_restart::play,
         two_servers::play,
     ]);
