@@ -398,10 +398,10 @@ impl Early {
             }
         };
         if let Some(ordered) = state.calls.detached_as(id.number) {
-            let abandoned = state.calls.abandon(id.number);
-            drop(state);
-            drop(abandoned);
-            return calls.detach(begun, ordered);
+            // Under the lock: a thread that waits for all detached calls finds it in one of the two tables. It has no waker in either.
+            calls.detach(begun, ordered);
+            state.calls.abandon(id.number);
+            return;
         }
         if let Some(call) = state.known(id) {
             call.stage = Stage::Begun(calls.clone(), begun);

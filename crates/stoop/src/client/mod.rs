@@ -114,7 +114,14 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let client = Self::unbound(interface, uri, options)?;
         if !options.lazy {
             let unbound = client.clone();
-            bind_in_thread(uri, move |is_wanted| unbound.shared.binding.bind_while(is_wanted)).await?;
+            let bind = move |is_wanted: &dyn Fn() -> bool| {
+                let binding = &unbound.shared.binding;
+                binding.bind_while(is_wanted)?;
+                // Makes it now, and not in the thread of the first call. If it cannot be made, that call says so.
+                let _ = binding.calls(0);
+                Ok(())
+            };
+            bind_in_thread(uri, bind).await?;
         }
         Ok(client)
     }
