@@ -34,6 +34,8 @@
 //! has an error of its own, apart from those of the call ([`Error`]). The module [`error`] has them all.
 //!
 //! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
+//! For tasks, `client.to_async()` and `GreeterAsync::bind(uri).await` give the client's asynchronous form, whose methods return futures. It
+//! never blocks its thread, also while it binds, and needs no runtime.
 //!
 //! Between processes that trust each other, [a buffer](InPlace) can stay where its caller has filled it:
 //!

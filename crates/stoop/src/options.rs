@@ -170,6 +170,7 @@ impl BindOptions {
     }
 
     /// Binding returns at once, and the first call binds, within its deadline; the first use of `begin()` or `in_place()` does so too.
+    /// The asynchronous form of a client has another thread bind: its calls wait in their handles.
     /// If that fails, the call has not run: it ends with [`CallError::NotSent`](crate::CallError::NotSent) of
     /// [`SendError::Bind`](crate::error::SendError::Bind), and the next call tries again. Only a text that is not an address is an
     /// error of binding at once.

@@ -16,7 +16,7 @@ use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::fork;
 
-/// The handle of a call that `client.begin()` has begun: it gives the call's result.
+/// The handle of a call that `client.begin()` or the asynchronous form of a client has begun: it gives the call's result.
 ///
 /// ```
 /// # #[stoop::interface]
@@ -38,7 +38,8 @@ use stoop_net::fork;
 /// ```
 ///
 /// It gives what the blocking method returns. It can be waited for by any thread, or awaited as a future on any
-/// runtime. The call goes on whether a thread waits or not, and ends by its deadline. Its time runs from when it leaves.
+/// runtime. The call goes on whether a thread waits or not, and ends by its deadline. Its time runs from when it leaves; that
+/// of a call which waits for its client to be bound, from when it was begun.
 ///
 /// *Dropping* the handle abandons the call: the server is told, and the result is not kept. The procedure may still
 /// run. [`detach`](Self::detach) lets the call go on instead. Dropping the handle of a one-way call does not abandon the
