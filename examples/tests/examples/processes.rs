@@ -20,6 +20,8 @@ fn the_greeter_greets() {
     for address in addresses("greeter") {
         let server = Server::start("greeter-server", &[&address]);
         assert_eq!(said("greeter-client", &server.uris[0]), "Hello, world!\n", "{address}");
+        let greetings = "Hello, world!\nHello, falcon!\nHello, firefly!\n";
+        assert_eq!(said("greeter-async-client", &server.uris[0]), greetings, "{address}");
     }
 }
 
