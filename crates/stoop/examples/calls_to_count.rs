@@ -84,10 +84,12 @@ fn main() {
     let server = server.listen(at_server).unwrap().start().unwrap();
     let address = if at_caller == at_server { &server.uris()[0] } else { at_caller };
     let client = TestClient::bind_with(address, &BindOptions::new().waiting(Waiting::Block)).unwrap();
+    let asynchronous = client.to_async();
     let mut bytes = vec![1; LONG];
     let mut call = |kind: &str| match kind {
         "null" => client.null().unwrap(),
         "async" => block_on(client.begin().null()).unwrap(),
+        "async-client" => block_on(asynchronous.null()).unwrap(),
         // The second waits until the first has returned at the server.
         "one-way" => client.tell().and_then(|()| client.null()).unwrap(),
         "in" => client.take(&bytes).unwrap(),

@@ -4,6 +4,7 @@ use crate::harness::child::Child;
 use crate::harness::eventually;
 use crate::harness::processes;
 use crate::harness::processes::{Process, TargetClient, client, name};
+use crate::harness::runtime::block_on;
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,6 +41,8 @@ impl Drop for Finish<'_> {
 
 /// The calls that a process makes with a client of its own.
 fn use_it(client: &TargetClient) {
+    // In a child, the first call: it waits until another thread has bound.
+    assert_eq!(block_on(client.to_async().next(7)).unwrap(), 8);
     for len in [0, 100, 3000, 200_000] {
         let bytes = vec![len as u8; len];
         assert_eq!(client.echo(&bytes).unwrap(), bytes);
