@@ -312,13 +312,10 @@ impl Binding {
     /// client is not bound yet.
     #[inline]
     pub(crate) fn calls(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
-        if self.generation == fork::generation()
-            && let Some(bound) = self.remote.get()
-            && let Some(tables) = bound.tables.get()
-        {
-            return tables.present();
+        match self.calls_at_once() {
+            Some(calls) => calls,
+            None => self.calls_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns))),
         }
-        self.make_table(timeout_ns)
     }
 
     /// As [`calls`](Self::calls), if the client is bound. It does not wait.
@@ -330,13 +327,18 @@ impl Binding {
         {
             return Some(tables.present());
         }
-        self.make_table_at_once()
+        self.table_at_once()
     }
 
     #[cold]
-    fn make_table_at_once(&self) -> Option<Result<AnyCalls, SendError>> {
-        self.known()?;
-        Some(self.make_table(0))
+    fn table_at_once(&self) -> Option<Result<AnyCalls, SendError>> {
+        self.known().map(|bound| self.table_of(bound))
+    }
+
+    /// As [`calls`](Self::calls), until that time.
+    #[cold]
+    pub(crate) fn calls_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
+        self.table_of(self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?)
     }
 
     /// The table of the calls that this process has begun before it was bound, if it is in use.
@@ -367,14 +369,8 @@ impl Binding {
         self.options.max_message
     }
 
-    #[cold]
-    fn make_table(&self, timeout_ns: u64) -> Result<AnyCalls, SendError> {
-        self.table_by(Instant::from_nanos(clock::now_ns().saturating_add(timeout_ns)))
-    }
-
-    /// As [`calls`](Self::calls), until that time.
-    pub(crate) fn table_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
-        let bound = self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?;
+    /// The table of the calls of this binding, made now if there is none.
+    fn table_of(&self, bound: &Bound) -> Result<AnyCalls, SendError> {
         if let AnyBinding::Local(_) = bound.transport
             && !self.is_of_this_process()
         {

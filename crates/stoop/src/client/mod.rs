@@ -64,7 +64,7 @@ impl<L: ?Sized + Send + Sync> Binds for Shared<L> {
     }
 
     fn calls_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
-        self.binding.table_by(deadline)
+        self.binding.calls_by(deadline)
     }
 }
 
