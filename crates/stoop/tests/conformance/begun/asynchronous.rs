@@ -115,13 +115,18 @@ fn binding_can_be_awaited(transport: &str) {
 trait Way {
     /// Milliseconds that are left to a call, which waits for a client to be bound.
     fn left_to_an_early_call(&self, uri: &str) -> u64;
+    /// The same, by a task.
+    async fn left_to_a_task(&self, uri: &str) -> u64;
 }
 
 struct Lazy(BindOptions);
 
 impl Way for Lazy {
     fn left_to_an_early_call(&self, uri: &str) -> u64 {
-        block_on(block_on(WorksAsync::bind_with(uri, &self.0)).unwrap().left()).unwrap()
+        block_on(self.left_to_a_task(uri))
+    }
+    async fn left_to_a_task(&self, uri: &str) -> u64 {
+        WorksAsync::bind_with(uri, &self.0).await.unwrap().left().await.unwrap()
     }
 }
 
@@ -132,6 +137,9 @@ fn a_call_that_is_begun_by_a_procedure_inherits_its_deadline_before_the_client_i
     let on_the_way =
         Server::new().export(WayServer::new(way)).listen(&address("local")).unwrap().start().unwrap();
     let client = WayClient::bind_with(&on_the_way.uris()[0], &BindOptions::new().timeout(hour / 60)).unwrap();
-    let left = client.begin().left_to_an_early_call(&server.uris()[0]).wait().unwrap();
-    assert!(left <= 60_000, "{left}");
+    let (uri, client) = (&server.uris()[0], client.to_async());
+    for left in [client.left_to_an_early_call(uri), client.left_to_a_task(uri)] {
+        let left = block_on(left).unwrap();
+        assert!(left <= 60_000, "{left}");
+    }
 }
