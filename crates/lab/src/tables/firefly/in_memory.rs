@@ -81,7 +81,6 @@ pub(super) mod stub {
         }
 
         /// No call here can be late.
-        #[expect(dead_code, reason = "emitted clients name it")]
         pub(in super::super) fn with_timeout(&self, _: Duration) -> Self {
             self.clone()
         }
@@ -92,6 +91,19 @@ pub(super) mod stub {
 
         pub(in super::super) fn begin(&self) -> Begin<'_> {
             unreachable!("{ONLY_BLOCKING}")
+        }
+
+        pub(in super::super) fn begin_async(&self) -> Begin<'_> {
+            unreachable!("{ONLY_BLOCKING}")
+        }
+
+        // Emitted clients await it.
+        pub(in super::super) async fn bind_async(
+            interface: &'static Interface,
+            uri: &str,
+            options: &BindOptions,
+        ) -> Result<Self, BindError> {
+            Self::bind(interface, uri, options)
         }
 
         #[inline]
