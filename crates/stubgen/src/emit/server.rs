@@ -165,6 +165,7 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
     quote! {
         #[inline(never)]
+        #[allow(clippy::unused_unit)]
         fn #stub_name(
             &self,
             #payload: &[u8],
