@@ -1,16 +1,18 @@
 //! The keeper: a thread of the process that ends what no other thread waits for, at its deadline or when its call is cancelled.
 //!
 //! It exists while there is something to keep, and ten seconds longer. It sleeps until the earliest deadline. The thread that learns of a
-//! cancel holds locks then; so the keeper does what follows from it, too.
+//! cancel holds locks then; so the keeper does what follows from it, too. A forked process has a keeper of its own.
 
 use crate::context::cancelled::{self, CallId};
 use crate::locked::locked;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
-use stoop_net::{clock, fork, threads};
+use stoop_net::fork::PerProcess;
+use stoop_net::{clock, threads};
 use stoop_wire::BindingId;
 
 /// Something that belongs to a call that is served, and ends with it.
@@ -34,8 +36,7 @@ struct Keeper {
     /// What is to end now.
     due: Vec<Weak<dyn Kept>>,
     last_number: u64,
-    /// The thread, and the [generation](fork::generation) of the process in which it was started.
-    thread: Option<(Thread, u32)>,
+    thread: Option<Thread>,
     /// When it wakes by itself.
     wakes_ns: u64,
 }
@@ -43,26 +44,18 @@ struct Keeper {
 /// The thread stays for so long when there is nothing to keep.
 const LINGER: Duration = Duration::from_secs(10);
 
-static KEEPER: Mutex<Keeper> = Mutex::new(Keeper {
-    all: BTreeMap::new(),
-    by_call: BTreeSet::new(),
-    due: Vec::new(),
-    last_number: 0,
-    thread: None,
-    wakes_ns: 0,
-});
-
-/// Whether there has ever been something to keep: spares the threads that cancel a call the lock.
-static IS_USED: AtomicBool = AtomicBool::new(false);
+/// The lock also orders the threads that cancel a call, or end a binding, with those that keep something of it: either they find it
+/// here, or the thread that keeps it finds the call cancelled.
+static KEEPER: PerProcess<Mutex<Keeper>> = PerProcess::new();
 
 fn keeper() -> MutexGuard<'static, Keeper> {
-    locked(&KEEPER)
+    let Ok(keeper) = KEEPER.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+    locked(keeper)
 }
 
 /// Keeps what belongs to this call, until its deadline at most. If the system gives no thread, it ends when the system gives one the next
 /// time.
 pub(crate) fn keep(call: CallId, deadline_ns: u64, what: Weak<dyn Kept>) -> Key {
-    IS_USED.store(true, Ordering::SeqCst);
     let mut keeper = keeper();
     keeper.last_number += 1;
     let key = Key { deadline_ns, number: keeper.last_number, call };
@@ -89,17 +82,13 @@ pub(crate) fn forget(key: Key) {
 /// Ends what belongs to a call that its caller has cancelled.
 #[cold]
 pub(crate) fn end_call(call: CallId) {
-    if IS_USED.load(Ordering::SeqCst) {
-        end_between(call, call);
-    }
+    end_between(call, call);
 }
 
 /// Ends what belongs to the calls of a binding that has ended.
 pub(crate) fn end_binding(binding: BindingId) {
-    if IS_USED.load(Ordering::SeqCst) {
-        let (first, last) = CallId::all_of(binding);
-        end_between(first, last);
-    }
+    let (first, last) = CallId::all_of(binding);
+    end_between(first, last);
 }
 
 fn end_between(first: CallId, last: CallId) {
@@ -129,16 +118,14 @@ impl Keeper {
 
     fn wake(&mut self) {
         self.wakes_ns = 0;
-        if let Some((thread, _)) = &self.thread {
+        if let Some(thread) = &self.thread {
             thread.unpark();
         }
     }
 
     fn start(&mut self) {
-        let is_there = matches!(self.thread, Some((_, generation)) if generation == fork::generation());
-        if !is_there {
-            let started = threads::start("stoop-keeper", run).ok();
-            self.thread = started.map(|started| (started.thread().clone(), fork::generation()));
+        if self.thread.is_none() {
+            self.thread = threads::start("stoop-keeper", run).ok().map(|started| started.thread().clone());
         }
     }
 
@@ -161,7 +148,10 @@ fn run() {
         keeper.wakes_ns = next_ns.unwrap_or(u64::MAX);
         drop(keeper);
         if !due.is_empty() {
-            due.iter().for_each(|each| each.expire());
+            for each in due {
+                // A waker of the program's may panic. The panic has been reported, and the others end all the same.
+                let _ = catch_unwind(AssertUnwindSafe(|| each.expire()));
+            }
             continue;
         }
         match next_ns {
