@@ -232,7 +232,7 @@ fuzz_target!(|input: &[u8]| {
             }
             Effect::Reply | Effect::Cancelled(..) => known.hears(&reply),
             Effect::Transmit => transmit(&mut server, now, &mut known),
-            Effect::Nothing => {}
+            Effect::Unbound(_) | Effect::Nothing => {}
         }
         assert!(server.incomplete_bytes() <= LIMITS.incomplete, "{}", server.incomplete_bytes());
         assert!(server.retained_bytes() <= LIMITS.retained, "{}", server.retained_bytes());

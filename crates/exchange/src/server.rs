@@ -68,6 +68,8 @@ pub enum Effect<P> {
     Transmit,
     /// The caller has cancelled this call, whose procedure runs and may want to know. Send the packet in `reply`.
     Cancelled(BindingId, LaneId, CallNumber),
+    /// The caller has given up this binding: none of its calls that run will be answered.
+    Unbound(BindingId),
     /// Nothing.
     Nothing,
 }
@@ -226,6 +228,11 @@ impl<P: Peer> Server<P> {
     /// Number of bindings.
     pub fn bindings(&self) -> usize {
         self.bindings.len()
+    }
+
+    /// Whether there is such a binding. If not, the answers of its calls go to no caller.
+    pub fn is_bound(&mut self, binding: BindingId) -> bool {
+        self.bindings.get_mut(binding).is_some()
     }
 
     /// The host from which a binding is used; `None` if there is no such binding.

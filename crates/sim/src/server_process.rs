@@ -155,7 +155,7 @@ impl Sim {
                 self.send_to_caller(from, reply.clone());
                 self.cancel_assigned((binding, lane, number));
             }
-            Effect::Transmit | Effect::Nothing => {}
+            Effect::Unbound(_) | Effect::Transmit | Effect::Nothing => {}
         }
         self.reply = reply;
         self.server_transmits();

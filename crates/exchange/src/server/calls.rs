@@ -262,6 +262,13 @@ impl<P: Peer> Server<P> {
         self.spare.keep(Some(message));
     }
 
+    /// Takes back the memory of the arguments of a call that is given out. Its procedure has returned, and its answer may come much later.
+    #[cold]
+    pub fn take_back_arguments(&mut self, assignment: &mut Assignment<P>) {
+        drop(assignment.take_packet());
+        self.end_message(assignment);
+    }
+
     /// Takes back the memory of a call of many packets that has ended. It may be other memory than that of its message,
     /// if that has become the result.
     fn end_message(&mut self, assignment: &mut Assignment<P>) {
@@ -294,7 +301,7 @@ impl<P: Peer> Server<P> {
         match arrival {
             Effect::Run(assignment) => Next::Run(assignment, parked.packet),
             Effect::Reply => Next::Reply(parked.peer, reply),
-            Effect::Nothing | Effect::Transmit | Effect::Cancelled(..) => Next::Nothing,
+            Effect::Nothing | Effect::Transmit | Effect::Cancelled(..) | Effect::Unbound(_) => Next::Nothing,
         }
     }
 }

@@ -83,10 +83,13 @@ impl<P: Peer> Server<P> {
             Some(binding) if binding.is_from(&peer) => {
                 self.release(header.binding);
                 self.counters.unbound += 1;
+                Effect::Unbound(header.binding)
             }
-            _ => self.counters.unknown_bindings += 1,
+            _ => {
+                self.counters.unknown_bindings += 1;
+                Effect::Nothing
+            }
         }
-        Effect::Nothing
     }
 
     #[cold]

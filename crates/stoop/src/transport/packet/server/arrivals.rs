@@ -1,6 +1,7 @@
 //! Packets that have arrived: the exchange says what each of them leads to.
 
 use crate::context::cancelled::{self, CallId};
+use crate::keeper;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
@@ -125,6 +126,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 drop(exchange);
                 self.send(&worker.reply, self.link.peer(&worker.link));
             }
+            Effect::Unbound(binding) => {
+                keeper::end_binding(binding);
+                self.attend_later(worker, exchange, len);
+            }
             Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
     }
@@ -205,6 +210,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             Effect::Cancelled(binding, lane, number) => {
                 self.cancel_procedure(binding, lane, number);
                 replies.push(peer, &worker.reply);
+            }
+            Effect::Unbound(binding) => {
+                keeper::end_binding(binding);
+                return true;
             }
             Effect::Transmit | Effect::Nothing => {
                 arrived.parts = true;
