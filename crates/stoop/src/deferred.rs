@@ -3,14 +3,20 @@
 use crate::context::{self, ServedCall};
 use crate::error::unserved::Unserved;
 use crate::error::{Failure, FailureCode};
-use crate::locked::locked;
+#[cfg(all(test, loom))]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(all(test, loom))]
+use loom::thread::{self, Thread};
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(all(test, loom)))]
+use std::sync::{Mutex, MutexGuard};
+#[cfg(not(all(test, loom)))]
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_marshal::Writer;
-use stoop_net::clock;
+use stoop_net::{clock, fork};
 
 /// The result of a procedure that is given later, by its [`Reply`].
 ///
@@ -69,10 +75,15 @@ pub struct Deferred<R>(Arc<Answer<R>>);
 /// Gives the answer of a call whose procedure has returned the [`Deferred`] of the pair. Any thread may, once.
 ///
 /// Dropped without [`send`](Self::send), it fails the call as [`FailureCode::Abandoned`]: the procedure ran, and there is no result.
+///
+/// Kept beyond the end of its call, it takes a few hundred bytes, and counts no more. In a process that was forked from the server's it
+/// answers nothing.
 #[must_use = "dropped, it fails its call"]
 pub struct Reply<R> {
     answer: Arc<Answer<R>>,
     call: ServedCall,
+    /// The process that serves the call, see [`fork::generation`].
+    generation: u32,
 }
 
 /// Why an answer has not been given to its caller. The answer is gone.
@@ -105,7 +116,8 @@ impl std::error::Error for ReplyError {}
 /// An answer that comes later, for a procedure to return, and the means to give it.
 pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
     let answer = Arc::new(Answer(Mutex::new(State::Missing(None))));
-    (Reply { answer: Arc::clone(&answer), call: context::served_call() }, Deferred(answer))
+    let call = context::served_call();
+    (Reply { answer: Arc::clone(&answer), call, generation: fork::generation() }, Deferred(answer))
 }
 
 /// What an answer is until it has been given to the caller.
@@ -148,7 +160,16 @@ pub(crate) enum Given<'a> {
 
 impl<R> Answer<R> {
     fn state(&self) -> MutexGuard<'_, State<R>> {
-        locked(&self.0)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why an answer is of no use to a caller, of a call that nothing else has ended.
+fn why_over(call: ServedCall) -> ReplyError {
+    match call.time_left().is_zero() {
+        true => ReplyError::DeadlinePassed,
+        false if call.is_cancelled() => ReplyError::Cancelled,
+        false => ReplyError::CallerGone,
     }
 }
 
@@ -165,28 +186,50 @@ impl<R> Reply<R> {
     /// # Errors
     /// The answer reaches nobody. No error does not prove that the caller has it: it may stop waiting, or end, before it arrives.
     pub fn send(self, value: R) -> Result<(), ReplyError> {
+        if self.is_a_parents() {
+            return Err(ReplyError::ServerEnded);
+        }
         let mut state = self.answer.state();
         match mem::replace(&mut *state, State::Over) {
             State::Open(call, put) => {
                 drop(state);
                 give(&*call, value, put)
             }
-            State::Missing(waiter) if Arc::strong_count(&self.answer) > 1 => {
+            State::Missing(waiter) if !self.is_alone() => {
                 *state = State::Given(value);
                 if let Some(thread) = waiter {
                     thread.unpark();
                 }
                 Ok(())
             }
-            // The other half is gone: the procedure has panicked, or has returned another value.
-            _ => Err(ReplyError::CallerGone),
+            _ => Err(why_over(self.call)),
         }
     }
 
     /// Whether the answer would reach nobody: the caller has cancelled the call or has gone, or the deadline has passed.
+    ///
+    /// Once the procedure has returned, the end of a connection (over TCP, Unix sockets and shared memory) tells it at once that the caller
+    /// has gone; over UDP and Ethernet only a caller that gives its binding up tells it before the deadline.
     pub fn is_cancelled(&self) -> bool {
-        let is_over = matches!(&*self.answer.state(), State::Open(call, _) if call.is_over());
+        if self.is_a_parents() {
+            return true;
+        }
+        let is_over = match &*self.answer.state() {
+            State::Open(call, _) => call.is_over(),
+            State::Missing(_) => self.is_alone(),
+            State::Given(_) | State::Abandoned | State::Over => false,
+        };
         is_over || self.call.is_cancelled()
+    }
+
+    /// Whether the other half is gone: the procedure has panicked or has returned another value, or its caller had gone when it returned.
+    fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.answer) == 1
+    }
+
+    /// Whether this process was forked from the one that serves the call.
+    fn is_a_parents(&self) -> bool {
+        self.generation != fork::generation()
     }
 
     /// Time until the caller stops waiting; zero afterwards.
@@ -197,6 +240,10 @@ impl<R> Reply<R> {
 
 impl<R> Drop for Reply<R> {
     fn drop(&mut self) {
+        if self.is_a_parents() {
+            // The call is the parent's, with its sockets and its memory.
+            return mem::forget(Arc::clone(&self.answer));
+        }
         let mut state = self.answer.state();
         match mem::replace(&mut *state, State::Abandoned) {
             State::Missing(Some(thread)) => thread.unpark(),
@@ -245,7 +292,7 @@ impl<R: Send + 'static> Deferred<R> {
             before => {
                 *state = before;
                 drop(state);
-                Err(Unserved::Later(Later(Box::new((self, put)))))
+                Err(Unserved::Later(Later { answer: Box::new((self, put)), held: None }))
             }
         }
     }
@@ -263,13 +310,31 @@ impl<R: Send + 'static> Deferred<R> {
                 _ => *state = State::Missing(Some(thread::current())),
             }
             drop(state);
-            thread::park_timeout(Duration::from_nanos(left_ns));
+            park(left_ns);
         }
     }
 }
 
+/// Sleeps until the thread is unparked, or for so long.
+fn park(left_ns: u64) {
+    #[cfg(not(all(test, loom)))]
+    thread::park_timeout(Duration::from_nanos(left_ns));
+    // Its threads have no time.
+    #[cfg(all(test, loom))]
+    {
+        let _ = left_ns;
+        thread::park();
+    }
+}
+
 /// An answer of any type that comes later.
-pub struct Later(Box<dyn Unanswered>);
+pub struct Later {
+    answer: Box<dyn Unanswered>,
+    held: Option<Held>,
+}
+
+/// Something that is dropped when a call is over.
+pub(crate) type Held = Box<dyn Send>;
 
 impl fmt::Debug for Later {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,9 +343,20 @@ impl fmt::Debug for Later {
 }
 
 impl Later {
+    /// Has this dropped when the call is over, however it ends.
+    pub(crate) fn holding(self, held: Held) -> Self {
+        debug_assert!(self.held.is_none(), "it holds one thing");
+        Self { held: Some(held), ..self }
+    }
+
+    /// What is to be dropped when the call is over, for the call to keep.
+    pub(crate) fn take_held(&mut self) -> Option<Held> {
+        self.held.take()
+    }
+
     /// Has the answer go to this call.
     pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
-        self.0.goes_to(call);
+        self.answer.goes_to(call);
     }
 }
 

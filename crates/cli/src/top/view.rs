@@ -46,7 +46,8 @@ struct Peer {
 }
 
 /// Counters that are levels: their growth says nothing.
-const LEVELS: [&str; 4] = ["bindings", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+const LEVELS: [&str; 5] =
+    ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
 
 impl View {
     /// All that a server has done so far.

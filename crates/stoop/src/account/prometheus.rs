@@ -120,7 +120,8 @@ pub fn counters_for_prometheus(counters: &[(String, u64)]) -> impl Display + '_ 
 pub(crate) struct Counters<'a>(BTreeMap<&'a str, u64>);
 
 /// Those that can fall.
-const GAUGES: [&str; 4] = ["bindings", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+const GAUGES: [&str; 5] =
+    ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
 
 impl Display for Text<Counters<'_>> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {

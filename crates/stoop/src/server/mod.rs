@@ -354,8 +354,8 @@ impl Server {
         self.exports.push(Arc::new(StoopAccountServer::new(teller.clone())));
         fork::notice();
         let setup = self.setup()?;
-        let mut running =
-            Running::new(self.health, teller, self.low_latency.then(StayAwake::begin).transpose()?);
+        let awake = self.low_latency.then(StayAwake::begin).transpose()?;
+        let mut running = Running::new(self.health, teller, Arc::clone(&setup.exports.open_room), awake);
         for listener in self.listeners {
             let uri = listener.uri().to_owned();
             if let Err(cause) = running.start(listener, &setup) {

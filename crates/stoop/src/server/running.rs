@@ -5,6 +5,7 @@ use crate::account::{ServerAccount, counters_for_prometheus};
 use crate::health::{Health, HealthBoard};
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
+use crate::serving::open_calls::OpenRoom;
 use crate::serving::running::{Listener, RunningEndpoint, Setup};
 use std::io;
 use std::mem;
@@ -68,13 +69,19 @@ pub(crate) struct Running {
     endpoints: Vec<Box<dyn RunningEndpoint>>,
     health: HealthBoard,
     teller: Teller,
+    open_room: Arc<OpenRoom>,
     /// Keeps the processors awake as long as it is there.
     _awake: Option<StayAwake>,
 }
 
 impl Running {
-    pub(crate) fn new(health: HealthBoard, teller: Teller, awake: Option<StayAwake>) -> Self {
-        Self { uris: Vec::new(), endpoints: Vec::new(), health, teller, _awake: awake }
+    pub(crate) fn new(
+        health: HealthBoard,
+        teller: Teller,
+        open_room: Arc<OpenRoom>,
+        awake: Option<StayAwake>,
+    ) -> Self {
+        Self { uris: Vec::new(), endpoints: Vec::new(), health, teller, open_room, _awake: awake }
     }
 
     /// Starts to serve at an address.
@@ -98,7 +105,8 @@ impl Running {
 
     /// The sum of the counters at all addresses.
     fn counters(&self) -> ServerCounters {
-        let mut sum = ServerCounters::default();
+        // Counted at no address, because the addresses share the room.
+        let mut sum = ServerCounters { open: self.open_room.open() as u64, ..ServerCounters::default() };
         self.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
         sum
     }

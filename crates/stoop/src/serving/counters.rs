@@ -20,6 +20,9 @@ pub struct ServerCounters {
     /// Binds refused because there were as many bindings as the server takes, or its host or user had its share of them
     /// ([`Limits`](crate::Limits)).
     pub binds_refused: u64,
+    /// Calls whose procedures have returned and whose answers come later ([`Deferred`](crate::Deferred)), at this moment; with begun calls
+    /// to `local:` addresses.
+    pub open: u64,
     /// Counters of the calls that waited for a worker.
     pub queue: QueueCounters,
     /// Counters of the packet exchange.
@@ -194,8 +197,19 @@ pub struct ShmServerCounters {
 impl ServerCounters {
     /// All counters, each with its name.
     pub(crate) fn named(&self) -> Vec<(&'static str, u64)> {
-        let Self { calls, refused, refusals, malformed, bindings, binds_refused, queue, packet, shm, memory } =
-            *self;
+        let Self {
+            calls,
+            refused,
+            refusals,
+            malformed,
+            bindings,
+            binds_refused,
+            open,
+            queue,
+            packet,
+            shm,
+            memory,
+        } = *self;
         let refusals = REASON_NAMES.into_iter().zip(refusals.0).filter(|(name, _)| !name.is_empty());
         let others = [
             ("calls", calls),
@@ -203,6 +217,7 @@ impl ServerCounters {
             ("malformed", malformed),
             ("bindings", bindings),
             ("binds_refused", binds_refused),
+            ("open", open),
             ("queue.waiting", queue.waiting),
             ("queue.waited", queue.waited),
             ("queue.full", queue.full),
@@ -236,6 +251,7 @@ impl ServerCounters {
         self.memory.add(other.memory);
         self.bindings += other.bindings;
         self.binds_refused += other.binds_refused;
+        self.open += other.open;
         self.packet.dropped += other.packet.dropped;
         self.packet.waited += other.packet.waited;
         self.packet.reclaimed += other.packet.reclaimed;

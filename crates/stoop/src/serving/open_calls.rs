@@ -1,41 +1,82 @@
 //! Open calls: their procedures have returned, and their answers [come later](crate::Deferred).
 //!
 //! An open call holds no thread. It counts for its owner ([`OpenRoom`]), and ends once: by its answer, which the thread that gives it sends
-//! itself, or by the [keeper](crate::keeper) at its deadline, or when its caller has cancelled it or has gone. Who takes the call out of its [`OpenCall`] ends it; all others learn that it is
-//! over.
+//! itself, or by the [keeper](crate::keeper) at its deadline, or when its caller has cancelled it or has gone. The first thread that
+//! [takes](Waiting::take) the call ends it; the others learn why it is over.
 
+mod answering;
 mod room;
+pub(crate) mod waiting;
 
-use crate::deferred::{Given, Later, Open, ReplyError};
+use crate::context::cancelled::CallId;
+use crate::deferred::{Given, Held, Later, Open, ReplyError};
 use crate::error::FailureCode;
 use crate::keeper::{self, Kept, Key};
-use crate::locked::locked;
+use crate::serving::open_calls::answering::Answering;
 pub(crate) use crate::serving::open_calls::room::OPEN_CALLS_MAX;
 pub use crate::serving::open_calls::room::{OpenRoom, check_room};
+use crate::serving::open_calls::waiting::Waiting;
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Endpoint, WorkerPool};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use stoop_exchange::shares::OwnerId;
+use std::sync::{Arc, OnceLock, Weak};
+use stoop_exchange::shares::{Owner, OwnerId};
 use stoop_net::clock;
+
+/// Sends the answers of open calls.
+pub(crate) trait Answers: Send + Sync + 'static {
+    /// A call of which the answer is outstanding.
+    type Call: Send + 'static;
+
+    /// Why an answer reaches no caller when this is gone.
+    const GONE: ReplyError;
+
+    /// Whether the caller can receive an answer.
+    fn has_caller(&self, call: &Self::Call) -> bool;
+
+    /// Answers a call, by a thread that need not be a worker.
+    ///
+    /// # Errors
+    /// The answer does not reach its caller.
+    fn answer_open(&self, call: Self::Call, given: Given<'_>) -> Result<(), ReplyError>;
+}
 
 /// What an endpoint needs for its open calls.
 pub(crate) struct OpenCalls<E: Endpoint> {
     room: Arc<OpenRoom>,
     pool: OnceLock<Weak<WorkerPool<E>>>,
+    answering: Arc<Answering>,
+}
+
+/// A call that is about to wait for its answer.
+pub(crate) struct ToOpen<A: Answers> {
+    pub(crate) answers: Weak<A>,
+    pub(crate) room: Arc<OpenRoom>,
+    pub(crate) answering: Arc<Answering>,
+    pub(crate) owner: Owner,
+    pub(crate) id: CallId,
+    pub(crate) deadline_ns: u64,
 }
 
 /// A call that waits for its answer.
-struct OpenCall<E: Endpoint> {
-    pool: Weak<WorkerPool<E>>,
+struct OpenCall<A: Answers> {
+    answers: Weak<A>,
     room: Arc<OpenRoom>,
+    answering: Arc<Answering>,
     place: Option<OwnerId>,
     deadline_ns: u64,
-    waiting: Mutex<Option<(E::Call, Key)>>,
+    waiting: Waiting<Outstanding<A::Call>>,
+}
+
+/// A call, its name at the keeper, and what is dropped when it is over.
+struct Outstanding<C> {
+    call: C,
+    key: Key,
+    held: Option<Held>,
 }
 
 impl<E: Endpoint> OpenCalls<E> {
     pub(crate) fn new(room: &Arc<OpenRoom>) -> Self {
-        Self { room: Arc::clone(room), pool: OnceLock::new() }
+        Self { room: Arc::clone(room), pool: OnceLock::new(), answering: Arc::default() }
     }
 
     /// The endpoint belongs to this pool.
@@ -44,57 +85,102 @@ impl<E: Endpoint> OpenCalls<E> {
         let _ = self.pool.set(Arc::downgrade(pool));
     }
 
-    /// Lets a call wait for its answer.
+    /// Lets a call wait for its answer. It may have ended when this returns.
     #[cold]
     pub(crate) fn open(&self, call: E::Call, terms: CallTerms, later: Later) {
-        let open = Arc::new(OpenCall {
-            pool: self.pool.get().cloned().unwrap_or_default(),
-            room: Arc::clone(&self.room),
-            place: self.room.enter(terms.owner),
-            deadline_ns: terms.deadline_ns,
-            waiting: Mutex::new(None),
-        });
-        let kept: Weak<OpenCall<E>> = Arc::downgrade(&open);
-        let mut waiting = locked(&open.waiting);
-        let key = keeper::keep(terms.call, terms.deadline_ns, kept);
-        *waiting = Some((call, key));
-        drop(waiting);
-        if let Some(pool) = open.pool.upgrade() {
+        let answers = self.pool.get().cloned().unwrap_or_default();
+        if let Some(pool) = answers.upgrade() {
             pool.endpoint.background().note_open_call();
         }
+        let to_open = ToOpen {
+            answers,
+            room: Arc::clone(&self.room),
+            answering: Arc::clone(&self.answering),
+            owner: terms.owner,
+            id: terms.call,
+            deadline_ns: terms.deadline_ns,
+        };
+        to_open.open(call, later);
+    }
+
+    /// Waits for the threads that have answered calls: they have the pool until they have returned.
+    pub(crate) fn wait_for_threads(&self) {
+        self.answering.wait();
+    }
+}
+
+impl<A: Answers> ToOpen<A> {
+    /// Lets a call wait for its answer. It may have ended when this returns.
+    #[cold]
+    pub(crate) fn open(self, call: A::Call, mut later: Later) {
+        let held = later.take_held();
+        let Self { answers, room, answering, owner, id, deadline_ns } = self;
+        let (place, waiting) = (room.enter(owner), Waiting::new());
+        let open = Arc::new(OpenCall { answers, room, answering, place, deadline_ns, waiting });
+        let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);
+        let opening = open.waiting.open();
+        let key = keeper::keep(id, deadline_ns, kept);
+        opening.wait(Outstanding { call, key, held });
         later.goes_to(open);
     }
 }
 
-impl<E: Endpoint> Open for OpenCall<E> {
-    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
-        let Some((call, key)) = locked(&self.waiting).take() else {
-            let is_late = clock::now_ns() >= self.deadline_ns;
-            return Err(if is_late { ReplyError::DeadlinePassed } else { ReplyError::Cancelled });
-        };
+impl<A: Answers> OpenCall<A> {
+    /// Ends it. An answer that comes later learns the reason that `why` gives.
+    fn end(
+        &self,
+        given: Given<'_>,
+        why: impl FnOnce(Option<&A>, &A::Call) -> ReplyError,
+    ) -> Result<(), ReplyError> {
+        // Until the endpoint has been let go.
+        let _answering = self.answering.begin();
+        let answers = self.answers.upgrade();
+        let Outstanding { call, key, held } = self.waiting.take(|it| why(answers.as_deref(), &it.call))?;
         keeper::forget(key);
-        let reached = match self.pool.upgrade() {
-            Some(pool) => pool.answer_open(call, given),
-            None => Err(ReplyError::ServerEnded),
-        };
+        // Before its caller has the answer and may make the next call.
         self.room.leave(self.place);
+        let reached = match &answers {
+            Some(answers) => answers.answer_open(call, given),
+            None => Err(A::GONE),
+        };
+        drop(held);
         reached
+    }
+}
+
+impl<A: Answers> Open for OpenCall<A> {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        // There is only one answer, so that none comes behind it.
+        self.end(given, |_, _| ReplyError::CallerGone)
     }
 
     fn is_over(&self) -> bool {
-        locked(&self.waiting).is_none()
+        self.waiting.is_over()
     }
 }
 
-impl<E: Endpoint> Kept for OpenCall<E> {
+impl<A: Answers> Kept for OpenCall<A> {
     fn expire(&self) {
-        // The endpoint tells a call that is too late from one that is cancelled. It is nothing to the keeper if an answer came just now.
-        let _ = self.answer(Given::Failure(FailureCode::FinishedTooLate));
+        let is_late = clock::now_ns() >= self.deadline_ns;
+        // It is nothing to the keeper if an answer came just now.
+        let _ = self.end(Given::Failure(FailureCode::FinishedTooLate), |answers, call| match answers {
+            None => A::GONE,
+            Some(_) if is_late => ReplyError::DeadlinePassed,
+            Some(answers) if answers.has_caller(call) => ReplyError::Cancelled,
+            Some(_) => ReplyError::CallerGone,
+        });
     }
 }
 
-impl<E: Endpoint> WorkerPool<E> {
-    /// Answers an open call, by a thread that need not be a worker.
+impl<E: Endpoint> Answers for WorkerPool<E> {
+    type Call = E::Call;
+
+    const GONE: ReplyError = ReplyError::ServerEnded;
+
+    fn has_caller(&self, call: &E::Call) -> bool {
+        self.endpoint.has_caller(call)
+    }
+
     fn answer_open(&self, call: E::Call, given: Given<'_>) -> Result<(), ReplyError> {
         let (next, reached) = self.endpoint.answer_open(call, given);
         if let Some(next) = next {

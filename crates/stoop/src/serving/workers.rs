@@ -110,6 +110,12 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         unreachable!("it leaves no call open")
     }
 
+    /// Whether the caller of an open call can still receive an answer.
+    fn has_caller(&self, call: &Self::Call) -> bool {
+        let _ = call;
+        true
+    }
+
     /// Its open calls, if it leaves calls open.
     fn open_calls(&self) -> Option<&OpenCalls<Self>>
     where
@@ -314,6 +320,9 @@ impl<E: Endpoint> WorkerPool<E> {
                 // A worker panics only by our own mistake, and has reported it.
                 let _ = thread.join();
             }
+        }
+        if let Some(open_calls) = self.endpoint.open_calls() {
+            open_calls.wait_for_threads();
         }
     }
 

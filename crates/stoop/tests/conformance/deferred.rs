@@ -19,6 +19,7 @@ mod over_all {
         calls_that_wait_hold_no_worker_and_end_in_any_order
         the_answer_to_a_cancelled_call_reaches_nobody_and_its_giver_learns_that
         a_caller_has_its_share_of_the_calls_that_wait_and_is_refused_more
+        calls_that_are_cancelled_or_late_are_open_no_longer_though_their_replies_are_kept
     ] }
 }
 
@@ -26,6 +27,8 @@ mod over_networks_and_memory {
     use super::*;
     claims! { remote: [
         a_server_that_shuts_down_waits_for_replies
+        a_server_that_ends_waits_for_kept_replies_until_their_deadlines
+        a_long_argument_is_given_back_before_its_answer_comes
     ] }
 }
 
@@ -42,6 +45,8 @@ trait Desk {
     fn fallible(&self, number: u32) -> Deferred<Result<u32, String>>;
     fn nothing(&self) -> Deferred<()>;
     fn long(&self, count: u32) -> Deferred<Vec<u8>>;
+    /// Answers as soon as it is told to, with its length.
+    fn weigh(&self, bytes: &[u8]) -> Deferred<u32>;
     /// Answers as usual.
     fn next(&self, number: u32) -> u32;
 }
@@ -87,6 +92,9 @@ impl Desk for Clerk {
     }
     fn long(&self, count: u32) -> Deferred<Vec<u8>> {
         elsewhere(vec![7; count as usize])
+    }
+    fn weigh(&self, bytes: &[u8]) -> Deferred<u32> {
+        self.later(bytes.len() as u32)
     }
     fn next(&self, number: u32) -> u32 {
         number + 1
@@ -243,4 +251,71 @@ fn a_server_that_shuts_down_waits_for_replies(transport: &str) {
         reply.send(5).unwrap();
         assert_eq!(call.wait().unwrap(), 5);
     });
+}
+
+fn calls_that_are_cancelled_or_late_are_open_no_longer_though_their_replies_are_kept(transport: &str) {
+    // As many as a caller may have.
+    let limits = Limits::new().open_calls(8);
+    let (server, clerk, client) = desk_with(transport, Server::new().limits(limits));
+    let calls: Vec<Pending<_>> = (0..6).map(|number| client.begin().later(number)).collect();
+    let cancelled = clerk.take(6);
+    assert_eq!(server.counters().open, 6);
+    drop(calls);
+    eventually(|| server.counters().open == 0);
+    assert!(cancelled.iter().all(|(_, reply)| reply.is_cancelled()));
+
+    let soon = client.with_timeout(Duration::from_millis(50));
+    let mut late = Vec::new();
+    while late.len() < 6 {
+        // On a busy machine the time of some is over before they begin.
+        drop(soon.begin().later(0).wait().unwrap_err());
+        late.append(&mut *clerk.replies.lock().unwrap());
+    }
+    eventually(|| server.counters().open == 0);
+    let calls: Vec<Pending<_>> = (0..6).map(|number| client.begin().later(number)).collect();
+    let replies = clerk.take(6);
+    assert!(late.into_iter().all(|(_, reply)| reply.send(1) == Err(ReplyError::DeadlinePassed)));
+    assert!(cancelled.into_iter().all(|(_, reply)| reply.send(1) == Err(ReplyError::Cancelled)));
+    replies.into_iter().for_each(|(number, reply)| reply.send(number).unwrap());
+    for (number, call) in (0..).zip(calls) {
+        assert_eq!(call.wait().unwrap(), number);
+    }
+    assert_eq!(server.counters().open, 0);
+}
+
+fn a_server_that_ends_waits_for_kept_replies_until_their_deadlines(transport: &str) {
+    let (server, clerk, client) = desk(transport);
+    let (_, reply) = late_or_open(&clerk, &client);
+    drop(server);
+    assert!(reply.time_left().is_zero(), "it has not waited");
+    assert_eq!(reply.send(1), Err(ReplyError::DeadlinePassed));
+}
+
+/// The reply of a call with little time.
+fn late_or_open(clerk: &Clerk, client: &DeskClient) -> Unanswered {
+    let mut timeout = Duration::from_millis(100);
+    loop {
+        let call = client.with_timeout(timeout).begin().later(1);
+        eventually(|| call.is_ready() || !clerk.replies.lock().unwrap().is_empty());
+        if let Some(unanswered) = clerk.replies.lock().unwrap().pop() {
+            call.detach();
+            return unanswered;
+        }
+        timeout *= 2;
+    }
+}
+
+fn a_long_argument_is_given_back_before_its_answer_comes(transport: &str) {
+    // Each takes half of what a caller may have: it is refused, or waits, if the others have kept theirs.
+    let limits = Limits::new().argument_bytes(4 << 20);
+    let server = Server::new().max_message(2 << 20).limits(limits);
+    let (_server, clerk, client) = desk_with(transport, server);
+    let bytes = vec![3; 3 << 19];
+    let mut calls: Vec<Pending<_>> = Vec::new();
+    for count in 1..=8 {
+        calls.push(client.begin().weigh(&bytes));
+        eventually(|| clerk.replies.lock().unwrap().len() == count);
+    }
+    clerk.take(8).into_iter().for_each(|(len, reply)| reply.send(len).unwrap());
+    calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap() as usize, bytes.len()));
 }

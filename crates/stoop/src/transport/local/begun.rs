@@ -11,12 +11,13 @@ use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
-use crate::deferred::{Given, Open, ReplyError};
+use crate::deferred::{Given, Later, ReplyError};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::locked::locked;
 use crate::message_buffer::keep_arguments;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::serving::one_call;
+use crate::serving::open_calls::{Answers, ToOpen};
 use crate::serving::pool::{Declined, Job};
 use crate::serving::shares::owner_of;
 use crate::transport::local::server::LocalServer;
@@ -26,7 +27,6 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::shares::OwnerId;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
@@ -34,7 +34,7 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 /// A table of outstanding calls to a server of this process.
 pub(crate) struct LocalCalls(Arc<Calls>);
 
-struct Calls {
+pub(crate) struct Calls {
     server: Arc<LocalServer>,
     interface: u16,
     table: Mutex<CallTable<LocalCall>>,
@@ -315,21 +315,31 @@ impl Calls {
         let mut packet = vec![0; MAX_DATAGRAM];
         let ran = self.server.exports.run(self.interface, procedure, &arguments, &mut packet, limits);
         let outcome = match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
-            Ran::Later(later) => return later.goes_to(OpenLocal::new(self, call, limits, id)),
+            Ran::Later(later) => return self.leave_open(OpenLocal { call, id, limits }, *later),
             Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => failed(FailureCode::FinishedTooLate),
             ran => outcome(ran, packet),
         };
         self.end(call, id, outcome);
     }
 
+    /// Lets a call that has run wait for its answer.
+    #[cold]
+    fn leave_open(self: &Arc<Self>, call: OpenLocal, later: Later) {
+        let to_open = ToOpen {
+            answers: Arc::downgrade(self),
+            room: Arc::clone(&self.server.exports.open_room),
+            answering: Arc::default(),
+            owner: owner_of(&call.limits.caller),
+            id: call.limits.call,
+            deadline_ns: call.limits.deadline_ns,
+        };
+        to_open.open(call, later);
+    }
+
     fn limits(&self, id: u64, deadline_ns: u64) -> CallLimits {
         let result_max = self.server.message_max;
         let (caller, call) = (Caller::Local, CallId::local(id));
         CallLimits { deadline_ns, caller, call, result_max, out_limit: result_max }
-    }
-
-    fn is_open(&self, call: u32, id: u64) -> bool {
-        self.table().get_mut(call).is_some_and(|known| known.id == id)
     }
 
     /// Ends a call, if it has not been abandoned.
@@ -358,42 +368,28 @@ fn failed(code: FailureCode) -> Outcome {
 }
 
 /// A call that has run and waits for its answer.
-struct OpenLocal {
-    calls: Arc<Calls>,
+pub(crate) struct OpenLocal {
     call: u32,
     id: u64,
     limits: CallLimits,
-    place: Option<OwnerId>,
 }
 
-impl OpenLocal {
-    fn new(calls: &Arc<Calls>, call: u32, limits: CallLimits, id: u64) -> Arc<Self> {
-        let place = calls.server.exports.open_room.enter(owner_of(&limits.caller));
-        Arc::new(Self { calls: Arc::clone(calls), call, id, limits, place })
+impl Answers for Calls {
+    type Call = OpenLocal;
+
+    /// The client has gone, and with it all who could learn of a call that it has detached.
+    const GONE: ReplyError = ReplyError::CallerGone;
+
+    fn has_caller(&self, _: &OpenLocal) -> bool {
+        true
     }
-}
 
-impl Open for OpenLocal {
-    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
-        if self.is_over() {
-            let is_late = clock::now_ns() >= self.limits.deadline_ns;
-            return Err(if is_late { ReplyError::DeadlinePassed } else { ReplyError::Cancelled });
-        }
+    fn answer_open(&self, call: OpenLocal, given: Given<'_>) -> Result<(), ReplyError> {
+        let OpenLocal { call, id, limits } = call;
         let (mut packet, now_ns) = (vec![0; HEADER_LEN], clock::now_ns());
-        let exports = &self.calls.server.exports;
-        let (ran, reached) = one_call::conclude(exports, &self.limits, given, &mut packet, now_ns);
-        self.calls.end(self.call, self.id, outcome(ran, packet));
+        let (ran, reached) = one_call::conclude(&self.server.exports, &limits, given, &mut packet, now_ns);
+        self.end(call, id, outcome(ran, packet));
         reached
-    }
-
-    fn is_over(&self) -> bool {
-        !self.calls.is_open(self.call, self.id)
-    }
-}
-
-impl Drop for OpenLocal {
-    fn drop(&mut self) {
-        self.calls.server.exports.open_room.leave(self.place);
     }
 }
 

@@ -109,6 +109,11 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.answer_later(call, given)
     }
 
+    fn has_caller(&self, call: &PacketCall<S::Peer>) -> bool {
+        let (binding, ..) = call.assignment.identity();
+        self.exchange().is_bound(binding)
+    }
+
     fn open_calls(&self) -> Option<&OpenCalls<Self>> {
         Some(&self.open_calls)
     }

@@ -223,6 +223,10 @@ impl Endpoint for ShmEndpoint {
         (None, self.answer_later(&call, given))
     }
 
+    fn has_caller(&self, call: &ShmCall) -> bool {
+        !call.binding.is_closed()
+    }
+
     fn open_calls(&self) -> Option<&OpenCalls<Self>> {
         Some(&self.open_calls)
     }

@@ -272,6 +272,10 @@ impl Endpoint for StreamEndpoint {
         (None, self.answer_later(&call, given))
     }
 
+    fn has_caller(&self, call: &StreamCall) -> bool {
+        !call.connection.is_closed()
+    }
+
     fn open_calls(&self) -> Option<&OpenCalls<Self>> {
         Some(&self.open_calls)
     }

@@ -2,6 +2,7 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::deferred::{Given, Later, ReplyError};
+use crate::keeper;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::one_call::{self, serve};
 use crate::serving::shares::owner_of;
@@ -142,20 +143,31 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     #[cold]
     #[inline(never)]
     pub(super) fn leave_open(&self, mut assignment: Assignment<S::Peer>, later: Later) {
-        // What was in the packet that brought it is not needed any more.
-        drop(assignment.take_packet());
+        // The packets that brought it are not needed any more.
+        self.exchange().take_back_arguments(&mut assignment);
+        let (binding, ..) = assignment.identity();
         let call = PacketCall { assignment, packet: CallPacket::KEPT };
         let terms = self.terms(&call);
         self.open_calls.open(call, terms, later);
+        if !self.exchange().is_bound(binding) {
+            // The thread that has released the binding may have looked for its open calls before.
+            keeper::end_call(terms.call);
+        }
     }
 
     /// Answers a call that has been open.
     pub(super) fn answer_later(
         &self,
-        PacketCall { mut assignment, .. }: PacketCall<S::Peer>,
+        call: PacketCall<S::Peer>,
         given: Given<'_>,
     ) -> (Option<PacketCall<S::Peer>>, Result<(), ReplyError>) {
+        let has_caller = self.has_caller(&call);
+        let PacketCall { mut assignment, .. } = call;
         let (now_ns, limits) = (clock::now_ns(), limits(&assignment));
+        if !has_caller {
+            let next = self.finish_with(now_ns, assignment, drop);
+            return (next, Err(ReplyError::CallerGone));
+        }
         let packet = assignment.packet_mut();
         let (outcome, reached) = one_call::conclude(&self.exports, &limits, given, packet, now_ns);
         self.complete(&mut assignment, outcome, now_ns);

@@ -2,6 +2,7 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::deferred::{Given, Later, ReplyError};
+use crate::keeper;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
@@ -187,8 +188,12 @@ impl StreamEndpoint {
     pub(super) fn leave_open(&self, mut call: StreamCall, later: Later) {
         let arguments = mem::take(&mut call.packet);
         self.give_packet_back(&call.connection, arguments);
-        let terms = self.terms(&call);
+        let (terms, connection) = (self.terms(&call), Arc::clone(&call.connection));
         self.open_calls.open(call, terms, later);
+        if connection.is_closed() {
+            // The thread that closed it may have looked for its open calls before.
+            keeper::end_call(terms.call);
+        }
     }
 
     /// Answers a call that has been open.
