@@ -385,3 +385,6 @@ impl<R: Send + 'static> Unanswered for (Deferred<R>, Put<R>) {
         };
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;
