@@ -11,7 +11,8 @@ use crate::account::spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
-use crate::context::serving_caller;
+use crate::context::{Caller, serving_caller};
+use crate::deferred::Later;
 use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface};
 #[cfg(feature = "onc")]
@@ -19,6 +20,7 @@ use crate::program::Program;
 use crate::serving::open_calls::OpenRoom;
 use crate::serving::tasks::Tasks;
 use std::any::Any;
+use std::mem;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::clock;
@@ -62,7 +64,7 @@ impl Ledger {
     /// Runs a procedure, and records for how long if it is the turn of this call.
     #[inline]
     fn run(
-        &self,
+        self: &Arc<Self>,
         interface: usize,
         procedure: u16,
         run: impl FnOnce() -> Result<(), Unserved>,
@@ -81,15 +83,34 @@ impl Ledger {
         let ending = Ending { own, is_own };
         let run = || self.run_as_span(interface, procedure, run);
         if !own.begin(is_own) {
-            return run();
+            return match run() {
+                Err(Unserved::Later(later)) => {
+                    mem::forget(ending);
+                    Err(self.follow(later, (interface, procedure), None))
+                }
+                returned => returned,
+            };
         }
         let begun_ns = clock::now_ns();
-        let returned = run();
+        let returned = match run() {
+            Err(Unserved::Later(later)) => {
+                mem::forget(ending);
+                return Err(self.follow(later, (interface, procedure), Some(begun_ns)));
+            }
+            returned => returned,
+        };
         let took_ns = clock::now_ns() - begun_ns;
         let calls = u64::from(own.note(took_ns, self.options.short_share, is_own));
         self.peers.add(serving_caller(), calls, took_ns * calls);
         drop(ending);
         returned
+    }
+
+    /// Has a call counted, and timed from `begun_ns` on, when its answer has come.
+    #[cold]
+    fn follow(self: &Arc<Self>, later: Later, call: (usize, u16), begun_ns: Option<u64>) -> Unserved {
+        let (ledger, caller) = (Arc::clone(self), serving_caller());
+        Unserved::Later(later.holding(Box::new(Followed { ledger, call, begun_ns, caller })))
     }
 
     /// Runs a procedure, as a span if it is the turn of this call or if it takes too long.
@@ -140,6 +161,29 @@ impl Drop for Ending<'_> {
     #[inline]
     fn drop(&mut self) {
         self.own.end(self.is_own);
+    }
+}
+
+/// A call whose procedure has returned and whose answer comes later. Its end is recorded when this is dropped.
+struct Followed {
+    ledger: Arc<Ledger>,
+    /// The numbers of interface and procedure.
+    call: (usize, u16),
+    /// When it began, if it is timed.
+    begun_ns: Option<u64>,
+    caller: Caller,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let Self { ledger, call: (interface, procedure), begun_ns, caller } = self;
+        let (own, is_own) = ledger.times[*interface].of(usize::from(*procedure));
+        if let Some(begun_ns) = begun_ns {
+            let took_ns = clock::now_ns() - *begun_ns;
+            let calls = u64::from(own.note(took_ns, ledger.options.short_share, is_own));
+            ledger.peers.add(*caller, calls, took_ns * calls);
+        }
+        own.end(is_own);
     }
 }
 
@@ -228,9 +272,10 @@ pub struct ServedProcedure {
     pub name: String,
     /// Calls that have begun.
     pub calls: u64,
-    /// Of these, calls that run now.
+    /// Of these, calls that run now, or whose answers come later and have not come.
     pub running: u64,
-    /// How long the calls ran: from the decoding of their arguments to the encoding of their results. Of short calls one in so many is timed,
+    /// How long the calls ran: from the decoding of their arguments to the encoding of their results, or until an answer that came later
+    /// had left. Of short calls one in so many is timed,
     /// and stands for those before it that were not: the last calls of each thread, fewer than [`short_share`](ServerAccount::short_share),
     /// are not in it yet.
     pub ran: Histogram,

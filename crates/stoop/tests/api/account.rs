@@ -1,11 +1,11 @@
 //! The account of a binding's calls and of a server's procedures.
 
-use crate::harness::transports;
-use std::sync::Barrier;
+use crate::harness::{eventually, transports};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::account::{AccountOptions, Part, StoopAccountClient};
-use stoop::{BindOptions, RunningServer, Server};
+use stoop::{BindOptions, Deferred, Reply, RunningServer, Server};
 
 #[stoop::interface]
 trait Work {
@@ -13,9 +13,13 @@ trait Work {
     fn last_for(&self, us: u64);
     fn long(&self, bytes: Vec<u8>) -> Vec<u8>;
     fn panic(&self);
+    /// Its answer comes when the other is called.
+    fn later(&self) -> Deferred<()>;
+    fn answer(&self);
 }
 
-struct Worker;
+#[derive(Default)]
+struct Worker(Mutex<Vec<Reply<()>>>);
 
 impl Work for Worker {
     fn nothing(&self) {}
@@ -34,14 +38,27 @@ impl Work for Worker {
     fn panic(&self) {
         std::panic::panic_any("it ran and failed");
     }
+
+    fn later(&self) -> Deferred<()> {
+        let (reply, deferred) = stoop::deferred();
+        self.0.lock().unwrap().push(reply);
+        deferred
+    }
+
+    fn answer(&self) {
+        let replies = std::mem::take(&mut *self.0.lock().unwrap());
+        replies.into_iter().for_each(|reply| reply.send(()).unwrap());
+    }
 }
 
 /// Over networks and byte streams: every call is recorded there.
 const NETWORKS: [&str; 3] = ["udp", "tcp", "unix"];
 
 fn serve(transport: &str, account: Option<AccountOptions>) -> (RunningServer, String) {
-    let server =
-        Server::new().export(WorkServer::new(Worker)).listen(&transports::address(transport)).unwrap();
+    let server = Server::new()
+        .export(WorkServer::new(Worker::default()))
+        .listen(&transports::address(transport))
+        .unwrap();
     let server = match account {
         Some(options) => server.account(options),
         None => server,
@@ -126,7 +143,7 @@ fn a_slow_call_is_kept_and_says_that_the_server_was_slow() {
 #[test]
 fn a_slow_call_that_waited_for_a_worker_says_that_the_queue_was_slow() {
     for transport in ["tcp", "unix"] {
-        let server = Server::new().export(WorkServer::new(Worker)).workers(1);
+        let server = Server::new().export(WorkServer::new(Worker::default())).workers(1);
         let server = server.listen(&transports::address(transport)).unwrap().start().unwrap();
         let client = bind(&server.uris()[0], AccountOptions::new().slow_after(Duration::from_millis(30)));
         // Usually the two arrive together. If not, the second waits in the kernel, of which the server knows nothing.
@@ -273,4 +290,28 @@ fn a_call_that_runs_is_told_while_it_runs() {
         MEETING.wait();
     });
     assert_eq!(server.account().procedures[0].running, 0);
+}
+
+#[test]
+fn a_call_whose_answer_comes_later_runs_until_then_in_the_account() {
+    for transport in ["udp", "tcp", "unix", "shm"] {
+        let (server, uri) = serve(transport, Some(AccountOptions::new()));
+        let client = bind(&uri, AccountOptions::new());
+        let call = client.begin().later();
+        let later = || server.account().procedures.into_iter().find(|it| it.name == "later");
+        eventually(|| server.counters().open == 1);
+        let running = later().expect("it was called");
+        assert_eq!((running.calls, running.running, running.ran.count()), (1, 1, 0), "{transport}");
+        assert!(server.prometheus().contains("\nstoop_server_open 1\n"));
+        let open = Instant::now();
+        eventually(|| open.elapsed() > Duration::from_millis(2));
+        let least = open.elapsed();
+        client.answer().unwrap();
+        call.wait().unwrap();
+        eventually(|| later().is_some_and(|it| it.running == 0));
+        let ran = later().unwrap().ran;
+        assert_eq!(ran.count(), 1, "{transport}");
+        assert!(ran.sum() >= least, "{transport}: {:?} of {least:?}", ran.sum());
+        assert!(server.prometheus().contains("\nstoop_server_open 0\n"));
+    }
 }
