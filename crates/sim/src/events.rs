@@ -75,6 +75,17 @@ pub(crate) enum Event {
         life: Life,
         job: u64,
     },
+    /// The answer of an open call is given, or lost.
+    ReplyGiven {
+        life: Life,
+        job: u64,
+        is_lost: bool,
+    },
+    /// The deadline of an open call has come.
+    OpenExpires {
+        life: Life,
+        job: u64,
+    },
     ServerCrashes(Life),
     ServerShutsDown(Life),
     /// A server that has shut down has waited long enough for late packets.
@@ -108,6 +119,8 @@ impl Event {
             | Self::ServerTimer(_)
             | Self::ServerDrained(_)
             | Self::JobReturns { .. }
+            | Self::ReplyGiven { .. }
+            | Self::OpenExpires { .. }
             | Self::ServerCrashes(_)
             | Self::ServerShutsDown(_)
             | Self::ServerLingered(_)
@@ -134,7 +147,10 @@ impl Event {
     /// The start of a server to which it happens, if it happens to one.
     pub(crate) fn server_life(&self) -> Option<Life> {
         match self {
-            Self::ServerTakes { life, .. } | Self::JobReturns { life, .. } => Some(*life),
+            Self::ServerTakes { life, .. }
+            | Self::JobReturns { life, .. }
+            | Self::ReplyGiven { life, .. }
+            | Self::OpenExpires { life, .. } => Some(*life),
             Self::ServerTimer(life)
             | Self::ServerDrained(life)
             | Self::ServerCrashes(life)

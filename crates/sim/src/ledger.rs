@@ -6,7 +6,7 @@ use crate::events::Place;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
-use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
+use stoop_wire::{BindingId, CallNumber, FailureCode, Header, Kind, LaneId};
 
 /// The caller's knowledge when its call ends: did the procedure run?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub(crate) struct Ledger {
     late_max: Option<Duration>,
     /// Numbers that have run, where there is damage.
     ran: BTreeSet<(ServerLane, u32)>,
+    /// How the server has answered calls that have run: by a result, or by this failure.
+    answers: BTreeMap<(ServerLane, u32), Option<u32>>,
 }
 
 impl Ledger {
@@ -121,6 +123,24 @@ impl Ledger {
     /// The procedure returns.
     pub(crate) fn returns(&mut self, life: u32, (binding, lane, _): Identity) {
         self.running.remove(&(life, binding.0, lane.0));
+    }
+
+    /// The server sends a packet. Once it has answered a call that has run, it never answers it otherwise; it may only say that the result
+    /// is not there any more.
+    pub(crate) fn answers(&mut self, life: u32, packet: &[u8]) {
+        let Ok((header, _)) = Header::parse(packet) else { return };
+        let answer = match (header.kind, FailureCode::from_code(header.time)) {
+            (Kind::Result, _) => None,
+            (Kind::Failure, code) if code != FailureCode::ResultGone => Some(header.time),
+            _ => return,
+        };
+        let call = ((life, header.binding.0, header.lane.0), header.number.0);
+        let before = *self.answers.entry(call).or_insert(answer);
+        if before != answer {
+            self.complain(format!(
+                "call {call:?} is answered a second time, otherwise: {before:?}, then {answer:?}"
+            ));
+        }
     }
 
     /// A start of the server ends, and what it ran with it.

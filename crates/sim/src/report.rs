@@ -151,6 +151,16 @@ report! {
     cancelled_queued: "calls cancelled in the queue",
     /// Cancelled calls whose procedures ran.
     cancelled_running: "calls cancelled while their procedure ran",
+    /// Calls whose procedures returned before their answers came.
+    opened: "calls whose answers came later than their procedures returned",
+    /// Of these, calls whose answers were given up.
+    abandoned: "of these, calls whose replies were dropped",
+    /// Of these, calls that ended at their deadlines.
+    expired_open: "of these, calls whose deadline came before their answers",
+    /// Of these, calls that were cancelled.
+    cancelled_open: "of these, calls cancelled before their answers came",
+    /// Answers that came after their calls had ended.
+    late_replies: "answers to calls that were over",
     /// Calls of more than one packet.
     large_calls: "calls of many packets",
     /// Calls longer than the server takes.

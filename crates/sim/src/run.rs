@@ -190,6 +190,10 @@ impl Sim {
             Event::ServerTimer(life) if life == self.server.life => self.server_timer(),
             Event::ServerDrained(life) if life == self.server.life => self.server_is_drained(),
             Event::JobReturns { life, job } if life == self.server.life => self.worker_returns(job),
+            Event::ReplyGiven { life, job, is_lost } if life == self.server.life => {
+                self.reply_given(job, is_lost);
+            }
+            Event::OpenExpires { life, job } if life == self.server.life => self.open_expires(job),
             Event::ServerCrashes(life) | Event::ServerLingered(life) if life == self.server.life => {
                 self.server_ends();
             }

@@ -58,6 +58,12 @@ pub enum Sabotage {
     /// A caller that has another session leaves calls of the lost one as they are: those that are on their way if they share an
     /// endpoint, else those that wait.
     LeavesLostCalls,
+    /// A server that has given the answer of an open call fails the call as well.
+    AnswersTwice,
+    /// A server gives the answer of an open call to another open call.
+    AnswersForAnother,
+    /// A server answers an open call after it has failed it, because the means to answer were dropped.
+    AnswersAbandoned,
 }
 
 impl Sabotage {

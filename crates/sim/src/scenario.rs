@@ -38,6 +38,12 @@ pub struct Scenario {
     pub instant: u32,
     /// Running time of the other procedures.
     pub work: Span,
+    /// Procedures that return before their answers are there.
+    pub later: u32,
+    /// Time from then to the answer.
+    pub reply_after: Span,
+    /// Of these answers, those that are never given: the means to give them are dropped.
+    pub replies_lost: u32,
     /// Procedures that panic.
     pub panics: u32,
     /// Calls whose arguments the server cannot decode.
@@ -134,6 +140,9 @@ impl Scenario {
             deadline: (Duration::from_secs(10), Duration::from_secs(10)),
             instant: 1000,
             work: (Duration::ZERO, Duration::ZERO),
+            later: 0,
+            reply_after: (Duration::ZERO, Duration::ZERO),
+            replies_lost: 0,
             panics: 0,
             bad_arguments: 0,
             long: 0,

@@ -3,6 +3,7 @@
 mod grants;
 mod large;
 mod memory;
+mod open;
 
 use crate::clock::SERVERS;
 use crate::events::Event;
@@ -92,7 +93,7 @@ impl Sim {
         }
     }
 
-    fn linger_if_idle(&mut self) {
+    pub(crate) fn linger_if_idle(&mut self) {
         let idle = self.server.server.as_ref().is_some_and(|server| server.running() == 0);
         if self.server.shutting_down && idle {
             self.announce_end();
@@ -155,7 +156,8 @@ impl Sim {
                 self.send_to_caller(from, reply.clone());
                 self.cancel_assigned((binding, lane, number));
             }
-            Effect::Unbound(_) | Effect::Transmit | Effect::Nothing => {}
+            Effect::Unbound(binding) => self.end_open_of(binding),
+            Effect::Transmit | Effect::Nothing => {}
         }
         self.reply = reply;
         self.server_transmits();
@@ -219,7 +221,7 @@ impl Sim {
         }
         if job.task.work.is_zero() {
             self.ledger.executes(job.task.id, self.server.life, job.assignment.identity(), self.now);
-            return self.job_returns(job);
+            return self.procedure_returns(job);
         }
         if self.server.running.len() < self.scenario.workers {
             return self.work_begins(job);
@@ -264,7 +266,7 @@ impl Sim {
     /// A worker is free again.
     pub(crate) fn worker_returns(&mut self, number: u64) {
         let Some(job) = self.server.running.remove(&number) else { return };
-        self.job_returns(job);
+        self.procedure_returns(job);
         while self.server.running.len() < self.scenario.workers {
             let Some(job) = self.server.queue.pop_front() else { break };
             if job.assignment.left(self.server_now()).is_zero() {
@@ -277,9 +279,16 @@ impl Sim {
         self.linger_if_idle();
     }
 
-    fn job_returns(&mut self, mut job: Job) {
+    fn procedure_returns(&mut self, job: Job) {
+        match self.answers_later(&job) {
+            true => self.leave_open(job),
+            false => self.job_returns(job),
+        }
+    }
+
+    /// Makes the answer of a job, and returns its packet.
+    fn make_answer(&mut self, job: &mut Job) -> Vec<u8> {
         let now = self.server_now();
-        self.ledger.returns(self.server.life, job.assignment.identity());
         let packet = if job.task.manner == Manner::Panics {
             job.assignment.fail(FailureCode::Panicked, "the task panicked")
         } else if job.task.result_len > job.assignment.result_max as usize {
@@ -291,8 +300,13 @@ impl Sim {
             job.task.write_result(&mut packet[HEADER_LEN..HEADER_LEN + len]);
             job.assignment.complete(now, len)
         };
+        packet.to_vec()
+    }
+
+    fn job_returns(&mut self, mut job: Job) {
+        self.ledger.returns(self.server.life, job.assignment.identity());
+        let packet = self.make_answer(&mut job);
         if packet.len() <= MAX_DATAGRAM {
-            let packet = packet.to_vec();
             self.check_grant(&packet);
             self.send_to_caller(job.assignment.peer, packet);
         } else {
@@ -303,7 +317,7 @@ impl Sim {
         self.plan_server_timer();
     }
 
-    fn finish(&mut self, job: Job) {
+    pub(crate) fn finish(&mut self, job: Job) {
         let now = self.server_now();
         let Some(server) = &mut self.server.server else { return };
         let mut next = Next::Nothing;
@@ -341,6 +355,7 @@ impl Sim {
     }
 
     pub(crate) fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
+        self.ledger.answers(self.server.life, &packet);
         let arriving = self.network.send(self.now, Side::Server, packet, &mut self.random);
         if self.traced && arriving.is_empty() {
             println!(

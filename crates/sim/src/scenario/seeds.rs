@@ -61,6 +61,7 @@ impl Scenario {
         }
         scenario.unbinds = random.pick(&[0, 1000]);
         scenario.clocks_from(&mut Random::new(seed ^ 0x0063_6c6f_636b));
+        scenario.later_from(&mut Random::new(seed ^ 0x006c_6174_6572));
         scenario
     }
 
@@ -179,6 +180,18 @@ impl Scenario {
         self.shut_downs = random.pick(&[0, 300, 1000]);
         self.server_down = random.pick(&[(micros(1), millis(1)), (millis(1), millis(300))]);
         self.port_closed = random.chance(300);
+    }
+
+    /// Answers that come later than their procedures return.
+    fn later_from(&mut self, random: &mut Random) {
+        self.later = random.pick(&[0, 0, 0, 300, 1000]);
+        self.reply_after =
+            random.pick(&[(micros(1), micros(300)), (micros(100), millis(30)), (millis(1), millis(3_000))]);
+        self.replies_lost = random.pick(&[0, 0, 100]);
+        if self.kind {
+            self.reply_after.1 = self.reply_after.1.min(millis(30));
+            self.replies_lost = 0;
+        }
     }
 
     /// Clocks that drift by up to an eighth, machines that stop, an address that wanders, packets that live for less long.

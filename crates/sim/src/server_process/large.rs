@@ -64,6 +64,9 @@ impl Sim {
             }
             return self.refuse(job, RefusalCode::Cancelled);
         }
+        if self.cancel_open(identity) {
+            return;
+        }
         let Some((&number, _)) = self.server.running.iter().find(|(_, job)| is_it(job)) else { return };
         self.report.cancelled_running += 1;
         if self.random.chance(self.scenario.heeds_cancels) {

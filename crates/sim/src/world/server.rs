@@ -23,6 +23,8 @@ pub(crate) struct ServerProcess {
     pub(crate) server: Option<Server<Address>>,
     pub(crate) shutting_down: bool,
     pub(crate) running: BTreeMap<u64, Job>,
+    /// Calls whose procedures have returned and whose answers come later.
+    pub(crate) open: BTreeMap<u64, Job>,
     pub(crate) queue: VecDeque<Job>,
     pub(crate) jobs: u64,
     /// The most bindings that there were at once since it started.

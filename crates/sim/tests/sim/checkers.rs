@@ -113,3 +113,18 @@ fn a_call_that_is_left_on_a_lost_session_is_noticed() {
     is_noticed(Family::Small, Sabotage::LeavesLostCalls, &["waits for a session"]);
     is_noticed(Family::Load, Sabotage::LeavesLostCalls, &["is left on a session that is lost"]);
 }
+
+#[test]
+fn a_server_that_answers_an_open_call_twice_is_noticed() {
+    is_noticed(Family::Small, Sabotage::AnswersTwice, &["is answered a second time"]);
+}
+
+#[test]
+fn a_server_that_gives_an_answer_to_another_open_call_is_noticed() {
+    is_noticed(Family::Small, Sabotage::AnswersForAnother, &["is given the result of"]);
+}
+
+#[test]
+fn a_server_that_answers_a_call_whose_reply_was_dropped_is_noticed() {
+    is_noticed(Family::Small, Sabotage::AnswersAbandoned, &["is answered a second time"]);
+}

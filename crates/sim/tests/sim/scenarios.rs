@@ -205,3 +205,51 @@ fn after_a_few_calls_a_long_round_trip_costs_no_retransmissions() {
         assert_eq!(calls(&mut sim, 100), 100, "{trip} ms");
     }
 }
+
+/// A calm world whose procedures all return before their answers are there, which come in half a second.
+fn open_calls() -> Scenario {
+    Scenario { later: 1000, reply_after: (millis(500), millis(500)), ..Scenario::calm() }
+}
+
+#[test]
+fn an_open_call_is_acknowledged_and_holds_no_worker() {
+    let mut sim = bound_in(Scenario { workers: 1, queue: 0, ..open_calls() });
+    let first = sim.start_call(0, millis(1), millis(10_000));
+    sim.run_for(millis(100)).unwrap();
+    let second = sim.start_call(1, millis(1), millis(10_000));
+    assert_eq!((sim.end_of(first), sim.end_of(second)), (Told::Result, Told::Result));
+    assert_eq!((sim.executions(first), sim.executions(second)), (1, 1));
+}
+
+#[test]
+fn duplicate_of_an_open_call_does_not_run() {
+    let mut sim = bound_in(open_calls());
+    sim.repeat_next(Side::Caller, Kind::Call, millis(100));
+    let (call, told) = sim.call(0, millis(1));
+    assert_eq!((told, sim.executions(call)), (Told::Result, 1));
+}
+
+#[test]
+fn lost_answer_of_an_open_call_is_sent_again() {
+    let mut sim = bound_in(open_calls());
+    sim.drop_next(Side::Server, Kind::Result);
+    let (call, told) = sim.call(0, millis(1));
+    assert_eq!((told, sim.executions(call)), (Told::Result, 1));
+}
+
+#[test]
+fn call_that_is_open_when_its_server_crashes_is_unknown_and_does_not_run_again() {
+    let mut sim = bound_in(Scenario { reply_after: (millis(5_000), millis(5_000)), ..open_calls() });
+    let call = sim.start_call(0, millis(1), millis(10_000));
+    sim.run_for(millis(1_000)).unwrap();
+    sim.crash_server();
+    sim.start_server();
+    assert_eq!((sim.end_of(call), sim.executions(call)), (Told::Unknown, 1));
+}
+
+#[test]
+fn call_whose_reply_is_dropped_has_run_and_fails() {
+    let mut sim = Sim::new(1, Scenario { replies_lost: 1000, ..open_calls() }, stoop_sim::Sabotage::None);
+    let (call, told) = sim.call(0, millis(1));
+    assert_eq!((told, sim.executions(call)), (Told::Failed, 1));
+}
