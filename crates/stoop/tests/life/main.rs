@@ -9,6 +9,7 @@ mod closing;
 mod death;
 mod fork;
 mod one_thread;
+mod open_calls;
 mod rolling_restart;
 mod shutdown;
 mod shutdown_queued;
@@ -23,6 +24,7 @@ fn process() {
         death::play,
         fork::play,
         one_thread::play,
+        open_calls::play,
         rolling_restart::play,
         two_servers::play,
     ]);

@@ -7,10 +7,11 @@ mod kept;
 mod little;
 mod many_bindings;
 mod onc;
+mod open_calls;
 mod soak;
 
 /// No test of its own: another process, when it is started as such.
 #[test]
 fn process() {
-    harness::processes::play(&[little::play, many_bindings::play, soak::play]);
+    harness::processes::play(&[little::play, many_bindings::play, open_calls::play, soak::play]);
 }

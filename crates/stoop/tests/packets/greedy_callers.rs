@@ -5,8 +5,9 @@
 use crate::harness::eventually;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use stoop::{BindOptions, Limits, RunningServer, Server};
+use stoop::{BindOptions, Deferred, Limits, Reply, ReplyError, RunningServer, Server};
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus};
 use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Template};
@@ -17,10 +18,12 @@ trait Lab {
     fn sum(&self, bytes: &[u8]) -> u64;
     fn echo(&self, bytes: &[u8]) -> Vec<u8>;
     fn make(&self, len: u32) -> Vec<u8>;
+    /// Answers when it is told to.
+    fn later(&self) -> Deferred<u32>;
 }
 
-#[derive(Clone)]
-struct Bench;
+#[derive(Clone, Default)]
+struct Bench(Arc<Mutex<Vec<Reply<u32>>>>);
 
 impl Lab for Bench {
     fn null(&self) {}
@@ -33,17 +36,27 @@ impl Lab for Bench {
     fn make(&self, len: u32) -> Vec<u8> {
         vec![1; len as usize]
     }
+    fn later(&self) -> Deferred<u32> {
+        let (reply, deferred) = stoop::deferred();
+        self.0.lock().unwrap().push(reply);
+        deferred
+    }
 }
 
 const MIB: usize = 1 << 20;
 /// Numbers of procedures.
 const SUM: u16 = 1;
 const MAKE: u16 = 3;
+const LATER: u16 = 4;
 /// Another host than the clients'.
 const GREEDY: [u8; 4] = [127, 0, 0, 66];
 
 fn server(uri: &str, limits: Limits) -> (RunningServer, String, SocketAddr) {
-    let server = Server::new().export(LabServer::new(Bench)).max_message(4 * MIB).limits(limits);
+    server_of(Bench::default(), uri, limits)
+}
+
+fn server_of(bench: Bench, uri: &str, limits: Limits) -> (RunningServer, String, SocketAddr) {
+    let server = Server::new().export(LabServer::new(bench)).max_message(4 * MIB).limits(limits);
     let server = server.listen(uri).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
     let address = uri.split_once("://").unwrap().1.parse().unwrap();
@@ -104,6 +117,18 @@ impl Greedy {
         let probe =
             Header { procedure: u16::MAX, ..Header::bare(Kind::Call, binding, LaneId(0), CallNumber(1)) };
         while self.ask(&probe.to_bytes()).0.lane != LaneId(0) {}
+    }
+
+    /// Makes calls whose answers come later, on lanes of their own.
+    fn open(&self, binding: BindingId, lanes: std::ops::Range<u16>) {
+        for lane in lanes {
+            let call = Header::bare(Kind::Call, binding, LaneId(lane), CallNumber(1));
+            self.0.send(&Header { procedure: LATER, time: u32::MAX, ..call }.to_bytes()).unwrap();
+            if lane % 32 == 0 {
+                self.settle(binding);
+            }
+        }
+        self.settle(binding);
     }
 }
 
@@ -239,4 +264,47 @@ fn a_host_with_all_tcp_connections_that_it_gets_keeps_no_client_out() {
     assert_eq!(all.iter().filter(|(bound, _)| bound.is_some()).count(), 48);
     assert_eq!((server.counters().bindings, server.counters().binds_refused), (48, 12));
     (0..20).for_each(|_| is_served(&uri));
+}
+
+#[test]
+fn ten_thousand_calls_of_one_host_whose_replies_are_kept_leave_room_for_those_of_another() {
+    let bench = Bench::default();
+    let (server, uri, address) =
+        server_of(bench.clone(), "udp://127.0.0.1:0", Limits::new().open_calls(8_000));
+    let greedy: Vec<_> = (0..10).map(|_| Greedy::of(address)).collect();
+    for (nonce, greedy) in (0..).zip(&greedy) {
+        greedy.open(greedy.bind(nonce).unwrap(), 1..1001);
+    }
+    let open = server.counters().open;
+    // Three quarters, and as many more as workers run at once.
+    assert!((6_000..6_100).contains(&open), "{open} calls are open");
+    assert!(server.counters().refusals.of(stoop::RefusalCode::Overloaded) >= 3_900);
+    let kept = std::mem::take(&mut *bench.0.lock().unwrap());
+    is_served(&uri);
+    let client = LabClient::bind_with(&uri, &patient()).unwrap();
+    let calls: Vec<_> = (0..100).map(|_| client.begin().later()).collect();
+    eventually(|| bench.0.lock().unwrap().len() == 100);
+    bench.0.lock().unwrap().drain(..).for_each(|reply| reply.send(7).unwrap());
+    assert!(calls.into_iter().all(|call| call.wait().unwrap() == 7));
+    assert_eq!(server.counters().open, open);
+    drop(kept);
+    assert_eq!(server.counters().open, 0);
+}
+
+#[test]
+fn a_binding_that_its_caller_gives_up_takes_its_open_calls_along() {
+    let bench = Bench::default();
+    let (server, uri, address) = server_of(bench.clone(), "udp://127.0.0.1:0", Limits::new());
+    let greedy = Greedy::of(address);
+    let (binding, other) = (greedy.bind(1).unwrap(), greedy.bind(2).unwrap());
+    greedy.open(binding, 1..9);
+    let replies = std::mem::take(&mut *bench.0.lock().unwrap());
+    greedy.open(other, 1..2);
+    assert_eq!((replies.len(), server.counters().open), (8, 9));
+    greedy.0.send(&Header::bare(Kind::Unbind, binding, LaneId(0), CallNumber::ZERO).to_bytes()).unwrap();
+    eventually(|| replies.iter().all(Reply::is_cancelled));
+    assert!(replies.into_iter().all(|reply| reply.send(1) == Err(ReplyError::CallerGone)));
+    assert_eq!(server.counters().open, 1);
+    bench.0.lock().unwrap().pop().unwrap().send(1).unwrap();
+    is_served(&uri);
 }

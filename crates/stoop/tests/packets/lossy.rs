@@ -10,6 +10,7 @@ mod frames;
 mod long;
 mod network;
 mod one_way;
+mod open;
 
 use frames::Ethernets;
 use network::{CLEAR, DISORDERLY, LOSSY, Network, STORM, Weather};
@@ -19,13 +20,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 use stoop::error::{SendError, UnknownCause};
-use stoop::{BindOptions, CallError, Caller, Ran, RunningServer, Server};
+use stoop::{BindOptions, CallError, Caller, Deferred, Ran, Reply, RunningServer, Server};
 use stoop_wire::Kind;
 
 #[stoop::interface]
 trait Counter {
     /// Counts a run of this call and returns `result_of(id)`.
     fn add(&self, id: u64) -> u64;
+    /// The same, but its answer comes when the ledger's clerk gives it.
+    fn add_later(&self, id: u64) -> Deferred<u64>;
     /// The same, but returns when the gate is opened.
     fn add_slowly(&self, id: u64) -> u64;
     /// Returns the same, and may be run again.
@@ -58,6 +61,10 @@ struct Ledger(Arc<(Mutex<Book>, Condvar)>);
 struct Book {
     runs: HashMap<u64, u32>,
     open: bool,
+    /// Calls whose answers have not been given.
+    waiting: Vec<(u64, Reply<u64>)>,
+    /// The clerk goes home.
+    closed: bool,
 }
 
 impl Ledger {
@@ -97,6 +104,12 @@ impl Counter for Ledger {
         *self.book().runs.entry(id).or_default() += 1;
         self.0.1.notify_all();
         result_of(id)
+    }
+    fn add_later(&self, id: u64) -> Deferred<u64> {
+        let (reply, deferred) = stoop::deferred();
+        self.book().waiting.push((id, reply));
+        self.add(id);
+        deferred
     }
     fn add_slowly(&self, id: u64) -> u64 {
         let result = self.add(id);
