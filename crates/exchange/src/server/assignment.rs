@@ -273,6 +273,12 @@ impl<P> Assignment<P> {
         &mut self.0.packet
     }
 
+    /// Has memory for an answer again, of a call that was [suspended](super::Server::suspend).
+    #[cold]
+    pub fn resume(&mut self) {
+        self.0.packet = vec![0; MAX_DATAGRAM];
+    }
+
     /// Completes the packet as the result, of which `len` bytes have been written, and returns it for sending. The
     /// driver does not send a result that is [longer than one packet](Self::is_large): after
     /// [`Server::finish`](super::Server::finish), [`Server::next_transmission`](super::Server::next_transmission) sends

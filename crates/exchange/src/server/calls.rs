@@ -262,11 +262,13 @@ impl<P: Peer> Server<P> {
         self.spare.keep(Some(message));
     }
 
-    /// Takes back the memory of the arguments of a call that is given out. Its procedure has returned, and its answer may come much later.
+    /// Takes back the memory of a call that is given out, of its arguments and for its answer: its procedure has returned, and its answer
+    /// may come much later. Before that is made, the assignment [resumes](Assignment::resume).
     #[cold]
-    pub fn take_back_arguments(&mut self, assignment: &mut Assignment<P>) {
+    pub fn suspend(&mut self, assignment: &mut Assignment<P>) {
         drop(assignment.take_packet());
         self.end_message(assignment);
+        *assignment.packet_mut() = Vec::new();
     }
 
     /// Takes back the memory of a call of many packets that has ended. It may be other memory than that of its message,

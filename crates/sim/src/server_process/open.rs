@@ -17,7 +17,7 @@ impl Sim {
     /// Lets a call that has run wait for its answer.
     pub(crate) fn leave_open(&mut self, mut job: Job) {
         let Some(server) = &mut self.server.server else { return };
-        server.take_back_arguments(&mut job.assignment);
+        server.suspend(&mut job.assignment);
         self.report.opened += 1;
         self.server.jobs += 1;
         let (life, number, deadline) = (self.server.life, self.server.jobs, job.assignment.deadline);
@@ -33,6 +33,7 @@ impl Sim {
             self.report.late_replies += 1;
             return;
         };
+        job.assignment.resume();
         let another = self.server.open.values().next().map(|other| other.task.id);
         match (self.sabotage, another) {
             (Sabotage::AnswersForAnother, Some(another)) => job.task.id = another,

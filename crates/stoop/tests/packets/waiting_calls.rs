@@ -103,7 +103,7 @@ impl Holding {
             }
             // A packet that does not leave is lost.
             Effect::Reply | Effect::Cancelled(..) => _ = self.socket.send_to(reply, from),
-            Effect::Transmit | Effect::Nothing => {}
+            Effect::Transmit | Effect::Unbound(_) | Effect::Nothing => {}
         }
     }
 

@@ -144,7 +144,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     #[inline(never)]
     pub(super) fn leave_open(&self, mut assignment: Assignment<S::Peer>, later: Later) {
         // The packets that brought it are not needed any more.
-        self.exchange().take_back_arguments(&mut assignment);
+        self.exchange().suspend(&mut assignment);
         let (binding, ..) = assignment.identity();
         let call = PacketCall { assignment, packet: CallPacket::KEPT };
         let terms = self.terms(&call);
@@ -168,6 +168,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let next = self.finish_with(now_ns, assignment, drop);
             return (next, Err(ReplyError::CallerGone));
         }
+        assignment.resume();
         let packet = assignment.packet_mut();
         let (outcome, reached) = one_call::conclude(&self.exports, &limits, given, packet, now_ns);
         self.complete(&mut assignment, outcome, now_ns);
