@@ -63,6 +63,12 @@ impl<'a> Writer<'a> {
         Writer { lendable: bytes.min(self.limit), ..self }
     }
 
+    /// Bytes of the payload that OUT arguments may take.
+    #[inline]
+    pub fn out_limit(&self) -> usize {
+        self.lendable
+    }
+
     /// The same payload from its beginning, as a local variable of code that writes all of it;
     /// [`resume`](Writer::resume) with what was done there.
     #[inline(always)]
