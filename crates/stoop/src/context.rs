@@ -131,7 +131,7 @@ pub(crate) fn is_serving() -> bool {
 }
 
 /// What is known of a call while its answer is outstanding.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ServedCall {
     deadline_ns: u64,
     call: CallId,
@@ -141,6 +141,17 @@ impl ServedCall {
     /// Whether its caller waits no longer.
     pub(crate) fn is_cancelled(self) -> bool {
         cancelled::is_cancelled(self.call) || self.time_left().is_zero()
+    }
+
+    /// When its caller stops waiting.
+    #[inline]
+    pub(crate) fn deadline_ns(self) -> u64 {
+        self.deadline_ns
+    }
+
+    /// The name of the call for a cancel.
+    pub(crate) fn id(self) -> CallId {
+        self.call
     }
 
     /// Time until its caller stops waiting.

@@ -329,8 +329,8 @@ fn park(left_ns: u64) {
 
 /// An answer of any type that comes later.
 pub struct Later {
-    answer: Box<dyn Unanswered>,
-    held: Option<Held>,
+    pub(crate) answer: Box<dyn Unanswered>,
+    pub(crate) held: Option<Held>,
 }
 
 /// Something that is dropped when a call is over.
@@ -360,7 +360,9 @@ impl Later {
     }
 }
 
-trait Unanswered: Send {
+/// An answer, and the call to which it is to go.
+pub(crate) trait Unanswered: Send {
+    /// Has the answer go to this call.
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>);
 }
 

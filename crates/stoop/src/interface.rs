@@ -112,6 +112,11 @@ pub trait Exported: Send + Sync + 'static {
         let _ = tasks;
     }
 
+    /// Whether the server has [interceptors](crate::intercept), so that calls of the same process must not go through the trait.
+    fn is_intercepted(&self) -> bool {
+        false
+    }
+
     /// The same as a program of Sun RPC, if it is one.
     #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {

@@ -88,6 +88,7 @@ pub mod error;
 pub mod health;
 mod heap_array;
 mod host_facts;
+pub mod intercept;
 mod interface;
 mod keeper;
 mod limits;
@@ -97,6 +98,7 @@ mod offers;
 #[cfg(feature = "onc")]
 pub mod onc;
 mod options;
+mod panics;
 #[cfg(feature = "onc")]
 mod program;
 mod server;

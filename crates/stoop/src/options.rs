@@ -3,8 +3,11 @@
 pub(crate) mod own;
 
 use crate::account::AccountOptions;
+use crate::intercept::Intercept;
+use crate::intercept::chain::Interceptors;
 pub use crate::options::own::TransportOptions;
 pub(crate) use crate::options::own::{OwnOptions, Sealed, Setting};
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::retry::{Retry, RetryBudget};
 use stoop_net::host;
@@ -51,6 +54,7 @@ pub struct BindOptions {
     pub(crate) upgrade: bool,
     pub(crate) retry: Retry,
     pub(crate) account: Option<AccountOptions>,
+    pub(crate) interceptors: Interceptors,
     pub(crate) own: OwnOptions,
     /// Why this transport was chosen.
     pub(crate) reason: String,
@@ -69,6 +73,7 @@ impl Default for BindOptions {
             upgrade: false,
             retry: Retry::default(),
             account: None,
+            interceptors: Interceptors::default(),
             own: OwnOptions::default(),
             reason: "because the address says so".into(),
         }
@@ -126,6 +131,13 @@ impl BindOptions {
     /// The binding keeps an account of its calls: [`Binding::account`](crate::Binding::account) gives it. Not unless set.
     pub fn account(mut self, options: AccountOptions) -> Self {
         self.account = Some(options);
+        self
+    }
+
+    /// Runs before and after each call of the binding, inside of those that were added before: see [`intercept`](crate::intercept). A client of Sun
+    /// RPC has none.
+    pub fn interceptor(mut self, interceptor: impl Intercept) -> Self {
+        self.interceptors.add(Arc::new(interceptor));
         self
     }
 

@@ -35,6 +35,7 @@ macro_rules! on_each {
 
 mod binding;
 mod calls;
+mod intercepted;
 mod lane;
 
 pub(crate) use crate::transports::binding::{AnyBegunCalls, AnyBinding};

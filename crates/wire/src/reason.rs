@@ -67,8 +67,8 @@ codes! {
         Cancelled = 10: "the call was cancelled before it began",
         /// Not all packets of the call arrived, and no more came.
         Incomplete = 11: "only parts of the call arrived, and then no more",
-        /// The procedure has ended itself before it did anything, because this caller may not call it.
-        Denied = 12: "the procedure denies this caller",
+        /// An interceptor of the server, or the procedure before it did anything, does not let this caller call.
+        Denied = 12: "the server denies this call",
     }
 }
 

@@ -12,6 +12,7 @@ use crate::client::choice::{self, Source};
 use crate::client::early::{Binds, EarlyCalls};
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
+use crate::intercept::client::ClientChain;
 use crate::locked::locked;
 use crate::options::BindOptions;
 use crate::transport::packet::options::PacketOptions;
@@ -33,9 +34,9 @@ pub struct Binding {
     options: BindOptions,
     /// The process in which the client was made, see [`fork::generation`].
     generation: u32,
-    /// The binding of this process, to a server of another process.
+    /// The binding of this process, to a server of another process, or to one of its own whose calls are marshaled.
     remote: OnceLock<Bound>,
-    /// The binding of this process, to a server of its own. Apart from `remote`, so that a thread that finds either knows which.
+    /// The binding of this process, to a server of its own whose calls go through the trait. Apart from `remote`, so that a thread that finds either knows which.
     in_process: OnceLock<Bound>,
     /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
@@ -269,7 +270,7 @@ impl Binding {
         }
         let bound = Bound::new(self.bind(deadline)?);
         let place = match bound.transport {
-            AnyBinding::Local(_) => &self.in_process,
+            AnyBinding::Local(ref binding) if !binding.is_marshaled => &self.in_process,
             _ => &self.remote,
         };
         Ok(place.get_or_init(|| bound))
@@ -302,7 +303,9 @@ impl Binding {
     /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.
     fn attempt(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         // The child has a copy of its parent's server, of which nothing is known outside.
-        if let Some(bound) = self.in_process.get() {
+        if let Some(bound) = self.in_process.get().or_else(|| self.remote.get())
+            && let AnyBinding::Local(_) = bound.transport
+        {
             return Ok(bound.transport.clone());
         }
         choice::bind(&self.source, &self.options, self.is_of_this_process(), deadline)
@@ -381,6 +384,8 @@ impl Binding {
             return tables.present();
         }
         let tables = bound.transport.begun_calls().map_err(SendError::Io)?;
+        let (interceptors, interface) = (&self.options.interceptors, self.source.interface);
+        let tables = tables.intercepted(ClientChain::new(interceptors, interface, self.uri()));
         bound.tables.get_or_init(|| tables).present()
     }
 }

@@ -153,7 +153,9 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// The transport of this process; of a server of its own, `first` is known then.
     fn bind_by(&self, deadline: Instant) -> Result<&AnyBinding, BindError> {
         let transport = &self.shared.binding.bound_by(deadline)?.transport;
-        if let AnyBinding::Local(binding) = transport {
+        if let AnyBinding::Local(binding) = transport
+            && !binding.is_marshaled
+        {
             self.shared.first.get_or_init(|| Here::of(binding));
         }
         Ok(transport)

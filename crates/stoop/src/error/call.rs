@@ -195,6 +195,13 @@ pub enum SendError {
         /// Its procedure.
         procedure: &'static str,
     },
+    /// An [interceptor](crate::intercept) of the client did not let the call go on.
+    Intercepted {
+        /// Its [name](crate::intercept::Intercept::name).
+        interceptor: String,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
 }
 
 impl Clone for SendError {
@@ -209,6 +216,9 @@ impl Clone for SendError {
             Self::Closed => Self::Closed,
             Self::OneWayPending => Self::OneWayPending,
             &Self::OneWayUnknown { interface, procedure } => Self::OneWayUnknown { interface, procedure },
+            Self::Intercepted { interceptor, refusal } => {
+                Self::Intercepted { interceptor: interceptor.clone(), refusal: refusal.clone() }
+            }
         }
     }
 }
@@ -245,6 +255,9 @@ impl fmt::Display for SendError {
                 "it is not known whether an earlier one-way call of this thread ({interface}.{procedure}) has run or still runs, and \
                  this call could overtake it; call again to go on all the same, or declare this procedure `#[idempotent]` if it may"
             ),
+            Self::Intercepted { interceptor, refusal } => {
+                write!(f, "the client's interceptor `{interceptor}` refuses it: {}", refusal.detail)
+            }
         }
     }
 }
@@ -261,6 +274,16 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// The caller may not make this call: for [interceptors](crate::intercept). Of `why` 512 bytes reach the caller of a server.
+    pub fn denied(why: impl Into<String>) -> Self {
+        Self::new(RefusalCode::Denied, why)
+    }
+
+    /// The caller may make the call later, which its client [may do by itself](crate::BindOptions::retry): for interceptors.
+    pub fn overloaded(why: impl Into<String>) -> Self {
+        Self::new(RefusalCode::Overloaded, why)
+    }
+
     /// A refusal by a server, with the text that it added.
     pub(crate) fn new(refused: impl Into<Refused>, detail: impl Into<String>) -> Self {
         let Refused { code, retry_after } = refused.into();

@@ -2,6 +2,7 @@
 //! [refusal](crate::error::Refusal), or the result comes later.
 
 use crate::deferred::Later;
+use crate::error::Refusal;
 use stoop_marshal::DecodeError;
 
 /// Why a server half has no result of a call at once.
@@ -15,6 +16,8 @@ pub enum Unserved {
     ResultTooLarge,
     /// So many calls wait for their answers that this one may not join them.
     TooManyOpen,
+    /// An [interceptor](crate::intercept) refuses the call.
+    Refused(Refusal),
     /// The procedure ran, and its result [comes later](crate::Deferred).
     Later(Later),
 }

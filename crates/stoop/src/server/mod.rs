@@ -10,6 +10,8 @@ use crate::account::served::Ledger;
 use crate::account::tell::{self, StoopAccountServer, Teller};
 use crate::error::ListenError;
 use crate::health::{self, HealthBoard, StoopHealthServer};
+use crate::intercept::Intercept;
+use crate::intercept::chain::Interceptors;
 use crate::interface::Exported;
 use crate::limits::Limits;
 use crate::offers;
@@ -19,6 +21,7 @@ pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
+use crate::serving::intercepted::intercept;
 use crate::serving::open_calls::OPEN_CALLS_MAX;
 use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
@@ -79,6 +82,7 @@ pub struct Server {
     low_latency: bool,
     health: HealthBoard,
     account: Option<AccountOptions>,
+    interceptors: Interceptors,
     procedures: Vec<(String, String, ProcedureOptions)>,
     panic_texts: Option<bool>,
     executor: Option<Executor>,
@@ -116,6 +120,7 @@ impl Server {
             low_latency: false,
             health: HealthBoard::new(),
             account: None,
+            interceptors: Interceptors::default(),
             procedures: Vec::new(),
             panic_texts: None,
             executor: None,
@@ -284,6 +289,13 @@ impl Server {
         self
     }
 
+    /// Runs before and after each call of the interfaces that are [exported](Self::export), inside of those that were added before: see
+    /// [`intercept`](crate::intercept). Calls by Sun RPC do not go through it.
+    pub fn interceptor(mut self, interceptor: impl Intercept) -> Self {
+        self.interceptors.add(Arc::new(interceptor));
+        self
+    }
+
     /// Whether callers get the messages of panics of procedures, which may hold what is not for them: paths, queries, values. Unless
     /// set, callers over `shm:` and `unix:` get them, and those over networks (`udp:`, `tcp:`, `ether:`) do not, on the loopback interface
     /// neither: a proxy may have brought their calls from elsewhere. They learn that the procedure has panicked. Callers in the
@@ -349,6 +361,7 @@ impl Server {
             self.exports = ledger.record(self.exports);
             teller.keeps(ledger);
         }
+        self.exports = intercept(self.exports, mem::take(&mut self.interceptors));
         // The last: the numbers of the program's own interfaces stay as they are.
         self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
         self.exports.push(Arc::new(StoopAccountServer::new(teller.clone())));

@@ -4,8 +4,12 @@ use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
 use crate::deferred::Later;
+#[cfg(feature = "onc")]
+use crate::error::Refusal;
 use crate::error::unserved::Unserved;
+use crate::error::{CallError, Failure};
 use crate::interface::{Exported, Interface};
+use crate::panics::{end_of_panic, panic_message};
 use crate::serving::open_calls::{OPEN_CALLS_MAX, OpenRoom};
 use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
@@ -62,7 +66,7 @@ pub(crate) struct CallLimits {
 }
 
 /// Bytes of a result that OUT arguments may take without being counted.
-const OUT_UNCOUNTED: usize = 256 * 1024;
+pub(crate) const OUT_UNCOUNTED: usize = 256 * 1024;
 
 impl CallLimits {
     /// Those of a call whose result may have `result_max` bytes, before memory has been reserved for its OUT arguments.
@@ -245,12 +249,8 @@ fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
     if let Some((code, detail)) = crate::program::refusal(&*panic) {
         return Outcome::refused(code, detail);
     }
-    let message = if tells_message { panic_message(&*panic).into() } else { String::new() };
-    // The value that the procedure threw may panic once more when it is dropped. That must not end the worker.
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(another);
-    }
-    Outcome::failed(FailureCode::Panicked, message)
+    let message = end_of_panic(panic);
+    Outcome::failed(FailureCode::Panicked, if tells_message { message } else { String::new() })
 }
 
 impl Outcome {
@@ -277,20 +277,19 @@ impl NoRoom {
     }
 }
 
-/// The message of a panic.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("")
+/// The error of a call in whose procedure this panic was.
+#[cold]
+pub(crate) fn error_of_panic(panic: &(dyn Any + Send)) -> CallError {
+    #[cfg(feature = "onc")]
+    if let Some((code, detail)) = crate::program::refusal(panic) {
+        return CallError::Refused(Refusal::new(code, detail));
+    }
+    CallError::Failed(Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() })
 }
 
 #[cold]
 fn not_served(why: Unserved, result: Writer<'_>) -> Result<Outcome, NoRoom> {
     Ok(match why {
-        Unserved::UnknownProcedure => Outcome::refused(RefusalCode::UnknownProcedure, String::new()),
-        Unserved::BadArguments(DecodeError::NoMemory) => {
-            Outcome::refused(RefusalCode::Overloaded, format!("{NO_MEMORY} its arguments"))
-        }
-        Unserved::BadArguments(why) => Outcome::refused(RefusalCode::BadArguments, why.to_string()),
         Unserved::ResultTooLarge => match result.finish() {
             Err(EncodeError::TooLarge { needed_at_least, .. }) => return Err(NoRoom(needed_at_least)),
             Err(EncodeError::NoMemory { needed_at_least }) => {
@@ -299,9 +298,28 @@ fn not_served(why: Unserved, result: Writer<'_>) -> Result<Outcome, NoRoom> {
             }
             _ => return Err(NoRoom(usize::MAX)),
         },
-        Unserved::TooManyOpen => Outcome::refused(RefusalCode::Overloaded, TOO_MANY_OPEN.into()),
         Unserved::Later(later) => Outcome::Later(Box::new(later)),
+        why => {
+            let (code, detail) = refused(&why);
+            Outcome::refused(code, detail)
+        }
     })
+}
+
+/// Why a call was refused, and the text for its caller.
+#[cold]
+pub(crate) fn refused(why: &Unserved) -> (RefusalCode, String) {
+    match why {
+        Unserved::UnknownProcedure => (RefusalCode::UnknownProcedure, String::new()),
+        Unserved::BadArguments(DecodeError::NoMemory) => {
+            (RefusalCode::Overloaded, format!("{NO_MEMORY} its arguments"))
+        }
+        Unserved::BadArguments(why) => (RefusalCode::BadArguments, why.to_string()),
+        Unserved::ResultTooLarge => (RefusalCode::ResultTooLarge, String::new()),
+        Unserved::TooManyOpen => (RefusalCode::Overloaded, TOO_MANY_OPEN.into()),
+        Unserved::Refused(why) => (why.code, why.detail.clone()),
+        Unserved::Later(_) => unreachable!("a call that is answered later is not refused"),
+    }
 }
 
 /// Detail of a refusal for want of room among the open calls.

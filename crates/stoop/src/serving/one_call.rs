@@ -4,6 +4,7 @@ use crate::context::cancelled::{self, CallId};
 use crate::deferred::{Given, ReplyError};
 use crate::error::{FailureCode, RefusalCode};
 use crate::serving::dispatch::{CallLimits, Exports, NoRoom, Outcome};
+use crate::serving::intercepted::not_dispatched_again;
 use stoop_wire::HEADER_LEN;
 
 /// A call as the transport that received it knows it, and the memory for its result.
@@ -108,10 +109,10 @@ pub(crate) fn conclude(
 fn serve_with_room(call: &mut impl ReceivedCall, limits: CallLimits, NoRoom(needed): NoRoom) -> Outcome {
     let most = limits.result_max;
     if needed > most {
-        return NoRoom(needed).refused(most);
+        return not_dispatched_again(NoRoom(needed).refused(most));
     }
     if let Err(why) = call.reserve(needed) {
-        return Outcome::refused(RefusalCode::Overloaded, why.into());
+        return not_dispatched_again(Outcome::refused(RefusalCode::Overloaded, why.into()));
     }
     let ran = call.run(CallLimits { out_limit: needed, ..limits });
     // Before the caller has the result, and may ask for the next. From now on these bytes count as part of the result.

@@ -55,7 +55,6 @@ use crate::options::{BindOptions, OwnOptions};
 use crate::serving::running::Listener;
 use crate::uri::Scheme;
 use std::any::Any;
-use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -228,20 +227,5 @@ pub(crate) trait Lane {
     fn has_shared<T: Number>(&self, buffer: &InPlace<T>) -> bool {
         let _ = buffer;
         false
-    }
-}
-
-/// The lane of a transport without lanes.
-impl Lane for Infallible {
-    fn arguments(&mut self) -> Writer<'_> {
-        match *self {}
-    }
-
-    fn transport(&mut self, _: u16, _: usize) -> Result<(), CallError> {
-        match *self {}
-    }
-
-    fn result(&self) -> &[u8] {
-        match *self {}
     }
 }

@@ -17,6 +17,7 @@ use crate::calling::lanes::{Counted, LaneGuard, Lanes};
 use crate::calling::patience;
 use crate::calling::sessions::{Generation, Sessions};
 use crate::error::{BindError, CallError, InPlaceError, SendError};
+use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::locked::locked;
 use crate::options::{BindOptions, TransportOptions};
@@ -314,7 +315,9 @@ impl<R: Remote> RemoteBinding<R> {
         }
         let account = options.account.as_ref();
         let recorder = account.map(|account| Recorder::new(interface, uri, account));
-        let (uri, options, care) = (uri.to_owned(), options.once_bound(), Care::new(recorder.is_some()));
+        let interceptors = ClientChain::new(&options.interceptors, interface, uri);
+        let (uri, options) = (uri.to_owned(), options.once_bound());
+        let care = Care::new(recorder.is_some(), interceptors);
         let (retries, begun) = (Mutex::new(options.new_retry_budget()), AtomicU64::new(0));
         Ok(Self { interface, uri, options, own, name, care, recorder, sessions, lanes, retries, begun })
     }

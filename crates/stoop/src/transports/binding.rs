@@ -6,7 +6,9 @@ use crate::account::spans::BegunSpans;
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{CallError, InPlaceError, SendError};
+use crate::intercept::client::ClientChain;
 use crate::transport::contract::{Binding, Transport};
+use crate::transports::intercepted::InterceptedCalls;
 use crate::transports::{AnyCalls, AnyLane, BegunOf, BindingOf};
 use std::io;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ macro_rules! enums {
         /// The tables of a binding's begun calls.
         pub(crate) enum AnyBegunCalls {
             $($(#[$meta])* $Name(BegunOf<$Type>),)*
+            /// Those of a client with interceptors.
+            Intercepted(Box<AnyBegunCalls>, Arc<ClientChain>),
         }
 
         impl AnyBinding {
@@ -50,6 +54,7 @@ macro_rules! enums {
             pub(crate) fn present(&self) -> Result<AnyCalls, SendError> {
                 Ok(match self {
                     $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.present()?),)*
+                    Self::Intercepted(begun, interceptors) => begun.present_intercepted(interceptors)?,
                 })
             }
 
@@ -57,6 +62,14 @@ macro_rules! enums {
             pub(crate) fn latest(&self) -> AnyCalls {
                 match self {
                     $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.latest()),)*
+                    Self::Intercepted(begun, _) => begun.latest(),
+                }
+            }
+
+            pub(crate) fn counters(&self) -> CallCounters {
+                match self {
+                    $($(#[$meta])* Self::$Name(begun) => begun.counters(),)*
+                    Self::Intercepted(begun, _) => begun.counters(),
                 }
             }
         }
@@ -108,7 +121,17 @@ impl AnyBinding {
 }
 
 impl AnyBegunCalls {
-    pub(crate) fn counters(&self) -> CallCounters {
-        on!(AnyBegunCalls, self, begun => begun.counters())
+    /// The same, of a client with these interceptors, if it has some.
+    pub(crate) fn intercepted(self, interceptors: Option<ClientChain>) -> Self {
+        match interceptors {
+            Some(interceptors) => Self::Intercepted(Box::new(self), Arc::new(interceptors)),
+            None => self,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn present_intercepted(&self, interceptors: &Arc<ClientChain>) -> Result<AnyCalls, SendError> {
+        Ok(AnyCalls::Intercepted(Arc::new(InterceptedCalls::new(self.present()?, interceptors))))
     }
 }

@@ -6,6 +6,7 @@ use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, CloseError};
 use crate::transports::BegunOf;
+use crate::transports::intercepted::InterceptedCalls;
 use std::sync::Arc;
 use std::task::Waker;
 use stoop_exchange::Instant;
@@ -21,6 +22,8 @@ macro_rules! enums {
             Sun(Box<Arc<dyn OutstandingCalls>>),
             /// Calls that were begun before their client was bound. Thin, too.
             Early(Box<Arc<dyn BeginsCalls>>),
+            /// Those of a client with interceptors.
+            Intercepted(Arc<InterceptedCalls>),
         }
 
         impl AnyCalls {
@@ -31,6 +34,7 @@ macro_rules! enums {
                     #[cfg(feature = "onc")]
                     (Self::Sun(one), Self::Sun(other)) => Arc::ptr_eq(one, other),
                     (Self::Early(one), Self::Early(other)) => Arc::ptr_eq(one, other),
+                    (Self::Intercepted(one), Self::Intercepted(other)) => one.is_same(other),
                     _ => false,
                 }
             }
@@ -47,6 +51,7 @@ macro_rules! on_table {
             #[cfg(feature = "onc")]
             AnyCalls::Sun($it) => on_table! { @sun $it, $then $(, $elsewhere)? },
             AnyCalls::Early($it) => $then,
+            AnyCalls::Intercepted($it) => $then,
         }
     };
     (@sun $it:ident, $then:expr) => { $then };

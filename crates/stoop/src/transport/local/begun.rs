@@ -355,8 +355,13 @@ impl Calls {
 
 /// What the caller gets of a call that has run so, with its result in `packet`.
 fn outcome(ran: Ran, packet: Vec<u8>) -> Outcome {
+    result_len(ran).map(|len| Payload::new(packet, HEADER_LEN, len))
+}
+
+/// Bytes of the result of a call that has run so.
+pub(crate) fn result_len(ran: Ran) -> Result<usize, CallError> {
     match ran {
-        Ran::Result(len) => Ok(Payload::new(packet, HEADER_LEN, len)),
+        Ran::Result(len) => Ok(len),
         Ran::Refused(why) => Err(refused(why.0, why.1)),
         Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
         Ran::Later(_) => unreachable!("it has no answer yet"),

@@ -3,13 +3,15 @@
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{BindError, CallError, SendError};
+use crate::intercept::chain::Interceptors;
+use crate::intercept::client::ClientChain;
 use crate::interface::{Interface, Procedure};
 use crate::locked::locked;
 use crate::transport::contract::{Binding, IsOurs, Target};
 use crate::transport::local::begun::LocalCalls;
+use crate::transport::local::lane::LocalLane;
 use crate::transport::local::server::{LocalServer, find, is_taken};
 use std::any::Any;
-use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex};
 use stoop_exchange::fingerprint;
@@ -20,6 +22,7 @@ pub(crate) struct Source {
     uri: String,
     name: String,
     is_ours: IsOurs,
+    interceptors: Interceptors,
 }
 
 /// A binding to a server of this process.
@@ -28,12 +31,23 @@ pub(crate) struct LocalBinding {
     /// The server's export for calls through the trait, of the client's type.
     pub(crate) object: Box<dyn Any + Send + Sync>,
     pub(crate) server: Arc<LocalServer>,
+    /// Of the client.
+    pub(crate) interceptors: Option<ClientChain>,
+    /// Whether calls have their arguments marshaled, and do not go through the trait: one of the ends has interceptors.
+    pub(crate) is_marshaled: bool,
+    /// The server of marshaled calls.
+    present: Mutex<Arc<LocalServer>>,
 }
 
 impl Source {
     pub(crate) fn of(target: &Target<'_>) -> Self {
         let Target { interface, is_ours, .. } = *target;
-        Self { interface, uri: target.uri.into(), name: target.address.into(), is_ours }
+        let interceptors = target.options.interceptors.clone();
+        Self { interface, uri: target.uri.into(), name: target.address.into(), is_ours, interceptors }
+    }
+
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
     }
 
     /// Binds to the server that has taken the name of one that was shut down.
@@ -48,7 +62,7 @@ impl Source {
 impl LocalBinding {
     /// Binds to the server that has the name.
     pub(crate) fn find(source: &Arc<Source>) -> Result<Self, BindError> {
-        let Source { interface, uri, name, is_ours } = &**source;
+        let Source { interface, uri, name, is_ours, interceptors } = &**source;
         let Some(server) = find(name) else {
             let cause = io::Error::new(io::ErrorKind::NotFound, "no server of this process has that name");
             return Err(BindError::Unreachable { server: uri.clone(), cause });
@@ -62,10 +76,24 @@ impl LocalBinding {
             });
         };
         let object = export.local();
-        match is_ours(&*object) {
-            true => Ok(Self { source: Arc::clone(source), object, server }),
-            false => Err(mismatch(interface, export.interface(), uri.clone())),
+        if !is_ours(&*object) {
+            return Err(mismatch(interface, export.interface(), uri.clone()));
         }
+        let interceptors = ClientChain::new(interceptors, interface, uri);
+        let is_marshaled = interceptors.is_some() || export.is_intercepted();
+        let (source, present) = (Arc::clone(source), Mutex::new(Arc::clone(&server)));
+        Ok(Self { source, object, server, interceptors, is_marshaled, present })
+    }
+
+    /// The server that has the name now, and the number of the interface there.
+    pub(crate) fn present(&self) -> Result<(Arc<LocalServer>, u16), SendError> {
+        let mut present = locked(&self.present);
+        if !present.is_open() {
+            *present = self.source.find_next()?.server;
+        }
+        let number =
+            present.number(self.source.interface).expect("the interface was looked up in finding it");
+        Ok((Arc::clone(&present), number as u16))
     }
 
     fn calls(&self) -> Arc<LocalCalls> {
@@ -94,18 +122,26 @@ fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> Bin
 }
 
 impl Binding for LocalBinding {
-    type Lane<'a> = Infallible;
+    type Lane<'a> = LocalLane<'a>;
 
-    fn hold(&self, _timeout_ns: u64) -> Result<Infallible, CallError> {
-        unreachable!("calls to a server of this process go through the trait")
+    // Inlined into the dispatch of all transports, it would slow them down.
+    #[cold]
+    #[inline(never)]
+    fn hold(&self, timeout_ns: u64) -> Result<LocalLane<'_>, CallError> {
+        assert!(self.is_marshaled, "calls to a server of this process go through the trait");
+        LocalLane::hold(self, timeout_ns)
     }
 
     fn describe(&self) -> String {
-        "calls through the trait, because the server is in this process".into()
+        match self.is_marshaled {
+            false => "calls through the trait, because the server is in this process".into(),
+            true => "calls in the caller's thread with marshaled arguments, because the server is in this process and an end has interceptors".into(),
+        }
     }
 
     fn describe_buffers(&self) -> String {
-        "; the procedure gets the buffers themselves".into()
+        let buffers = if self.is_marshaled { "copies of the buffers" } else { "the buffers themselves" };
+        format!("; the procedure gets {buffers}")
     }
 
     fn describe_checksums(&self) -> &'static str {

@@ -4,11 +4,10 @@ use crate::calling::counters::CallCounters;
 use crate::calling::lanes::{Counted, Lanes};
 use crate::context::{self, Caller, begin_cheaply, is_too_late, noting_asked, serving};
 use crate::deferred::Deferred;
-use crate::error::{CallError, Failure, FailureCode, SendError};
-use crate::serving::dispatch::panic_message;
+use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
+use crate::serving::dispatch::error_of_panic;
 use crate::transport::local::binding::{LocalBinding, Source};
 use crate::transport::local::server::LocalServer;
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -47,8 +46,11 @@ impl<L: ?Sized + 'static> Here<L> {
         timeout_ns: u64,
         procedure: impl FnOnce(&L) -> R,
     ) -> Result<R, CallError> {
-        let find =
-            || Source::find_next(&self.source).map(|binding| Self::of(&binding)).map_err(CallError::NotSent);
+        let find = || match Source::find_next(&self.source) {
+            Ok(binding) if binding.is_marshaled => Err(CallError::NotSent(self.intercepted())),
+            Ok(binding) => Ok(Self::of(&binding)),
+            Err(why) => Err(CallError::NotSent(why)),
+        };
         let Some(mut slot) = next.try_hold() else {
             return find()?.call(timeout_ns, procedure);
         };
@@ -64,6 +66,12 @@ impl<L: ?Sized + 'static> Here<L> {
 }
 
 impl<L: ?Sized> Here<L> {
+    /// A call through the trait would pass the interceptors by.
+    fn intercepted(&self) -> SendError {
+        let why = "it has interceptors, and the server that had the name before had none; bind again";
+        SendError::Bind(Box::new(BindError::Refused { server: self.source.uri().into(), why }))
+    }
+
     #[inline]
     fn call<R>(&self, timeout_ns: u64, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         let Some((_, deadline)) = begin_cheaply(timeout_ns) else {
@@ -71,21 +79,12 @@ impl<L: ?Sized> Here<L> {
         };
         let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(&self.server)));
         let (ran, asked) = noting_asked(|| catch_unwind(run));
-        let returned = ran.map_err(|panic| panicked(&*panic))?;
+        let returned = ran.map_err(|panic| error_of_panic(&*panic))?;
         if is_too_late(deadline, asked) {
             return Err(CallError::Failed(finished_too_late()));
         }
         Ok(returned)
     }
-}
-
-#[cold]
-fn panicked(panic: &(dyn Any + Send)) -> CallError {
-    #[cfg(feature = "onc")]
-    if let Some((code, detail)) = crate::program::refusal(panic) {
-        return CallError::Refused(crate::error::Refusal::new(code, detail));
-    }
-    CallError::Failed(Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() })
 }
 
 #[cold]

@@ -3,6 +3,7 @@
 pub(crate) mod begun;
 pub(crate) mod binding;
 pub(crate) mod caller;
+pub(crate) mod lane;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;

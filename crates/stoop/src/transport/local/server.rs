@@ -71,7 +71,8 @@ impl LocalServer {
         self.number(interface).map(|number| &self.exports.all[number])
     }
 
-    fn number(&self, interface: &Interface) -> Option<usize> {
+    /// The number of its export of that interface name.
+    pub(crate) fn number(&self, interface: &Interface) -> Option<usize> {
         self.exports.all.iter().position(|export| export.interface().name == interface.name)
     }
 

@@ -9,8 +9,10 @@ use crate::calling::fate::{Ended, Loss};
 use crate::calling::lanes::{Counted, LaneGuard};
 use crate::calling::recovery::{Attempts, CallTerms, recover};
 use crate::error::{BindError, CallError, SendError};
+use crate::intercept::client::Attempt;
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Observed, Remote, RemoteBinding, RemoteLane};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_calls::life::Why;
@@ -33,6 +35,23 @@ enum Arguments<'r, 'p, 'a> {
     Written(usize, &'r mut GatherList<'p, 'a>),
     /// Written for each attempt: buffers do not lie in the memory of another session.
     ToWrite(&'r mut WriteArguments<'a>),
+}
+
+impl<'p, 'a> Arguments<'_, 'p, 'a> {
+    fn reborrow(&mut self) -> Arguments<'_, 'p, 'a> {
+        match self {
+            Self::Written(len, gather) => Arguments::Written(*len, gather),
+            Self::ToWrite(write) => Arguments::ToWrite(&mut **write),
+        }
+    }
+
+    /// Whether they are no longer as they were, after an attempt on the lane.
+    fn are_overwritten<R: Remote>(&self, lane: &R::Lane) -> bool {
+        match self {
+            Self::Written(_, gather) => gather.are_overwritten(),
+            Self::ToWrite(_) => lane.are_buffers_changed(),
+        }
+    }
 }
 
 impl<R: Remote> Lane for HeldLane<'_, R> {
@@ -121,12 +140,28 @@ impl<R: Remote> HeldLane<'_, R> {
         if !R::Lane::IS_SAMPLED || !care.is_any() {
             return care.is_any();
         }
-        self.lane().is_due() || self.binding.care.is_doubt() || Recorder::concerns_sample()
+        self.lane().is_due() || self.binding.care.is_of_each() || Recorder::concerns_sample()
+    }
+
+    /// As [`call`](Self::call), of a binding that doubts its server's address, keeps an account, or has interceptors.
+    #[inline(never)]
+    fn call_with_care(
+        &mut self,
+        procedure: u16,
+        times: CallTimes,
+        arguments: Arguments<'_, '_, '_>,
+    ) -> Result<(), CallError> {
+        let Some(interceptors) = &self.binding.care.interceptors else {
+            return self.call_on_record(procedure, times, arguments);
+        };
+        let deadline_ns = times.deadline.latest_ns;
+        let mut call = InterceptedCall { held: self, procedure, arguments, times, is_again: false };
+        interceptors.around(procedure, deadline_ns, &mut call)
     }
 
     /// As [`call`](Self::call), of a binding that doubts its server's address, or keeps an account.
-    #[inline(never)]
-    fn call_with_care(
+    #[inline]
+    fn call_on_record(
         &mut self,
         procedure: u16,
         times: CallTimes,
@@ -278,6 +313,33 @@ impl<R: Remote> HeldLane<'_, R> {
     }
 }
 
+/// A call between interceptors.
+struct InterceptedCall<'h, 'b, 'r, 'p, 'a, R: Remote> {
+    held: &'h mut HeldLane<'b, R>,
+    procedure: u16,
+    arguments: Arguments<'r, 'p, 'a>,
+    times: CallTimes,
+    is_again: bool,
+}
+
+impl<R: Remote> Attempt for InterceptedCall<'_, '_, '_, '_, '_, R> {
+    fn make(&mut self) -> Result<(), CallError> {
+        let deadline_ns = self.times.deadline.latest_ns;
+        // Interceptors may have taken their time.
+        if clock::coarse_now_ns() >= deadline_ns {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        if mem::replace(&mut self.is_again, true) {
+            self.times = CallTimes::exact(clock::now_ns(), deadline_ns);
+        }
+        self.held.call_on_record(self.procedure, self.times, self.arguments.reborrow())
+    }
+
+    fn is_repeatable(&self) -> bool {
+        !self.arguments.are_overwritten::<R>(self.held.made())
+    }
+}
+
 /// A call that is made once more.
 struct Repeated<'h, 'b, 'r, 'p, 'a, R: Remote> {
     held: &'h mut HeldLane<'b, R>,
@@ -316,10 +378,7 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
     }
 
     fn is_overwritten(&self) -> bool {
-        match &self.arguments {
-            Arguments::Written(_, gather) => gather.are_overwritten(),
-            Arguments::ToWrite(_) => self.held.made().are_buffers_changed(),
-        }
+        self.arguments.are_overwritten::<R>(self.held.made())
     }
 
     fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {

@@ -4,6 +4,7 @@
 //! makes the binding doubt its address; the next call then looks first where the name leads.
 
 use crate::error::{BindError, CallError, RefusalCode, SendError, UnknownCause};
+use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::contract::{IsOurs, Target};
@@ -59,8 +60,12 @@ impl<R: Remote> Name<R> {
     }
 }
 
-/// Why a binding's calls need more care than usual, as bits: one load tells that none is set.
-pub(crate) struct Care(AtomicU8);
+/// Why a binding's calls need more care than usual.
+pub(crate) struct Care {
+    /// The reasons, as bits: one load tells that none is set.
+    reasons: AtomicU8,
+    pub(crate) interceptors: Option<ClientChain>,
+}
 
 const NONE: u8 = 0;
 /// The server is perhaps no longer at the address of the present session: a call has had no answer.
@@ -69,28 +74,38 @@ const SILENT: u8 = 1;
 const CLOSED: u8 = 2;
 /// The binding keeps an account of its calls.
 const RECORDED: u8 = 4;
+/// Its calls go through interceptors.
+const INTERCEPTED: u8 = 8;
 
 impl Care {
     /// Of a new binding.
-    pub(crate) fn new(is_recorded: bool) -> Self {
-        Self(AtomicU8::new(if is_recorded { RECORDED } else { NONE }))
+    pub(crate) fn new(is_recorded: bool, interceptors: Option<ClientChain>) -> Self {
+        let recorded = if is_recorded { RECORDED } else { NONE };
+        let intercepted = if interceptors.is_some() { INTERCEPTED } else { NONE };
+        Self { reasons: AtomicU8::new(recorded | intercepted), interceptors }
     }
 
     /// Whether there is any reason.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != NONE
+        self.reasons.load(Ordering::Relaxed) != NONE
+    }
+
+    /// Whether each call needs it, and not only those that are recorded.
+    #[inline]
+    pub(crate) fn is_of_each(&self) -> bool {
+        self.reasons.load(Ordering::Relaxed) & !RECORDED != NONE
     }
 
     /// Whether the server's address is doubted.
     #[inline]
     pub(crate) fn is_doubt(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !RECORDED != NONE
+        self.reasons.load(Ordering::Relaxed) & (SILENT | CLOSED) != NONE
     }
 
     /// Takes the bits that doubt the server's address.
     fn take_doubt(&self) -> u8 {
-        self.0.fetch_and(RECORDED, Ordering::Relaxed) & !RECORDED
+        self.reasons.fetch_and(!(SILENT | CLOSED), Ordering::Relaxed) & (SILENT | CLOSED)
     }
 }
 
@@ -131,7 +146,7 @@ impl<R: Remote> RemoteBinding<R> {
         };
         let is_so = doubt != NONE && self.name.is_some();
         if is_so {
-            self.care.0.fetch_or(doubt, Ordering::Relaxed);
+            self.care.reasons.fetch_or(doubt, Ordering::Relaxed);
         }
         is_so
     }

@@ -1,0 +1,320 @@
+//! Interceptors: code of the user that runs before and after each call of a binding or of a server.
+
+pub(crate) mod chain;
+pub(crate) mod client;
+
+use crate::context::Caller;
+use crate::deferred::Deferred;
+use crate::error::{CallError, Ran, Refusal};
+use crate::interface::{Interface, Procedure};
+use std::any::{Any, type_name};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use stoop_net::clock;
+
+/// Runs before and after calls: of a client ([`BindOptions::interceptor`](crate::BindOptions::interceptor)), or of a server
+/// ([`Server::interceptor`](crate::Server::interceptor)).
+///
+/// Several interceptors form layers. [`before`](Self::before) runs in the order in which they were added, and [`after`](Self::after) in
+/// the reverse order. If one refuses a call, the later ones do not see it, and `after` of the earlier ones sees the refusal.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use stoop::error::Refusal;
+/// use stoop::intercept::{After, Before, CallInfo, Ended, Intercept};
+/// use stoop::{Ran, RefusalCode, Server};
+///
+/// #[stoop::interface]
+/// pub trait Notes {
+///     fn read(&self) -> String;
+///     fn write(&self, text: &str);
+/// }
+///
+/// struct Page;
+/// impl Notes for Page {
+///     fn read(&self) -> String { "milk, bread".to_owned() }
+///     fn write(&self, _: &str) {}
+/// }
+///
+/// /// Lets nobody write, and counts the calls that ran.
+/// #[derive(Default)]
+/// struct ReadOnly { ran: AtomicU64 }
+///
+/// impl Intercept for ReadOnly {
+///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+///         match call.procedure() {
+///             "write" => Before::Refuse(Refusal::denied("the notes are read-only")),
+///             _ => Before::Go,
+///         }
+///     }
+///     fn after(&self, _: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+///         self.ran.fetch_add(u64::from(ended.ran() == Ran::Yes), Ordering::Relaxed);
+///         After::Return
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let guard = Arc::new(ReadOnly::default());
+/// let server = Server::new().export(NotesServer::new(Page)).interceptor(Arc::clone(&guard));
+/// let server = server.listen("udp://127.0.0.1:0")?.start()?;
+///
+/// let notes = NotesClient::bind(&server.uris()[0])?;
+/// assert_eq!(notes.read()?, "milk, bread");
+/// assert_eq!(notes.begin().write("jam").wait().unwrap_err().ran(), Ran::No);
+/// server.shut_down();
+/// assert_eq!(guard.ran.load(Ordering::Relaxed), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # At which calls
+///
+/// All of the binding or of the server, over every transport: blocking, begun and one-way ones. Calls to a server of the same
+/// process, if either end has interceptors, have their arguments marshaled like those to another process. **Calls by Sun RPC
+/// are not intercepted**, nor are those of a server's [health](crate::health) and [account](crate::account).
+///
+/// A client's interceptors see no call that could not be begun: its client is not bound, its time was over already, or its arguments
+/// are too long.
+///
+/// # In which thread
+///
+/// At a client `before` runs in the thread that makes the call, and `after` in the one that gets its outcome: of a begun call, when the
+/// program takes the outcome by the call's handle. The client cannot know the outcome of a call that has no handle: `after` sees that a
+/// one-way call has left, and that a handle was dropped or detached, by [`Ended::is_known`].
+///
+/// At a server both run in the thread that runs the procedure, and [`current_call`](crate::current_call) is the call; `after` of a call
+/// [whose answer comes later](crate::Deferred) in the thread that gives the answer. The worker waits meanwhile: be quick.
+///
+/// # Panics
+///
+/// A panic in an interceptor is an error of that call alone. In `before` the procedure does not run: a server refuses the call as
+/// [`Denied`](crate::RefusalCode::Denied), a client does not send it. In `after` of a call with a result, the call
+/// [has failed](crate::FailureCode::Panicked); another error of the call stays.
+pub trait Intercept: Send + Sync + 'static {
+    /// Its name in errors: the name of its type, unless this is implemented.
+    fn name(&self) -> &str {
+        type_name::<Self>()
+    }
+
+    /// Runs before the call leaves its client, or before its procedure runs at the server.
+    fn before(&self, call: &mut CallInfo<'_>) -> Before {
+        let _ = call;
+        Before::Go
+    }
+
+    /// Runs when the call has ended, if `before` let it go on.
+    fn after(&self, call: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+        let _ = (call, ended);
+        After::Return
+    }
+
+    /// Whether `after` asks for the [time](Ended::took) that calls took: to know it, the clock is read before each call. Asked once, when
+    /// the client binds or the server starts.
+    fn is_timed(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Intercept + ?Sized> Intercept for Arc<T> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn before(&self, call: &mut CallInfo<'_>) -> Before {
+        (**self).before(call)
+    }
+
+    fn after(&self, call: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+        (**self).after(call, ended)
+    }
+
+    fn is_timed(&self) -> bool {
+        (**self).is_timed()
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Before {
+    /// It goes on.
+    Go,
+    /// It does not run, and its caller learns why. A client's own refusal is
+    /// [`CallError::NotSent`] of [`SendError::Intercepted`](crate::error::SendError::Intercepted).
+    Refuse(Refusal),
+    /// It is decided later, by the [`Reply`](crate::Reply) of the pair ([`deferred`](crate::deferred())); at the latest by the call's deadline. If the reply
+    /// is dropped, the call is refused. The calling thread, or the worker of the server, waits meanwhile.
+    Later(Deferred<Before>),
+}
+
+/// What becomes of the outcome of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum After {
+    /// It goes to the caller.
+    Return,
+    /// The call is made once more, after a pause. Only at a client, of a blocking call, and only if that is safe: the procedure [did not
+    /// run](Ran::No), or it is `#[idempotent]` and [may have run](Ran::Perhaps); if the time of the call is not over by then; and if the arguments
+    /// are as they were. Otherwise it is the same as `Return`.
+    ///
+    /// The call goes through the later interceptors again, and through none of the earlier: to them it is one call.
+    Again(Duration),
+}
+
+/// A call, as interceptors see it.
+pub struct CallInfo<'a> {
+    /// The address of its server, at the client.
+    server: Option<&'a str>,
+    pub(crate) call: InterceptedCall,
+}
+
+/// The part of a [`CallInfo`] that can be kept while the call is outstanding.
+pub(crate) struct InterceptedCall {
+    interface: &'static Interface,
+    procedure: u16,
+    /// `None` at the client.
+    caller: Option<Caller>,
+    pub(crate) deadline_ns: u64,
+    /// When the call began; 0 if no interceptor asks.
+    begun_ns: u64,
+    /// The interceptor that looks at it.
+    place: usize,
+    /// What interceptors keep, by their places.
+    kept: Vec<(usize, Box<dyn Any + Send>)>,
+}
+
+impl InterceptedCall {
+    #[inline]
+    pub(crate) fn new(
+        (interface, procedure): (&'static Interface, u16),
+        caller: Option<Caller>,
+        deadline_ns: u64,
+        is_timed: bool,
+    ) -> Self {
+        let begun_ns = if is_timed { clock::now_ns() } else { 0 };
+        Self { interface, procedure, caller, deadline_ns, begun_ns, place: 0, kept: Vec::new() }
+    }
+
+    /// With the address of its server, at the client.
+    #[inline]
+    pub(crate) fn at(self, server: Option<&str>) -> CallInfo<'_> {
+        CallInfo { server, call: self }
+    }
+
+    fn declared(&self) -> &'static Procedure {
+        &self.interface.procedures[usize::from(self.procedure)]
+    }
+}
+
+impl CallInfo<'_> {
+    /// The name of the interface.
+    pub fn interface(&self) -> &'static str {
+        self.call.interface.name
+    }
+
+    /// The name of the procedure.
+    pub fn procedure(&self) -> &'static str {
+        self.call.declared().name
+    }
+
+    /// Whether the procedure is `#[idempotent]`.
+    pub fn is_idempotent(&self) -> bool {
+        self.call.declared().idempotent
+    }
+
+    /// Whether it is `#[one_way]`.
+    pub fn is_one_way(&self) -> bool {
+        self.call.declared().one_way
+    }
+
+    /// The address to which the client was bound; `None` at the server.
+    pub fn server(&self) -> Option<&str> {
+        self.server
+    }
+
+    /// The caller; `None` at the client.
+    pub fn caller(&self) -> Option<Caller> {
+        self.call.caller
+    }
+
+    /// Time until the call's deadline; zero afterwards. Of a call that is begun and has not left, what it would have if it left now.
+    pub fn time_left(&self) -> Duration {
+        Duration::from_nanos(self.call.deadline_ns.saturating_sub(clock::now_ns()))
+    }
+
+    /// Keeps a value for [`after`](Intercept::after) of the same interceptor and call; it replaces the one before.
+    pub fn keep<T: Any + Send>(&mut self, value: T) {
+        let place = self.call.place;
+        self.call.kept.retain(|(of, _)| *of != place);
+        self.call.kept.push((place, Box::new(value)));
+    }
+
+    /// The value that this interceptor [keeps](Self::keep) of the call.
+    pub fn kept<T: Any + Send>(&self) -> Option<&T> {
+        let own = self.call.kept.iter().find(|(of, _)| *of == self.call.place);
+        own.and_then(|(_, value)| value.downcast_ref())
+    }
+}
+
+impl fmt::Debug for CallInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallInfo")
+            .field("interface", &self.interface())
+            .field("procedure", &self.procedure())
+            .field("server", &self.server)
+            .field("caller", &self.call.caller)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a call has ended, as interceptors see it.
+#[derive(Clone, Copy)]
+pub struct Ended<'a> {
+    outcome: Option<Result<(), &'a CallError>>,
+    begun_ns: u64,
+}
+
+impl<'a> Ended<'a> {
+    #[inline]
+    pub(crate) fn new(outcome: Option<Result<(), &'a CallError>>, call: &CallInfo<'_>) -> Self {
+        Self { outcome, begun_ns: call.call.begun_ns }
+    }
+
+    /// `Ok` if there is a result (which may be an error of the procedure's own type), or if nothing more is [known](Self::is_known); or the
+    /// error that the caller gets. At a server it is the error of Stoop's own protocol, with the texts that a caller within the process gets.
+    pub fn outcome(&self) -> Result<(), &'a CallError> {
+        self.outcome.unwrap_or(Ok(()))
+    }
+
+    /// Whether the outcome is known. Not at the client of a call that goes on without a handle, or that was cancelled with its handle: it
+    /// has left.
+    pub fn is_known(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Whether the procedure ran.
+    pub fn ran(&self) -> Ran {
+        match self.outcome {
+            Some(Ok(())) => Ran::Yes,
+            Some(Err(error)) => error.ran(),
+            None => Ran::Perhaps,
+        }
+    }
+
+    /// Time since the call began: at the client since `before` of the first interceptor, at the server likewise. Zero unless an interceptor
+    /// of the chain [is timed](Intercept::is_timed).
+    pub fn took(&self) -> Duration {
+        match self.begun_ns {
+            0 => Duration::ZERO,
+            begun_ns => Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns)),
+        }
+    }
+}
+
+impl fmt::Debug for Ended<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,294 @@
+//! The interceptors of a server, around the procedures of its interfaces.
+//!
+//! A server that has some exports each interface through an [`Intercepted`]. The others export them as they are, so that nothing is added to
+//! their calls.
+
+use crate::buffers::Memory;
+use crate::context::{Caller, ServedCall, served_call, serving_caller};
+use crate::error::unserved::Unserved;
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
+use crate::intercept::chain::{Interceptors, Stopped, StoppedBy, UNDECIDED};
+use crate::intercept::{Before, CallInfo, InterceptedCall};
+use crate::interface::{Exported, Interface};
+#[cfg(feature = "onc")]
+use crate::program::Program;
+use crate::serving::dispatch::{OUT_UNCOUNTED, Outcome, error_of_panic, refused};
+use crate::serving::open_calls::OpenRoom;
+use crate::serving::tasks::Tasks;
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use stoop_marshal::{Reader, Writer};
+use stoop_net::clock;
+
+/// The exports, whose calls go through the interceptors.
+pub(crate) fn intercept(
+    exports: Vec<Arc<dyn Exported>>,
+    interceptors: Interceptors,
+) -> Vec<Arc<dyn Exported>> {
+    if interceptors.is_empty() {
+        return exports;
+    }
+    let interceptors = Arc::new(interceptors);
+    let intercepted = |inner| -> Arc<dyn Exported> {
+        Arc::new(Intercepted { inner, interceptors: Arc::clone(&interceptors) })
+    };
+    exports.into_iter().map(intercepted).collect()
+}
+
+/// An interface whose calls go through interceptors.
+struct Intercepted {
+    inner: Arc<dyn Exported>,
+    interceptors: Arc<Interceptors>,
+}
+
+/// A call that interceptors have let go on.
+struct Admitted {
+    call: InterceptedCall,
+    served: ServedCall,
+    interceptors: Arc<Interceptors>,
+}
+
+thread_local! {
+    /// The call of this thread that needs [more room](Unserved::ResultTooLarge) for its OUT arguments: it is dispatched once more, or
+    /// [refused](not_dispatched_again), before the thread does anything else.
+    static NEEDS_ROOM: RefCell<Option<Admitted>> = const { RefCell::new(None) };
+}
+
+impl Intercepted {
+    #[inline]
+    fn run(
+        &self,
+        procedure: u16,
+        result: &mut Writer<'_>,
+        run: impl FnOnce(&mut Writer<'_>) -> Result<(), Unserved>,
+    ) -> Result<(), Unserved> {
+        let (interface, caller) = (self.inner.interface(), serving_caller());
+        if usize::from(procedure) >= interface.procedures.len() {
+            return run(result);
+        }
+        let served = served_call();
+        let deadline_ns = served.deadline_ns();
+        let has_room = caller == Caller::Local || result.out_limit() > OUT_UNCOUNTED;
+        let admitted = if has_room { NEEDS_ROOM.take() } else { None };
+        let mut call = match admitted.filter(|admitted| admitted.served == served) {
+            Some(admitted) => admitted.call.at(None),
+            None => {
+                let is_timed = self.interceptors.is_timed();
+                let call = (interface, procedure);
+                let mut call = InterceptedCall::new(call, Some(caller), deadline_ns, is_timed).at(None);
+                self.before(&mut call)?;
+                call
+            }
+        };
+        let ran = match catch_unwind(AssertUnwindSafe(|| run(result))) {
+            Ok(Ok(())) => {
+                let ended = ended(result, deadline_ns);
+                self.interceptors.end(&mut call, ended);
+                return Ok(());
+            }
+            Ok(Err(why)) => why,
+            Err(panic) => {
+                // The panic of the procedure outranks one of an interceptor.
+                self.interceptors.end_of(self.interceptors.len(), &mut call, Err(error_of_panic(&*panic)));
+                resume_unwind(panic);
+            }
+        };
+        let admitted = Admitted { call: call.call, served, interceptors: Arc::clone(&self.interceptors) };
+        Err(admitted.without_result(ran, has_room))
+    }
+
+    /// Runs `before` of all.
+    ///
+    /// # Errors
+    /// The call may not go on.
+    #[inline]
+    fn before(&self, call: &mut CallInfo<'_>) -> Result<(), Unserved> {
+        let mut from = 0;
+        loop {
+            let Err(Stopped { by, why }) = self.interceptors.before(call, from) else { return Ok(()) };
+            if let Some(refusal) = self.decide(by, why, call.call.deadline_ns) {
+                self.interceptors.end_of(by, call, Err(CallError::Refused(refusal.clone())));
+                return Err(Unserved::Refused(refusal));
+            }
+            from = by + 1;
+        }
+    }
+
+    /// The refusal of a call, if it is one. Waits for the decision of the interceptor at that place, if it has made none.
+    #[cold]
+    fn decide(&self, by: usize, mut why: StoppedBy, deadline_ns: u64) -> Option<Refusal> {
+        loop {
+            why = match why {
+                StoppedBy::Refusal(refusal) => return Some(as_interceptors_may(refusal)),
+                StoppedBy::Panic(_) => {
+                    let why = format!("the server's interceptor `{}` panicked", self.interceptors.name(by));
+                    return Some(Refusal::denied(why));
+                }
+                StoppedBy::Later(decision) => match decision.wait(deadline_ns) {
+                    Ok(Before::Go) => return None,
+                    Ok(Before::Refuse(refusal)) => StoppedBy::Refusal(refusal),
+                    Ok(Before::Later(decision)) => StoppedBy::Later(decision),
+                    Err(late) if late.code == FailureCode::FinishedTooLate => {
+                        return Some(Refusal::new(RefusalCode::DeadlinePassed, ""));
+                    }
+                    Err(_) => return Some(Refusal::denied(UNDECIDED)),
+                },
+            };
+        }
+    }
+}
+
+impl Admitted {
+    /// The call has no result at once, for this reason, which is returned.
+    #[cold]
+    fn without_result(self, why: Unserved, has_room: bool) -> Unserved {
+        match why {
+            Unserved::ResultTooLarge if !has_room => {
+                NEEDS_ROOM.set(Some(self));
+                Unserved::ResultTooLarge
+            }
+            Unserved::Later(later) => Unserved::Later(later.watched(Box::new(|ended| self.end(ended)))),
+            why => {
+                let (code, detail) = refused(&why);
+                self.end(Err(CallError::Refused(Refusal::new(code, detail))));
+                why
+            }
+        }
+    }
+
+    /// The call has ended.
+    ///
+    /// # Panics
+    /// An interceptor does, and there was a result.
+    fn end(self, ended: Result<(), CallError>) {
+        let (Self { call, interceptors, .. }, has_result) = (self, ended.is_ok());
+        match interceptors.end_of(interceptors.len(), &mut call.at(None), ended) {
+            Some(message) if has_result => resume_unwind(Box::new(message)),
+            _ => {}
+        }
+    }
+}
+
+/// The refusal of a call that was to be dispatched once more with more room.
+#[cold]
+pub(crate) fn not_dispatched_again(refused: Outcome) -> Outcome {
+    if let (Some(admitted), Outcome::Refused(why)) = (NEEDS_ROOM.take(), &refused) {
+        admitted.end(Err(CallError::Refused(Refusal::new(why.0, why.1.clone()))));
+    }
+    refused
+}
+
+/// The reasons for which interceptors refuse: others have a meaning in the protocol.
+fn as_interceptors_may(refusal: Refusal) -> Refusal {
+    match refusal.code {
+        RefusalCode::Denied | RefusalCode::Overloaded => refusal,
+        _ => Refusal { code: RefusalCode::Denied, ..refusal },
+    }
+}
+
+/// How a call has ended whose procedure has just returned and has written its result.
+#[inline]
+fn ended(result: &Writer<'_>, deadline_ns: u64) -> Result<(), CallError> {
+    let is_near = clock::coarse_now_ns() + clock::coarse_lag_ns() >= deadline_ns;
+    if is_near && clock::now_ns() >= deadline_ns {
+        return Err(failed(FailureCode::FinishedTooLate));
+    }
+    if result.has_failed() {
+        return Err(failed(FailureCode::ResultTooLarge));
+    }
+    Ok(())
+}
+
+#[cold]
+fn failed(code: FailureCode) -> CallError {
+    CallError::Failed(Failure { code, detail: String::new() })
+}
+
+impl Interceptors {
+    /// Runs `after` of all, the last first, of a call that has ended at the server.
+    ///
+    /// # Panics
+    /// One of them does: the call has failed.
+    #[inline]
+    fn end(&self, call: &mut CallInfo<'_>, ended: Result<(), CallError>) {
+        if let Some(message) = self.end_of(self.len(), call, ended) {
+            resume_unwind(Box::new(message));
+        }
+    }
+
+    /// Runs `after` of so many, the last first. Returns the message of a panic.
+    #[inline]
+    fn end_of(
+        &self,
+        passed: usize,
+        call: &mut CallInfo<'_>,
+        mut ended: Result<(), CallError>,
+    ) -> Option<String> {
+        let mut message = None;
+        for place in (0..passed).rev() {
+            if let Err(panicked) = self.after(place, call, Some(ended.as_ref().copied())) {
+                let why = format!("the server's interceptor `{}`: {}", panicked.name, panicked.message);
+                let failure = Failure { code: FailureCode::Panicked, detail: why.clone() };
+                ended = ended.and(Err(CallError::Failed(failure)));
+                message.get_or_insert(why);
+            }
+        }
+        message
+    }
+}
+
+impl Exported for Intercepted {
+    fn interface(&self) -> &'static Interface {
+        self.inner.interface()
+    }
+
+    fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved> {
+        // As in `account::served`.
+        let arguments = call.into_payload();
+        self.run(procedure, result, |result| self.inner.dispatch(procedure, Reader::new(arguments), result))
+    }
+
+    fn dispatch_with_memory(
+        &self,
+        procedure: u16,
+        call: Reader<'_>,
+        memory: Memory<'_>,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        self.run(procedure, result, |result| self.inner.dispatch_with_memory(procedure, call, memory, result))
+    }
+
+    fn dispatch_in_place(
+        &self,
+        procedure: u16,
+        leading: &[u8],
+        len: usize,
+        result: &mut Writer<'_>,
+    ) -> Result<(), Unserved> {
+        self.run(procedure, result, |result| self.inner.dispatch_in_place(procedure, leading, len, result))
+    }
+
+    fn lend_room(&self, room: &Arc<OpenRoom>) {
+        self.inner.lend_room(room);
+    }
+
+    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
+        self.inner.lend_tasks(tasks);
+    }
+
+    fn is_intercepted(&self) -> bool {
+        true
+    }
+
+    /// Calls by Sun RPC are not intercepted.
+    #[cfg(feature = "onc")]
+    fn program(&self) -> Option<&dyn Program> {
+        self.inner.program()
+    }
+
+    fn local(&self) -> Box<dyn Any + Send + Sync> {
+        self.inner.local()
+    }
+}

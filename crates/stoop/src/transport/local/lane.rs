@@ -1,0 +1,168 @@
+//! A blocking call to a server of this process whose arguments are marshaled, because interceptors at either end stand between caller and
+//! trait. The calling thread runs the procedure.
+
+use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
+use crate::deferred::{Given, Open, ReplyError};
+use crate::error::{CallError, FailureCode, SendError};
+use crate::intercept::client::Attempt;
+use crate::locked::locked;
+use crate::serving::dispatch::{CallLimits, Outcome};
+use crate::serving::one_call;
+use crate::transport::contract::Lane;
+use crate::transport::local::begun::result_len;
+use crate::transport::local::binding::LocalBinding;
+use crate::transport::local::server::LocalServer;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use stoop_marshal::Writer;
+use stoop_net::clock;
+use stoop_wire::HEADER_LEN;
+
+/// A call, from its arguments to its result.
+pub(crate) struct LocalLane<'a> {
+    binding: &'a LocalBinding,
+    server: Arc<LocalServer>,
+    /// The number of the interface there.
+    interface: u16,
+    timeout_ns: u64,
+    arguments: Vec<u8>,
+    /// The result, behind the place of a header.
+    packet: Vec<u8>,
+    result_len: usize,
+}
+
+impl<'a> LocalLane<'a> {
+    pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Self, CallError> {
+        let (server, interface) = binding.present().map_err(CallError::NotSent)?;
+        let (arguments, packet) = (Vec::new(), vec![0; HEADER_LEN]);
+        Ok(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 })
+    }
+}
+
+impl Lane for LocalLane<'_> {
+    fn arguments(&mut self) -> Writer<'_> {
+        Writer::new(&mut self.arguments, 0, self.server.message_max)
+    }
+
+    fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        let deadline_ns = bounded_deadline(clock::now_ns(), self.timeout_ns);
+        let binding = self.binding;
+        let mut call = LocalCall { lane: self, procedure, len, deadline_ns };
+        match &binding.interceptors {
+            Some(interceptors) => interceptors.around(procedure, deadline_ns, &mut call),
+            None => call.make(),
+        }
+    }
+
+    fn result(&self) -> &[u8] {
+        &self.packet[HEADER_LEN..HEADER_LEN + self.result_len]
+    }
+}
+
+/// A call with its arguments.
+struct LocalCall<'l, 'a> {
+    lane: &'l mut LocalLane<'a>,
+    procedure: u16,
+    len: usize,
+    deadline_ns: u64,
+}
+
+impl Attempt for LocalCall<'_, '_> {
+    fn make(&mut self) -> Result<(), CallError> {
+        let &mut Self { ref mut lane, procedure, len, deadline_ns } = self;
+        if deadline_ns <= clock::now_ns() {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        }
+        let result_max = lane.server.message_max;
+        // A cancel of the call that this thread serves cancels this one, too.
+        let (caller, call) = (Caller::Local, served_call().id());
+        let limits = CallLimits { deadline_ns, caller, call, result_max, out_limit: result_max };
+        let exports = &lane.server.exports;
+        let (arguments, packet) = (&lane.arguments[..len], &mut lane.packet);
+        let run = || exports.run(lane.interface, procedure, arguments, packet, limits);
+        let (ran, asked) = noting_asked(run);
+        let ran = match ran.unwrap_or_else(|why| why.refused(result_max)) {
+            Outcome::Later(mut later) => {
+                // Until the caller has the answer.
+                let _held = later.take_held();
+                let waiting = Arc::new(WaitingCaller::new(&lane.server, limits));
+                later.goes_to(Arc::clone(&waiting) as Arc<dyn Open>);
+                let (ran, packet) = waiting.wait();
+                lane.packet = packet;
+                ran
+            }
+            Outcome::Result(_) if is_too_late(deadline_ns, asked) => too_late(),
+            ran => ran,
+        };
+        lane.result_len = result_len(ran)?;
+        Ok(())
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+fn too_late() -> Outcome {
+    Outcome::failed(FailureCode::FinishedTooLate, String::new())
+}
+
+/// A caller that waits for an answer that comes later.
+struct WaitingCaller {
+    server: Arc<LocalServer>,
+    limits: CallLimits,
+    state: Mutex<State>,
+    given: Condvar,
+}
+
+enum State {
+    Open,
+    /// The outcome, with its packet.
+    Given(Outcome, Vec<u8>),
+    /// The caller waits no longer.
+    Over,
+}
+
+impl WaitingCaller {
+    fn new(server: &Arc<LocalServer>, limits: CallLimits) -> Self {
+        let (state, given) = (Mutex::new(State::Open), Condvar::new());
+        Self { server: Arc::clone(server), limits, state, given }
+    }
+
+    /// Waits for the answer, until the deadline.
+    fn wait(&self) -> (Outcome, Vec<u8>) {
+        let mut state = locked(&self.state);
+        loop {
+            let left_ns = self.limits.deadline_ns.saturating_sub(clock::now_ns());
+            match mem::replace(&mut *state, State::Over) {
+                State::Given(outcome, packet) => return (outcome, packet),
+                _ if left_ns == 0 => return (too_late(), Vec::new()),
+                before => *state = before,
+            }
+            let waited = self.given.wait_timeout(state, Duration::from_nanos(left_ns));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Open for WaitingCaller {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        if self.is_over() {
+            return Err(ReplyError::DeadlinePassed);
+        }
+        let mut packet = vec![0; HEADER_LEN];
+        let exports = &self.server.exports;
+        let (ran, reached) = one_call::conclude(exports, &self.limits, given, &mut packet, clock::now_ns());
+        let mut state = locked(&self.state);
+        if let State::Open = *state {
+            *state = State::Given(ran, packet);
+            self.given.notify_all();
+        }
+        reached
+    }
+
+    fn is_over(&self) -> bool {
+        !matches!(*locked(&self.state), State::Open)
+    }
+}
