@@ -19,6 +19,7 @@ mod endings;
 mod fast;
 mod fates;
 mod health;
+mod interceptors;
 mod late;
 mod later;
 mod lengths;
