@@ -4,6 +4,7 @@
 pub mod auction;
 pub mod files;
 pub mod greeter;
+pub mod intercept;
 pub mod kv;
 pub mod olympus;
 pub mod serve;
@@ -13,6 +14,11 @@ pub mod weather;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The example of interceptors.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/interceptors.md")]
+pub struct Interceptors;
 
 /// The first call by Sun RPC.
 #[cfg(doctest)]

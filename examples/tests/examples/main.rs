@@ -6,6 +6,7 @@ mod programs;
 mod documents;
 mod files;
 mod gateway;
+mod intercept;
 mod olympus;
 mod papers;
 mod processes;
