@@ -63,6 +63,11 @@ impl<'a> Writer<'a> {
         Writer { lendable: bytes.min(self.limit), ..self }
     }
 
+    /// Bytes of the longest payload.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Bytes of the payload that OUT arguments may take.
     #[inline]
     pub fn out_limit(&self) -> usize {

@@ -2,13 +2,14 @@
 
 use crate::context::{self, ServedCall};
 use crate::error::unserved::Unserved;
-use crate::error::{Failure, FailureCode};
+use crate::error::{Failure, FailureCode, RefusalCode};
 #[cfg(all(test, loom))]
 use loom::sync::{Mutex, MutexGuard};
 #[cfg(all(test, loom))]
 use loom::thread::{self, Thread};
 use std::fmt;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(all(test, loom)))]
 use std::sync::{Mutex, MutexGuard};
@@ -130,6 +131,8 @@ enum State<R> {
     Abandoned,
     /// It has not been given, and its call waits.
     Open(Arc<dyn Open>, Put<R>),
+    /// It has not been given, and this takes it.
+    Awaited(Box<dyn FnOnce(Option<R>) + Send>),
     /// The call has its answer.
     Over,
 }
@@ -156,6 +159,8 @@ pub(crate) enum Given<'a> {
     Result(&'a dyn Fn(&mut Writer<'_>) -> Result<(), Unserved>),
     /// There is none.
     Failure(FailureCode),
+    /// There is none: the procedure did not run.
+    Refusal(RefusalCode, &'a str),
 }
 
 impl<R> Answer<R> {
@@ -195,6 +200,11 @@ impl<R> Reply<R> {
                 drop(state);
                 give(&*call, value, put)
             }
+            State::Awaited(then) => {
+                drop(state);
+                then(Some(value));
+                Ok(())
+            }
             State::Missing(waiter) if !self.is_alone() => {
                 *state = State::Given(value);
                 if let Some(thread) = waiter {
@@ -217,7 +227,7 @@ impl<R> Reply<R> {
         let is_over = match &*self.answer.state() {
             State::Open(call, _) => call.is_over(),
             State::Missing(_) => self.is_alone(),
-            State::Given(_) | State::Abandoned | State::Over => false,
+            State::Given(_) | State::Awaited(_) | State::Abandoned | State::Over => false,
         };
         is_over || self.call.is_cancelled()
     }
@@ -252,6 +262,10 @@ impl<R> Drop for Reply<R> {
                 drop(state);
                 // Its caller may have gone as well.
                 let _ = call.answer(Given::Failure(FailureCode::Abandoned));
+            }
+            State::Awaited(then) => {
+                drop(state);
+                then(None);
             }
             // It was sent.
             before @ (State::Given(_) | State::Over | State::Abandoned) => *state = before,
@@ -295,6 +309,21 @@ impl<R: Send + 'static> Deferred<R> {
                 Err(Unserved::Later(Later { answer: Box::new((self, put)), held: None }))
             }
         }
+    }
+
+    /// Passes the answer to `then`, in the thread that gives it, or at once if it is there; `None`: it is not given.
+    pub(crate) fn then(self, then: impl FnOnce(Option<R>) + Send + 'static) {
+        let mut state = self.0.state();
+        let answer = match mem::replace(&mut *state, State::Over) {
+            State::Missing(_) => {
+                *state = State::Awaited(Box::new(then));
+                return;
+            }
+            State::Given(value) => Some(value),
+            _ => None,
+        };
+        drop(state);
+        then(answer);
     }
 
     /// Waits for the answer in the thread that has run the procedure, until `deadline_ns`.
@@ -342,6 +371,18 @@ impl fmt::Debug for Later {
     }
 }
 
+/// What becomes of an open call at its deadline.
+pub(crate) struct AtDeadline(Option<Arc<AtomicBool>>);
+
+impl AtDeadline {
+    pub(crate) fn given(&self) -> Given<'static> {
+        match &self.0 {
+            Some(begun) if !begun.load(Ordering::SeqCst) => Given::Refusal(RefusalCode::DeadlinePassed, ""),
+            _ => Given::Failure(FailureCode::FinishedTooLate),
+        }
+    }
+}
+
 impl Later {
     /// Has this dropped when the call is over, however it ends.
     pub(crate) fn holding(self, held: Held) -> Self {
@@ -354,6 +395,11 @@ impl Later {
         self.held.take()
     }
 
+    /// What becomes of the call at its deadline.
+    pub(crate) fn at_deadline(&self) -> AtDeadline {
+        AtDeadline(self.answer.has_begun())
+    }
+
     /// Has the answer go to this call.
     pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
         self.answer.goes_to(call);
@@ -364,6 +410,11 @@ impl Later {
 pub(crate) trait Unanswered: Send {
     /// Has the answer go to this call.
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>);
+
+    /// Tells whether the procedure has begun, while that may be still to come.
+    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+        None
+    }
 }
 
 impl<R: Send + 'static> Unanswered for (Deferred<R>, Put<R>) {
@@ -380,7 +431,7 @@ impl<R: Send + 'static> Unanswered for (Deferred<R>, Put<R>) {
                 drop(state);
                 give(&*call, value, put)
             }
-            State::Abandoned | State::Open(..) | State::Over => {
+            State::Abandoned | State::Open(..) | State::Awaited(_) | State::Over => {
                 drop(state);
                 call.answer(Given::Failure(FailureCode::Abandoned))
             }

@@ -145,7 +145,8 @@ pub enum Before {
     /// [`CallError::NotSent`] of [`SendError::Intercepted`](crate::error::SendError::Intercepted).
     Refuse(Refusal),
     /// It is decided later, by the [`Reply`](crate::Reply) of the pair ([`deferred`](crate::deferred())); at the latest by the call's deadline. If the reply
-    /// is dropped, the call is refused. The calling thread, or the worker of the server, waits meanwhile.
+    /// is dropped, the call is refused. At a server no thread waits, but for a call whose argument is used in place; the thread that lets the
+    /// call go on runs its procedure. A client's thread waits.
     Later(Deferred<Before>),
 }
 

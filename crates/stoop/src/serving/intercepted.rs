@@ -3,6 +3,8 @@
 //! A server that has some exports each interface through an [`Intercepted`]. The others export them as they are, so that nothing is added to
 //! their calls.
 
+mod undecided;
+
 use crate::buffers::Memory;
 use crate::context::{Caller, ServedCall, served_call, serving_caller};
 use crate::error::unserved::Unserved;
@@ -13,12 +15,13 @@ use crate::interface::{Exported, Interface};
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::dispatch::{OUT_UNCOUNTED, Outcome, error_of_panic, refused};
-use crate::serving::open_calls::OpenRoom;
+use crate::serving::intercepted::undecided::Undecided;
+use crate::serving::open_calls::{OpenRoom, check_room};
 use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use stoop_marshal::{Reader, Writer};
 use stoop_net::clock;
 
@@ -32,7 +35,7 @@ pub(crate) fn intercept(
     }
     let interceptors = Arc::new(interceptors);
     let intercepted = |inner| -> Arc<dyn Exported> {
-        Arc::new(Intercepted { inner, interceptors: Arc::clone(&interceptors) })
+        Arc::new(Intercepted { inner, interceptors: Arc::clone(&interceptors), room: OnceLock::new() })
     };
     exports.into_iter().map(intercepted).collect()
 }
@@ -41,13 +44,15 @@ pub(crate) fn intercept(
 struct Intercepted {
     inner: Arc<dyn Exported>,
     interceptors: Arc<Interceptors>,
+    /// Bounds the calls that are decided later.
+    room: OnceLock<Arc<OpenRoom>>,
 }
 
 /// A call that interceptors have let go on.
-struct Admitted {
-    call: InterceptedCall,
-    served: ServedCall,
-    interceptors: Arc<Interceptors>,
+pub(super) struct Admitted {
+    pub(super) call: InterceptedCall,
+    pub(super) served: ServedCall,
+    pub(super) interceptors: Arc<Interceptors>,
 }
 
 thread_local! {
@@ -61,6 +66,7 @@ impl Intercepted {
     fn run(
         &self,
         procedure: u16,
+        arguments: Option<&[u8]>,
         result: &mut Writer<'_>,
         run: impl FnOnce(&mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Result<(), Unserved> {
@@ -78,69 +84,120 @@ impl Intercepted {
                 let is_timed = self.interceptors.is_timed();
                 let call = (interface, procedure);
                 let mut call = InterceptedCall::new(call, Some(caller), deadline_ns, is_timed).at(None);
-                self.before(&mut call)?;
+                if let Err(Stopped { by, why }) = self.interceptors.before(&mut call, 0) {
+                    let admitted =
+                        Admitted { call: call.call, served, interceptors: Arc::clone(&self.interceptors) };
+                    call =
+                        self.decide(admitted, (by, why), procedure, arguments, result.limit())?.call.at(None);
+                }
                 call
             }
         };
-        let ran = match catch_unwind(AssertUnwindSafe(|| run(result))) {
-            Ok(Ok(())) => {
-                let ended = ended(result, deadline_ns);
-                self.interceptors.end(&mut call, ended);
-                return Ok(());
-            }
-            Ok(Err(why)) => why,
-            Err(panic) => {
-                // The panic of the procedure outranks one of an interceptor.
-                self.interceptors.end_of(self.interceptors.len(), &mut call, Err(error_of_panic(&*panic)));
-                resume_unwind(panic);
-            }
-        };
-        let admitted = Admitted { call: call.call, served, interceptors: Arc::clone(&self.interceptors) };
-        Err(admitted.without_result(ran, has_room))
+        run_admitted(&self.interceptors, (call, served), has_room, result, run)
     }
 
-    /// Runs `before` of all.
+    /// An interceptor has not let a call go on at once. If it has decided nothing, and the call has these arguments, the call becomes an open
+    /// one; otherwise the thread waits.
     ///
     /// # Errors
-    /// The call may not go on.
-    #[inline]
-    fn before(&self, call: &mut CallInfo<'_>) -> Result<(), Unserved> {
-        let mut from = 0;
-        loop {
-            let Err(Stopped { by, why }) = self.interceptors.before(call, from) else { return Ok(()) };
-            if let Some(refusal) = self.decide(by, why, call.call.deadline_ns) {
-                self.interceptors.end_of(by, call, Err(CallError::Refused(refusal.clone())));
-                return Err(Unserved::Refused(refusal));
-            }
-            from = by + 1;
-        }
-    }
-
-    /// The refusal of a call, if it is one. Waits for the decision of the interceptor at that place, if it has made none.
+    /// The call is refused or open.
     #[cold]
-    fn decide(&self, by: usize, mut why: StoppedBy, deadline_ns: u64) -> Option<Refusal> {
+    fn decide(
+        &self,
+        mut admitted: Admitted,
+        (mut by, mut why): (usize, StoppedBy),
+        procedure: u16,
+        arguments: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Admitted, Unserved> {
         loop {
-            why = match why {
-                StoppedBy::Refusal(refusal) => return Some(as_interceptors_may(refusal)),
-                StoppedBy::Panic(_) => {
-                    let why = format!("the server's interceptor `{}` panicked", self.interceptors.name(by));
-                    return Some(Refusal::denied(why));
-                }
-                StoppedBy::Later(decision) => match decision.wait(deadline_ns) {
-                    Ok(Before::Go) => return None,
-                    Ok(Before::Refuse(refusal)) => StoppedBy::Refusal(refusal),
-                    Ok(Before::Later(decision)) => StoppedBy::Later(decision),
-                    Err(late) if late.code == FailureCode::FinishedTooLate => {
-                        return Some(Refusal::new(RefusalCode::DeadlinePassed, ""));
+            let decision = match why {
+                StoppedBy::Later(decision) => decision,
+                why => return Err(Unserved::Refused(admitted.refuse(by, why))),
+            };
+            let decided = match arguments {
+                Some(arguments) => {
+                    if let Err(full) = check_room(&self.room) {
+                        let (code, detail) = refused(&full);
+                        admitted.refuse(by, StoppedBy::Refusal(Refusal::new(code, detail)));
+                        return Err(full);
                     }
-                    Err(_) => return Some(Refusal::denied(UNDECIDED)),
+                    let call = Undecided::new(&self.inner, procedure, arguments, limit, admitted);
+                    return Err(Unserved::Later(call.until(by, decision)));
+                }
+                None => decision.wait(admitted.call.deadline_ns),
+            };
+            why = match decided {
+                Ok(Before::Go) => match admitted.go_on(by + 1) {
+                    Ok(admitted) => return Ok(admitted),
+                    Err((same, stopped)) => {
+                        (admitted, by) = (same, stopped.by);
+                        stopped.why
+                    }
                 },
+                Ok(Before::Refuse(refusal)) => StoppedBy::Refusal(refusal),
+                Ok(Before::Later(decision)) => StoppedBy::Later(decision),
+                Err(late) if late.code == FailureCode::FinishedTooLate => {
+                    StoppedBy::Refusal(Refusal::new(RefusalCode::DeadlinePassed, ""))
+                }
+                Err(_) => StoppedBy::Refusal(Refusal::denied(UNDECIDED)),
             };
         }
     }
 }
 
+/// Runs a call that interceptors have let go on, and what they do afterwards. `has_room`: more would not be given for its OUT arguments.
+#[inline]
+pub(super) fn run_admitted(
+    interceptors: &Arc<Interceptors>,
+    (mut call, served): (CallInfo<'_>, ServedCall),
+    has_room: bool,
+    result: &mut Writer<'_>,
+    run: impl FnOnce(&mut Writer<'_>) -> Result<(), Unserved>,
+) -> Result<(), Unserved> {
+    let why = match catch_unwind(AssertUnwindSafe(|| run(result))) {
+        Ok(Ok(())) => {
+            interceptors.end(&mut call, ended(result, served.deadline_ns()));
+            return Ok(());
+        }
+        Ok(Err(why)) => why,
+        Err(panic) => {
+            // The panic of the procedure outranks one of an interceptor.
+            interceptors.end_of(interceptors.len(), &mut call, Err(error_of_panic(&*panic)));
+            resume_unwind(panic);
+        }
+    };
+    let admitted = Admitted { call: call.call, served, interceptors: Arc::clone(interceptors) };
+    Err(admitted.without_result(why, has_room))
+}
+
 impl Admitted {
+    /// Runs `before` of the interceptors from that place on.
+    ///
+    /// # Errors
+    /// One does not let the call go on.
+    pub(super) fn go_on(self, from: usize) -> Result<Self, (Self, Stopped)> {
+        let Self { call, served, interceptors } = self;
+        let mut info = call.at(None);
+        let stopped = interceptors.before(&mut info, from);
+        let same = Self { call: info.call, served, interceptors };
+        match stopped {
+            Ok(()) => Ok(same),
+            Err(stopped) => Err((same, stopped)),
+        }
+    }
+
+    /// The interceptor at that place refuses the call. Returns what its caller learns.
+    pub(super) fn refuse(self, by: usize, why: StoppedBy) -> Refusal {
+        let Self { call, interceptors, .. } = self;
+        let refusal = match why {
+            StoppedBy::Refusal(refusal) => as_interceptors_may(refusal),
+            _ => Refusal::denied(format!("the server's interceptor `{}` panicked", interceptors.name(by))),
+        };
+        interceptors.end_of(by, &mut call.at(None), Err(CallError::Refused(refusal.clone())));
+        refusal
+    }
+
     /// The call has no result at once, for this reason, which is returned.
     #[cold]
     fn without_result(self, why: Unserved, has_room: bool) -> Unserved {
@@ -183,7 +240,7 @@ pub(crate) fn not_dispatched_again(refused: Outcome) -> Outcome {
 /// The reasons for which interceptors refuse: others have a meaning in the protocol.
 fn as_interceptors_may(refusal: Refusal) -> Refusal {
     match refusal.code {
-        RefusalCode::Denied | RefusalCode::Overloaded => refusal,
+        RefusalCode::Denied | RefusalCode::Overloaded | RefusalCode::DeadlinePassed => refusal,
         _ => Refusal { code: RefusalCode::Denied, ..refusal },
     }
 }
@@ -247,7 +304,9 @@ impl Exported for Intercepted {
     fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved> {
         // As in `account::served`.
         let arguments = call.into_payload();
-        self.run(procedure, result, |result| self.inner.dispatch(procedure, Reader::new(arguments), result))
+        let dispatch =
+            |result: &mut Writer<'_>| self.inner.dispatch(procedure, Reader::new(arguments), result);
+        self.run(procedure, Some(arguments), result, dispatch)
     }
 
     fn dispatch_with_memory(
@@ -257,7 +316,9 @@ impl Exported for Intercepted {
         memory: Memory<'_>,
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
-        self.run(procedure, result, |result| self.inner.dispatch_with_memory(procedure, call, memory, result))
+        self.run(procedure, None, result, |result| {
+            self.inner.dispatch_with_memory(procedure, call, memory, result)
+        })
     }
 
     fn dispatch_in_place(
@@ -267,10 +328,14 @@ impl Exported for Intercepted {
         len: usize,
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
-        self.run(procedure, result, |result| self.inner.dispatch_in_place(procedure, leading, len, result))
+        self.run(procedure, None, result, |result| {
+            self.inner.dispatch_in_place(procedure, leading, len, result)
+        })
     }
 
     fn lend_room(&self, room: &Arc<OpenRoom>) {
+        // It is the same whenever it is lent.
+        let _ = self.room.set(Arc::clone(room));
         self.inner.lend_room(room);
     }
 

@@ -90,7 +90,7 @@ pub(crate) fn conclude(
     packet: &mut Vec<u8>,
     now_ns: u64,
 ) -> (Outcome, Result<(), ReplyError>) {
-    if limits.deadline_ns <= now_ns {
+    if limits.deadline_ns <= now_ns && !matches!(given, Given::Refusal(..)) {
         return (Outcome::finished_too_late(), Err(ReplyError::DeadlinePassed));
     }
     if cancelled::is_cancelled(limits.call) {
@@ -99,6 +99,7 @@ pub(crate) fn conclude(
     let outcome = match given {
         Given::Result(put) => exports.write(packet, limits, put),
         Given::Failure(code) => Outcome::failed(code, String::new()),
+        Given::Refusal(code, detail) => Outcome::refused(code, detail.into()),
     };
     (outcome, Ok(()))
 }

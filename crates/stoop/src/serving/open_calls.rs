@@ -9,8 +9,7 @@ mod room;
 pub(crate) mod waiting;
 
 use crate::context::cancelled::CallId;
-use crate::deferred::{Given, Held, Later, Open, ReplyError};
-use crate::error::FailureCode;
+use crate::deferred::{AtDeadline, Given, Held, Later, Open, ReplyError};
 use crate::keeper::{self, Kept, Key};
 use crate::serving::open_calls::answering::Answering;
 pub(crate) use crate::serving::open_calls::room::OPEN_CALLS_MAX;
@@ -64,6 +63,7 @@ struct OpenCall<A: Answers> {
     answering: Arc<Answering>,
     place: Option<OwnerId>,
     deadline_ns: u64,
+    at_deadline: AtDeadline,
     waiting: Waiting<Outstanding<A::Call>>,
 }
 
@@ -113,10 +113,10 @@ impl<A: Answers> ToOpen<A> {
     /// Lets a call wait for its answer. It may have ended when this returns.
     #[cold]
     pub(crate) fn open(self, call: A::Call, mut later: Later) {
-        let held = later.take_held();
+        let (held, at_deadline) = (later.take_held(), later.at_deadline());
         let Self { answers, room, answering, owner, id, deadline_ns } = self;
         let (place, waiting) = (room.enter(owner), Waiting::new());
-        let open = Arc::new(OpenCall { answers, room, answering, place, deadline_ns, waiting });
+        let open = Arc::new(OpenCall { answers, room, answering, place, deadline_ns, at_deadline, waiting });
         let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);
         let opening = open.waiting.open();
         let key = keeper::keep(id, deadline_ns, kept);
@@ -163,7 +163,7 @@ impl<A: Answers> Kept for OpenCall<A> {
     fn expire(&self) {
         let is_late = clock::now_ns() >= self.deadline_ns;
         // It is nothing to the keeper if an answer came just now.
-        let _ = self.end(Given::Failure(FailureCode::FinishedTooLate), |answers, call| match answers {
+        let _ = self.end(self.at_deadline.given(), |answers, call| match answers {
             None => A::GONE,
             Some(_) if is_late => ReplyError::DeadlinePassed,
             Some(answers) if answers.has_caller(call) => ReplyError::Cancelled,

@@ -59,6 +59,10 @@ impl Open for WatchedCall {
                 self.tell_failure(code);
                 return self.call.answer(given);
             }
+            Given::Refusal(code, detail) => {
+                self.tell(Err(CallError::Refused(Refusal::new(code, detail))));
+                return self.call.answer(given);
+            }
         };
         let reached = self.call.answer(Given::Result(&|result| {
             match catch_unwind(AssertUnwindSafe(|| put(result))) {

@@ -15,6 +15,7 @@ claims! { all and lossy: [
     a_panic_before_the_call_keeps_it_from_running_and_harms_no_other
     a_panic_after_the_call_fails_it_and_harms_no_other
     interceptors_of_either_end_decide_later
+    a_call_that_is_not_decided_by_its_deadline_has_not_run
     a_call_that_has_not_run_is_made_again_if_an_interceptor_says_so
     a_call_that_ran_is_never_made_again
     interceptors_see_the_answers_that_come_later
@@ -25,6 +26,7 @@ mod over_all {
     use super::*;
     claims! { all: [
         one_way_calls_go_through_interceptors_of_both_ends
+        calls_about_which_an_interceptor_decides_later_hold_no_worker
         handles_that_are_dropped_or_detached_end_their_calls_for_interceptors
     ] }
 }
@@ -373,6 +375,52 @@ fn interceptors_of_either_end_decide_later(transport: &str) {
     let (_server, _, client) = shop(transport, Server::new(), &options.interceptor(witness("after", &log)));
     calls(&client);
     assert_eq!(keeper.ran.load(Ordering::SeqCst), 2);
+}
+
+/// Leaves the decisions to the test.
+fn undecided(decisions: &Arc<Mutex<Vec<Reply<Before>>>>) -> impl Fn(&mut CallInfo<'_>) -> Before + use<> {
+    let decisions = Arc::clone(decisions);
+    move |call| {
+        if call.procedure() != "next" {
+            return Before::Go;
+        }
+        let (reply, later) = deferred();
+        decisions.lock().unwrap().push(reply);
+        Before::Later(later)
+    }
+}
+
+fn a_call_that_is_not_decided_by_its_deadline_has_not_run(transport: &str) {
+    let (log, decisions) = (Log::default(), Arc::default());
+    let server = Server::new().interceptor(with_before("slow", &log, undecided(&decisions)));
+    let (_server, keeper, client) = shop(transport, server, &patient(transport));
+    let call = || client.begin().with_timeout(Duration::from_millis(50)).next(1).wait().unwrap_err();
+    for error in [client.with_timeout(Duration::from_millis(50)).next(1).unwrap_err(), call()] {
+        assert!(error.is_timeout() && error.ran() != Ran::Yes, "{error}");
+    }
+    eventually(|| decisions.lock().unwrap().iter().all(Reply::is_cancelled));
+    for decision in std::mem::take(&mut *decisions.lock().unwrap()) {
+        // Nothing waits for it any more.
+        drop(decision.send(Before::Go));
+    }
+    assert_eq!((client.look().unwrap(), keeper.ran.load(Ordering::SeqCst)), (0, 1));
+}
+
+fn calls_about_which_an_interceptor_decides_later_hold_no_worker(transport: &str) {
+    let (log, decisions) = (Log::default(), Arc::default());
+    let server = Server::new().workers(1).interceptor(with_before("slow", &log, undecided(&decisions)));
+    let (_server, keeper, client) = shop(transport, server, &patient(transport));
+    let calls = client.begin();
+    let pending: Vec<_> = (0..20).map(|number| calls.next(number)).collect();
+    drop(calls);
+    eventually(|| decisions.lock().unwrap().len() == 20);
+    assert_eq!(client.begin().look().wait().unwrap(), 0, "the worker is free");
+    for decision in std::mem::take(&mut *decisions.lock().unwrap()) {
+        decision.send(Before::Go).unwrap();
+    }
+    let numbers: Vec<_> = stoop::wait_all(pending).into_iter().map(Result::unwrap).collect();
+    assert_eq!(numbers, Vec::from_iter(1..=20));
+    assert_eq!(keeper.ran.load(Ordering::SeqCst), 21);
 }
 
 fn a_call_that_has_not_run_is_made_again_if_an_interceptor_says_so(transport: &str) {

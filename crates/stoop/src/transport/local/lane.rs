@@ -2,7 +2,7 @@
 //! trait. The calling thread runs the procedure.
 
 use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
-use crate::deferred::{Given, Open, ReplyError};
+use crate::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::error::{CallError, FailureCode, SendError};
 use crate::intercept::client::Attempt;
 use crate::locked::locked;
@@ -86,7 +86,7 @@ impl Attempt for LocalCall<'_, '_> {
             Outcome::Later(mut later) => {
                 // Until the caller has the answer.
                 let _held = later.take_held();
-                let waiting = Arc::new(WaitingCaller::new(&lane.server, limits));
+                let waiting = Arc::new(WaitingCaller::new(&lane.server, limits, later.at_deadline()));
                 later.goes_to(Arc::clone(&waiting) as Arc<dyn Open>);
                 let (ran, packet) = waiting.wait();
                 lane.packet = packet;
@@ -112,6 +112,7 @@ fn too_late() -> Outcome {
 struct WaitingCaller {
     server: Arc<LocalServer>,
     limits: CallLimits,
+    at_deadline: AtDeadline,
     state: Mutex<State>,
     given: Condvar,
 }
@@ -125,9 +126,15 @@ enum State {
 }
 
 impl WaitingCaller {
-    fn new(server: &Arc<LocalServer>, limits: CallLimits) -> Self {
+    fn new(server: &Arc<LocalServer>, limits: CallLimits, at_deadline: AtDeadline) -> Self {
         let (state, given) = (Mutex::new(State::Open), Condvar::new());
-        Self { server: Arc::clone(server), limits, state, given }
+        Self { server: Arc::clone(server), limits, at_deadline, state, given }
+    }
+
+    /// The outcome at the deadline.
+    fn late(&self) -> Outcome {
+        let (exports, now_ns) = (&self.server.exports, self.limits.deadline_ns);
+        one_call::conclude(exports, &self.limits, self.at_deadline.given(), &mut Vec::new(), now_ns).0
     }
 
     /// Waits for the answer, until the deadline.
@@ -137,7 +144,7 @@ impl WaitingCaller {
             let left_ns = self.limits.deadline_ns.saturating_sub(clock::now_ns());
             match mem::replace(&mut *state, State::Over) {
                 State::Given(outcome, packet) => return (outcome, packet),
-                _ if left_ns == 0 => return (too_late(), Vec::new()),
+                _ if left_ns == 0 => return (self.late(), vec![0; HEADER_LEN]),
                 before => *state = before,
             }
             let waited = self.given.wait_timeout(state, Duration::from_nanos(left_ns));
