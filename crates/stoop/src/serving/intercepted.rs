@@ -78,7 +78,7 @@ impl Intercepted {
         let deadline_ns = served.deadline_ns();
         let has_room = caller == Caller::Local || result.out_limit() > OUT_UNCOUNTED;
         let admitted = if has_room { NEEDS_ROOM.take() } else { None };
-        let mut call = match admitted.filter(|admitted| admitted.served == served) {
+        let call = match admitted.filter(|admitted| admitted.served == served) {
             Some(admitted) => admitted.call.at(None),
             None => {
                 let is_timed = self.interceptors.is_timed();
@@ -130,7 +130,8 @@ impl Intercepted {
             why = match decided {
                 Ok(Before::Go) => match admitted.go_on(by + 1) {
                     Ok(admitted) => return Ok(admitted),
-                    Err((same, stopped)) => {
+                    Err(stopped) => {
+                        let (same, stopped) = *stopped;
                         (admitted, by) = (same, stopped.by);
                         stopped.why
                     }
@@ -176,14 +177,14 @@ impl Admitted {
     ///
     /// # Errors
     /// One does not let the call go on.
-    pub(super) fn go_on(self, from: usize) -> Result<Self, (Self, Stopped)> {
+    pub(super) fn go_on(self, from: usize) -> Result<Self, Box<(Self, Stopped)>> {
         let Self { call, served, interceptors } = self;
         let mut info = call.at(None);
         let stopped = interceptors.before(&mut info, from);
         let same = Self { call: info.call, served, interceptors };
         match stopped {
             Ok(()) => Ok(same),
-            Err(stopped) => Err((same, stopped)),
+            Err(stopped) => Err(Box::new((same, stopped))),
         }
     }
 

@@ -68,7 +68,8 @@ impl Undecided {
         let Self { admitted, context, .. } = self;
         match context.serving(|| admitted.go_on(by + 1)) {
             Ok(admitted) => Self { admitted, ..self }.run(open),
-            Err((admitted, Stopped { by, why })) => {
+            Err(stopped) => {
+                let (admitted, Stopped { by, why }) = *stopped;
                 let same = Self { admitted, ..self };
                 match why {
                     StoppedBy::Later(next) => next.then(move |decision| same.decide(by, decision, open)),

@@ -122,12 +122,12 @@ fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> Bin
 }
 
 impl Binding for LocalBinding {
-    type Lane<'a> = LocalLane<'a>;
+    type Lane<'a> = Box<LocalLane<'a>>;
 
     // Inlined into the dispatch of all transports, it would slow them down.
     #[cold]
     #[inline(never)]
-    fn hold(&self, timeout_ns: u64) -> Result<LocalLane<'_>, CallError> {
+    fn hold(&self, timeout_ns: u64) -> Result<Box<LocalLane<'_>>, CallError> {
         assert!(self.is_marshaled, "calls to a server of this process go through the trait");
         LocalLane::hold(self, timeout_ns)
     }

@@ -33,18 +33,23 @@ pub(crate) struct LocalLane<'a> {
 }
 
 impl<'a> LocalLane<'a> {
-    pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Self, CallError> {
+    pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Box<Self>, CallError> {
         let (server, interface) = binding.present().map_err(CallError::NotSent)?;
         let (arguments, packet) = (Vec::new(), vec![0; HEADER_LEN]);
-        Ok(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 })
+        Ok(Box::new(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 }))
     }
 }
 
-impl Lane for LocalLane<'_> {
+// In a box, and out of line: the lanes of other transports are in the same enum, in the stubs.
+impl Lane for Box<LocalLane<'_>> {
+    #[cold]
+    #[inline(never)]
     fn arguments(&mut self) -> Writer<'_> {
         Writer::new(&mut self.arguments, 0, self.server.message_max)
     }
 
+    #[cold]
+    #[inline(never)]
     fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
         let deadline_ns = bounded_deadline(clock::now_ns(), self.timeout_ns);
         let binding = self.binding;
@@ -55,6 +60,8 @@ impl Lane for LocalLane<'_> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn result(&self) -> &[u8] {
         &self.packet[HEADER_LEN..HEADER_LEN + self.result_len]
     }
