@@ -1,5 +1,8 @@
 //! Interceptors at both ends: which calls they see, what they refuse, and what becomes of a call when they panic.
 
+mod shop;
+
+use self::shop::{Log, ShopClient, Witness, shop, taken, with_after, with_before, witness};
 use super::*;
 use crate::harness::LIMIT;
 use std::sync::{Arc, Mutex};
@@ -29,123 +32,6 @@ mod over_all {
         calls_about_which_an_interceptor_decides_later_hold_no_worker
         handles_that_are_dropped_or_detached_end_their_calls_for_interceptors
     ] }
-}
-
-#[stoop::interface]
-trait Shop {
-    fn next(&self, number: u32) -> u32;
-    #[idempotent]
-    fn look(&self) -> u32;
-    fn panic(&self);
-    fn wait(&self);
-    fn later(&self) -> Deferred<u32>;
-    #[one_way]
-    fn tell(&self, number: u32);
-    fn fill(&self, #[out] bytes: &mut [u8]);
-}
-
-#[derive(Clone, Default)]
-struct Keeper {
-    gate: Gate,
-    ran: Arc<AtomicU32>,
-    reply: Arc<Mutex<Option<Reply<u32>>>>,
-}
-
-impl Shop for Keeper {
-    fn next(&self, number: u32) -> u32 {
-        self.ran.fetch_add(1, Ordering::SeqCst);
-        number + 1
-    }
-    fn look(&self) -> u32 {
-        self.ran.fetch_add(1, Ordering::SeqCst)
-    }
-    fn panic(&self) {
-        panic!("on purpose");
-    }
-    fn wait(&self) {
-        self.gate.pass();
-    }
-    fn later(&self) -> Deferred<u32> {
-        let (reply, deferred) = deferred();
-        *self.reply.lock().unwrap() = Some(reply);
-        deferred
-    }
-    fn tell(&self, _: u32) {
-        self.ran.fetch_add(1, Ordering::SeqCst);
-    }
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
-    }
-}
-
-type Log = Arc<Mutex<Vec<String>>>;
-
-/// Writes down what it sees, and does what it is told.
-struct Witness<B, A> {
-    name: &'static str,
-    log: Log,
-    before: B,
-    after: A,
-}
-
-impl<B, A> Intercept for Witness<B, A>
-where
-    B: Fn(&mut CallInfo<'_>) -> Before + Send + Sync + 'static,
-    A: Fn(&CallInfo<'_>, &Ended<'_>) -> After + Send + Sync + 'static,
-{
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn before(&self, call: &mut CallInfo<'_>) -> Before {
-        self.log.lock().unwrap().push(format!("{} before {}", self.name, call.procedure()));
-        (self.before)(call)
-    }
-    fn after(&self, call: &CallInfo<'_>, ended: &Ended<'_>) -> After {
-        let known = if ended.is_known() { "" } else { ", as far as is known" };
-        let line = format!("{} after {}: ran {:?}{known}", self.name, call.procedure(), ended.ran());
-        self.log.lock().unwrap().push(line);
-        (self.after)(call, ended)
-    }
-}
-
-fn go(_: &mut CallInfo<'_>) -> Before {
-    Before::Go
-}
-
-fn done(_: &CallInfo<'_>, _: &Ended<'_>) -> After {
-    After::Return
-}
-
-fn witness(name: &'static str, log: &Log) -> impl Intercept + use<> {
-    Witness { name, log: Arc::clone(log), before: go, after: done }
-}
-
-fn with_before(
-    name: &'static str,
-    log: &Log,
-    before: impl Fn(&mut CallInfo<'_>) -> Before + Send + Sync + 'static,
-) -> impl Intercept {
-    Witness { name, log: Arc::clone(log), before, after: done }
-}
-
-fn with_after(
-    name: &'static str,
-    log: &Log,
-    after: impl Fn(&CallInfo<'_>, &Ended<'_>) -> After + Send + Sync + 'static,
-) -> impl Intercept {
-    Witness { name, log: Arc::clone(log), before: go, after }
-}
-
-fn taken(log: &Log) -> Vec<String> {
-    std::mem::take(&mut *log.lock().unwrap())
-}
-
-fn shop(transport: &str, server: Server, options: &BindOptions) -> (RunningServer, Keeper, ShopClient) {
-    let keeper = Keeper::default();
-    let server = server.export(ShopServer::new(keeper.clone()));
-    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
-    let client = ShopClient::bind_with(&server.uris()[0], options).unwrap();
-    (server, keeper, client)
 }
 
 fn a_call_that_the_servers_interceptor_refuses_does_not_run(transport: &str) {
@@ -401,7 +287,7 @@ fn a_call_that_is_not_decided_by_its_deadline_has_not_run(transport: &str) {
     eventually(|| decisions.lock().unwrap().iter().all(Reply::is_cancelled));
     for decision in std::mem::take(&mut *decisions.lock().unwrap()) {
         // Nothing waits for it any more.
-        drop(decision.send(Before::Go));
+        let _ = decision.send(Before::Go);
     }
     assert_eq!((client.look().unwrap(), keeper.ran.load(Ordering::SeqCst)), (0, 1));
 }
