@@ -345,8 +345,7 @@ impl Lane {
         self.outstanding.as_ref().map_or(Instant::NEVER, |call| call.deadline)
     }
 
-    /// Does what is due. `packet` is the packet that was passed to [`start`](Self::start), or one with the same
-    /// arguments.
+    /// Does what is due. `packet` is what was passed to [`start`](Self::start), or a packet with the same arguments.
     pub fn handle_timeout(&mut self, now: Instant, packet: &mut [u8]) -> Due {
         let Some(mut call) = self.outstanding else { return Due::Nothing };
         if now < call.next {
@@ -419,8 +418,7 @@ impl Lane {
     /// Cancels the outstanding call and returns the packet that tells the server; `None` without a call.
     ///
     /// The lane can be used again when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`]
-    /// or [`Heard::Failed`], or has been abandoned. Until then its [timeouts](Self::handle_timeout) send the cancel
-    /// again.
+    /// or [`Heard::Failed`], or has been abandoned. Until then its [timeouts](Self::handle_timeout) repeat the cancel.
     pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
         let call = self.outstanding.as_mut()?;
         call.state = CallState::Cancelled;

@@ -1,6 +1,6 @@
 //! `InPlace` buffers as arguments: in shared memory a call names their position, over other transports it carries their contents.
 
-use crate::error::unserved::Unserved;
+use crate::later::unserved::Unserved;
 use std::sync::Arc;
 use stoop_marshal::{Data, DecodeError, Reader, Scalar, Writer, zeros};
 use stoop_shm::{Arena, InPlace, Number, Range};

@@ -16,7 +16,6 @@ pub(crate) mod close;
 pub(crate) mod listen;
 #[cfg_attr(not(feature = "onc"), path = "error/no_sun.rs")]
 pub(crate) mod sun;
-pub(crate) mod unserved;
 
 pub use crate::error::bind::{BindError, InPlaceError};
 pub(crate) use crate::error::bind::{CROWDED, SHUTTING_DOWN};

@@ -1,11 +1,11 @@
 //! Interfaces as the emitter describes them, and the server half of an interface.
 
 use crate::buffers::Memory;
-use crate::error::unserved::Unserved;
+use crate::later::room::OpenRoom;
+use crate::later::tasks::Tasks;
+use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
-use crate::serving::open_calls::OpenRoom;
-use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};

@@ -83,14 +83,13 @@ mod buffers;
 mod calling;
 mod client;
 mod context;
-mod deferred;
 pub mod error;
 pub mod health;
 mod heap_array;
 mod host_facts;
 pub mod intercept;
 mod interface;
-mod keeper;
+mod later;
 mod limits;
 mod locked;
 mod message_buffer;
@@ -115,11 +114,12 @@ pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
 pub use crate::context::{Caller, Cancelled, Credentials, CurrentCall, Station, current_call};
-pub use crate::deferred::{Deferred, Reply, ReplyError, deferred};
 #[doc(inline)]
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
 };
+pub use crate::later::deferred::{Deferred, Reply, ReplyError, deferred};
+pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
@@ -127,7 +127,6 @@ pub use crate::serving::counters::{
     MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters,
 };
 pub use crate::serving::procedures::ProcedureOptions;
-pub use crate::serving::tasks::Task;
 pub use crate::serving::terms::Priority;
 pub use crate::transport::packet::options::PacketOptions;
 pub use crate::transport::shm::options::ShmOptions;

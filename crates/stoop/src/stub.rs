@@ -6,11 +6,11 @@ pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
-pub use crate::deferred::Later;
-pub use crate::error::unserved::Unserved;
 pub use crate::interface::{Exported, Interface, Procedure};
-pub use crate::serving::open_calls::{OpenRoom, check_room};
-pub use crate::serving::tasks::{Tasks, run_task};
+pub use crate::later::deferred::Later;
+pub use crate::later::room::{OpenRoom, check_room};
+pub use crate::later::tasks::{Tasks, run_task};
+pub use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

@@ -12,13 +12,13 @@ use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
 use crate::context::{Caller, serving_caller};
-use crate::deferred::Later;
-use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface};
+use crate::later::deferred::Later;
+use crate::later::room::OpenRoom;
+use crate::later::tasks::Tasks;
+use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
-use crate::serving::open_calls::OpenRoom;
-use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::mem;
 use std::sync::Arc;

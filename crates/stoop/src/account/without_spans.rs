@@ -3,8 +3,8 @@
 use crate::account::options::AccountOptions;
 use crate::account::slow::{Facts, SlowCall};
 use crate::error::CallError;
-use crate::error::unserved::Unserved;
 use crate::interface::Interface;
+use crate::later::unserved::Unserved;
 use std::sync::Arc;
 
 /// Makes spans of calls of one binding. No value exists, so that nothing is compiled of the code that has one.

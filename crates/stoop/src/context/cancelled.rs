@@ -2,7 +2,7 @@
 //!
 //! A list holds each cancelled call until it has ended. While the list is empty, a look at it costs one load.
 
-use crate::keeper;
+use crate::context::keeper;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
 //! Waiting until the caller of a call no longer waits.
 
 use crate::context::ServedCall;
-use crate::keeper::{self, Kept, Key};
+use crate::context::keeper::{self, Kept, Key};
 use crate::locked::locked;
 use std::fmt;
 use std::future::poll_fn;

@@ -1,8 +1,8 @@
 //! The interceptors of a binding or of a server, in their order, and how a call goes through them.
 
-use crate::deferred::Deferred;
 use crate::error::{CallError, Refusal};
 use crate::intercept::{After, Before, CallInfo, Ended, Intercept};
+use crate::later::deferred::Deferred;
 use crate::panics::end_of_panic;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

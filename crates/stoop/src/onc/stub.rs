@@ -51,11 +51,11 @@
 //! }
 //! ```
 
-use crate::deferred::Deferred;
+use crate::later::deferred::Deferred;
+use crate::later::tasks;
 #[doc(hidden)]
 pub use crate::program::run;
 pub use crate::program::{Arguments, IncomingCall, NoResult, Program};
-use crate::serving::tasks;
 pub use stoop_onc::auth::Identity;
 
 /// The answer of a procedure that is an `async fn`: this thread polls it, and waits between.

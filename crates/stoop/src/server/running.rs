@@ -3,9 +3,9 @@
 use crate::account::tell::Teller;
 use crate::account::{ServerAccount, counters_for_prometheus};
 use crate::health::{Health, HealthBoard};
+use crate::later::room::OpenRoom;
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
-use crate::serving::open_calls::OpenRoom;
 use crate::serving::running::{Listener, RunningEndpoint, Setup};
 use std::io;
 use std::mem;

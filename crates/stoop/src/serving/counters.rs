@@ -127,6 +127,7 @@ impl Refusals {
     }
 
     /// Counts a call of Sun RPC, which has no words for the reason.
+    #[cfg(feature = "onc")]
     pub(crate) fn count_without_reason(&self) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
     }

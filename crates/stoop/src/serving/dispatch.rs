@@ -3,14 +3,14 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::{Caller, serving_call};
-use crate::deferred::Later;
 #[cfg(feature = "onc")]
 use crate::error::Refusal;
-use crate::error::unserved::Unserved;
 use crate::error::{CallError, Failure};
 use crate::interface::{Exported, Interface};
+use crate::later::deferred::Later;
+use crate::later::room::{OPEN_CALLS_MAX, OpenRoom};
+use crate::later::unserved::Unserved;
 use crate::panics::{end_of_panic, panic_message};
-use crate::serving::open_calls::{OPEN_CALLS_MAX, OpenRoom};
 use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
 use crate::serving::terms::CallTerms;

@@ -7,17 +7,17 @@ mod undecided;
 
 use crate::buffers::Memory;
 use crate::context::{Caller, ServedCall, served_call, serving_caller};
-use crate::error::unserved::Unserved;
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use crate::intercept::chain::{Interceptors, Stopped, StoppedBy, UNDECIDED};
 use crate::intercept::{Before, CallInfo, InterceptedCall};
 use crate::interface::{Exported, Interface};
+use crate::later::room::{OpenRoom, check_room};
+use crate::later::tasks::Tasks;
+use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::dispatch::{OUT_UNCOUNTED, Outcome, error_of_panic, refused};
 use crate::serving::intercepted::undecided::Undecided;
-use crate::serving::open_calls::{OpenRoom, check_room};
-use crate::serving::tasks::Tasks;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -5,10 +5,10 @@
 //! unread.
 
 use crate::context::Caller;
+use crate::context::owner_of;
 use crate::limits::Limits;
 use crate::locked::locked;
 use crate::serving::counters::MemoryCounters;
-use crate::serving::shares::owner_of;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
 //! One call at the server, from its arrival to its outcome: written once for all transports.
 
 use crate::context::cancelled::{self, CallId};
-use crate::deferred::{Given, ReplyError};
 use crate::error::{FailureCode, RefusalCode};
+use crate::later::deferred::{Given, ReplyError};
 use crate::serving::dispatch::{CallLimits, Exports, NoRoom, Outcome};
 use crate::serving::intercepted::not_dispatched_again;
 use stoop_wire::HEADER_LEN;
@@ -80,7 +80,7 @@ pub(crate) fn serve(call: &mut impl ReceivedCall, begun_ns: u64) -> Option<Outco
     Some(call.run(limits).unwrap_or_else(|why| serve_with_room(call, limits, why)))
 }
 
-/// Makes the outcome of an [open](crate::serving::open_calls) call from the answer that has come at `now_ns`; a result is written into
+/// Makes the outcome of an [open](crate::later::open_calls) call from the answer that has come at `now_ns`; a result is written into
 /// `packet`. With it what the giver of the answer learns.
 #[cold]
 pub(crate) fn conclude(

@@ -45,6 +45,11 @@ pub(crate) fn earliest_arrival(now_ns: u64, drained_ns: u64) -> u64 {
 }
 
 impl CallTerms {
+    /// Its owner, its name and its deadline.
+    pub(crate) fn identity(&self) -> (Owner, CallId, u64) {
+        (self.owner, self.call, self.deadline_ns)
+    }
+
     /// Of a call without a deadline, whose procedure takes `work_ns`.
     #[cfg(feature = "onc")]
     pub(crate) fn without_deadline(owner: Owner, part: u64, work_ns: u64) -> Self {

@@ -1,7 +1,7 @@
 //! Calls that were answered later, of which interceptors are told how they end.
 
-use crate::deferred::{Given, Later, Open, ReplyError, Unanswered};
 use crate::error::{CallError, Failure, FailureCode, Refusal};
+use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
 use crate::locked::locked;
 use crate::serving::dispatch::{error_of_panic, refused};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

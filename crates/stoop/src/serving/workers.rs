@@ -14,6 +14,7 @@
 pub(crate) mod background;
 mod computing;
 pub(crate) mod idle;
+mod open;
 mod queue;
 mod quiet;
 pub(crate) mod role;
@@ -22,9 +23,10 @@ mod shared_queue;
 mod worker;
 mod worker_shares;
 
-use crate::deferred::{Given, ReplyError};
+use crate::later::deferred::{Given, ReplyError};
+use crate::later::open_calls::OpenCalls;
+pub(crate) use crate::later::pool::Bounds;
 use crate::serving::counters::{QueueCounters, ServerCounters};
-use crate::serving::open_calls::OpenCalls;
 use crate::serving::terms::CallTerms;
 pub(crate) use crate::serving::workers::background::Background;
 use crate::serving::workers::idle::{IdleWorker, LEAVE};
@@ -117,7 +119,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     }
 
     /// Its open calls, if it leaves calls open.
-    fn open_calls(&self) -> Option<&OpenCalls<Self>>
+    fn open_calls(&self) -> Option<&OpenCalls<WorkerPool<Self>>>
     where
         Self: Sized,
     {
@@ -186,13 +188,6 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 
     /// The endpoint's counters at this moment.
     fn counters(&self) -> ServerCounters;
-}
-
-/// Most workers, and most calls that wait for one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) workers: usize,
-    pub(crate) queue: usize,
 }
 
 /// An endpoint and its threads.

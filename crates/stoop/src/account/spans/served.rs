@@ -6,8 +6,8 @@
 use crate::account::options::AccountOptions;
 use crate::account::spans::turns::Turns;
 use crate::context::{Caller, serving_caller};
-use crate::error::unserved::Unserved;
 use crate::interface::Interface;
+use crate::later::unserved::Unserved;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, ContextGuard, KeyValue};

@@ -4,6 +4,7 @@
 //! in place of running the procedure once more.
 
 use crate::context::Caller;
+use crate::context::owner_of;
 use crate::onc::placement;
 use crate::onc::server::answer::{Answer, answer, put};
 use crate::onc::server::program_times::ProgramTimes;
@@ -12,7 +13,6 @@ use crate::program::programs::Programs;
 use crate::serving::activity::Activity;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
-use crate::serving::shares::owner_of;
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
 use std::io;

@@ -3,6 +3,7 @@
 //! One endpoint for a listener and all its connections. Calls of a connection begin in the order in which they arrive; a procedure
 //! that takes longer than about a millisecond does not keep the calls behind it waiting.
 
+use crate::context::owner_of;
 use crate::onc::placement;
 use crate::onc::server::answer::{Answer, answer};
 use crate::onc::server::connection::{Connection, Read};
@@ -13,7 +14,6 @@ use crate::serving::acceptor::{LISTENER, NOTIFIED};
 use crate::serving::activity::Activity;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
-use crate::serving::shares::owner_of;
 use crate::serving::terms::CallTerms;
 use crate::serving::workers::{Background, Endpoint};
 use std::collections::VecDeque;

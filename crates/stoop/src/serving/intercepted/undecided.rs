@@ -1,12 +1,12 @@
 //! Calls about which an interceptor decides later: open calls, for which no worker waits.
 
 use crate::context::{ServedContext, served_context};
-use crate::deferred::{Deferred, Given, Later, Open, Unanswered};
 use crate::error::Refusal;
-use crate::error::unserved::Unserved;
 use crate::intercept::Before;
 use crate::intercept::chain::{Stopped, StoppedBy, UNDECIDED};
 use crate::interface::Exported;
+use crate::later::deferred::{Deferred, Given, Later, Open, Unanswered};
+use crate::later::unserved::Unserved;
 use crate::serving::intercepted::{Admitted, run_admitted};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -2,9 +2,9 @@
 //! trait. The calling thread runs the procedure.
 
 use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
-use crate::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::error::{CallError, FailureCode, SendError};
 use crate::intercept::client::Attempt;
+use crate::later::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::locked::locked;
 use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::serving::one_call;

@@ -1,10 +1,10 @@
 //! The servers of this process, by name.
 
 use crate::interface::{Exported, Interface};
+use crate::later::pool::Pool;
 use crate::locked::locked;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
-use crate::serving::pool::Pool;
 use crate::serving::running::{RunningEndpoint, Setup};
 use crate::transport::local::begun::{LocalCalls, LocalJob};
 use std::collections::HashMap;

@@ -14,12 +14,12 @@ mod run_batch;
 mod successor;
 mod worker;
 
-use crate::deferred::{Given, ReplyError};
+use crate::later::deferred::{Given, ReplyError};
+use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::{PacketServerCounters, ServerCounters};
 use crate::serving::drain::wait_for_readers;
-use crate::serving::open_calls::OpenCalls;
 use crate::serving::terms::{CallTerms, may_be_behind};
-use crate::serving::workers::{Background, Endpoint};
+use crate::serving::workers::{Background, Endpoint, WorkerPool};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -114,7 +114,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.exchange().is_bound(binding)
     }
 
-    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+    fn open_calls(&self) -> Option<&OpenCalls<WorkerPool<Self>>> {
         Some(&self.open_calls)
     }
 

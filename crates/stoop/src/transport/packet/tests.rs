@@ -1,7 +1,7 @@
 //! A server and a binding for the tests of the packet transport.
 
-use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface, Procedure};
+use crate::later::unserved::Unserved;
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
 use crate::transport::contract::{Target, Transport};

@@ -15,17 +15,17 @@ pub(crate) mod transfers;
 pub(crate) mod worker;
 
 use crate::context::earliest_deadline;
-use crate::deferred::{Given, ReplyError};
+use crate::context::owner_of;
+use crate::later::deferred::{Given, ReplyError};
+use crate::later::open_calls::OpenCalls;
 use crate::locked::locked;
 use crate::serving::acceptor::Acceptor;
 use crate::serving::counters::{ServerCounters, ShmServerCounters};
 use crate::serving::message_memory::MessageMemory;
-use crate::serving::open_calls::OpenCalls;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
-use crate::serving::shares::owner_of;
 use crate::serving::terms::{CallTerms, may_be_behind};
-use crate::serving::workers::{Background, Endpoint};
+use crate::serving::workers::{Background, Endpoint, WorkerPool};
 use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::binding_shares::BindingShares;
@@ -68,7 +68,7 @@ pub(crate) struct ShmEndpoint {
     given_up: AtomicU64,
     /// When a worker last looked for calls and found none.
     drained_ns: AtomicU64,
-    open_calls: OpenCalls<Self>,
+    open_calls: OpenCalls<WorkerPool<Self>>,
 }
 
 impl ShmEndpoint {
@@ -227,7 +227,7 @@ impl Endpoint for ShmEndpoint {
         !call.binding.is_closed()
     }
 
-    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+    fn open_calls(&self) -> Option<&OpenCalls<WorkerPool<Self>>> {
         Some(&self.open_calls)
     }
 

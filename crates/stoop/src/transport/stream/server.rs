@@ -16,16 +16,16 @@ pub(crate) mod unsent_answers;
 pub(crate) mod worker;
 
 use crate::context::cancelled;
-use crate::deferred::{Given, ReplyError};
-use crate::keeper;
+use crate::context::keeper;
+use crate::context::owner_of;
+use crate::later::deferred::{Given, ReplyError};
+use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::ServerCounters;
 use crate::serving::message_memory::MessageMemory;
-use crate::serving::open_calls::OpenCalls;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
-use crate::serving::shares::owner_of;
 use crate::serving::terms::{CallTerms, may_be_behind};
-use crate::serving::workers::{Background, Endpoint};
+use crate::serving::workers::{Background, Endpoint, WorkerPool};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, LANES};
 use crate::transport::stream::server::connections::Connections;
@@ -54,7 +54,7 @@ pub(crate) struct StreamEndpoint {
     unused_buffers: Mutex<Vec<Vec<u8>>>,
     /// When a thread last looked at all connections and found nothing.
     drained_ns: AtomicU64,
-    open_calls: OpenCalls<Self>,
+    open_calls: OpenCalls<WorkerPool<Self>>,
 }
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.
@@ -276,7 +276,7 @@ impl Endpoint for StreamEndpoint {
         !call.connection.is_closed()
     }
 
-    fn open_calls(&self) -> Option<&OpenCalls<Self>> {
+    fn open_calls(&self) -> Option<&OpenCalls<WorkerPool<Self>>> {
         Some(&self.open_calls)
     }
 

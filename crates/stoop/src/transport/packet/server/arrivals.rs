@@ -1,7 +1,7 @@
 //! Packets that have arrived: the exchange says what each of them leads to.
 
 use crate::context::cancelled::{self, CallId};
-use crate::keeper;
+use crate::context::keeper;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};

@@ -1,9 +1,9 @@
 //! A server's endpoint: a packet link and the server's half of the exchange.
 
+use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
-use crate::serving::open_calls::OpenCalls;
-use crate::serving::workers::Background;
+use crate::serving::workers::{Background, WorkerPool};
 use crate::transport::packet::checksum;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::server::batch::Batch;
@@ -37,7 +37,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) drained_ns: AtomicU64,
     pub(super) out_budget: OutBudget,
     pub(super) background: Background,
-    pub(super) open_calls: OpenCalls<Self>,
+    pub(super) open_calls: OpenCalls<WorkerPool<Self>>,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
     /// Calls that the exchange gave out and that were refused.

@@ -1,11 +1,11 @@
 //! Runs a call, answers it, and gives it back to the exchange.
 
 use crate::context::cancelled::{self, CallId};
-use crate::deferred::{Given, Later, ReplyError};
-use crate::keeper;
+use crate::context::keeper;
+use crate::context::owner_of;
+use crate::later::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::one_call::{self, serve};
-use crate::serving::shares::owner_of;
 use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
@@ -148,7 +148,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let (binding, ..) = assignment.identity();
         let call = PacketCall { assignment, packet: CallPacket::KEPT };
         let terms = self.terms(&call);
-        self.open_calls.open(call, terms, later);
+        self.open_calls.open(call, terms.identity(), later);
         if !self.exchange().is_bound(binding) {
             // The thread that has released the binding may have looked for its open calls before.
             keeper::end_call(terms.call);

@@ -1,8 +1,8 @@
 //! How many bindings of an address each user has.
 
 use crate::context::Caller;
+use crate::context::owner_of;
 use crate::locked::locked;
-use crate::serving::shares::owner_of;
 use std::sync::{Arc, Mutex};
 use stoop_exchange::shares::{OwnerId, Owners, Pool};
 

@@ -3,8 +3,8 @@
 use crate::buffers::Memory;
 use crate::context::cancelled::CallId;
 use crate::context::take_asked;
-use crate::deferred::{Given, Later, ReplyError};
 use crate::error::FailureCode;
+use crate::later::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
@@ -207,7 +207,7 @@ impl ShmEndpoint {
     pub(super) fn leave_open(&self, call: ShmCall, later: Later) {
         self.service.activity.begin_more_calls(1);
         let terms = self.terms(&call);
-        self.open_calls.open(call, terms, later);
+        self.open_calls.open(call, terms.identity(), later);
     }
 
     /// Answers a call that has been open.

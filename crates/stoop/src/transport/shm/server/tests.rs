@@ -1,8 +1,8 @@
 //! An endpoint, and a peer that writes by hand what it wants into the memory of its binding.
 
 use crate::context::{Caller, Credentials, cancelled};
-use crate::error::unserved::Unserved;
 use crate::interface::{Exported, Interface, Procedure};
+use crate::later::unserved::Unserved;
 use crate::options::Waiting;
 use crate::serving::binder::Bound;
 use crate::serving::dispatch::Exports;

@@ -1,8 +1,8 @@
 //! A call that arrived over a byte stream, and its answer.
 
 use crate::context::cancelled::{self, CallId};
-use crate::deferred::{Given, Later, ReplyError};
-use crate::keeper;
+use crate::context::keeper;
+use crate::later::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
@@ -189,7 +189,7 @@ impl StreamEndpoint {
         let arguments = mem::take(&mut call.packet);
         self.give_packet_back(&call.connection, arguments);
         let (terms, connection) = (self.terms(&call), Arc::clone(&call.connection));
-        self.open_calls.open(call, terms, later);
+        self.open_calls.open(call, terms.identity(), later);
         if connection.is_closed() {
             // The thread that closed it may have looked for its open calls before.
             keeper::end_call(terms.call);

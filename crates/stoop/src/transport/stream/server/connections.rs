@@ -1,8 +1,9 @@
 //! The connections of an endpoint: accepts, finds and closes them.
 
+use crate::context::owner_of;
 use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
 use crate::serving::message_memory::MessageMemory;
-use crate::serving::shares::{ConnectionShares, owner_of};
+use crate::serving::shares::ConnectionShares;
 use crate::transport::stream::server::connection::Connection;
 use crate::users::Users;
 use std::collections::HashMap;

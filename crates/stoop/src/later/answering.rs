@@ -11,16 +11,16 @@ pub(crate) struct Answering {
 }
 
 /// A thread answers until this is dropped.
-pub(super) struct AnsweringThread<'a>(&'a Answering);
+pub(crate) struct AnsweringThread<'a>(&'a Answering);
 
 impl Answering {
-    pub(super) fn begin(&self) -> AnsweringThread<'_> {
+    pub(crate) fn begin(&self) -> AnsweringThread<'_> {
         *locked(&self.threads) += 1;
         AnsweringThread(self)
     }
 
     /// Waits until no thread answers.
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let is_any = |threads: &mut usize| *threads > 0;
         drop(self.none.wait_while(locked(&self.threads), is_any).unwrap_or_else(PoisonError::into_inner));
     }

@@ -1,8 +1,8 @@
 //! Why a server half of an interface has no result of a call at once: it did not run the procedure, which the caller learns as a
 //! [refusal](crate::error::Refusal), or the result comes later.
 
-use crate::deferred::Later;
 use crate::error::Refusal;
+use crate::later::deferred::Later;
 use stoop_marshal::DecodeError;
 
 /// Why a server half has no result of a call at once.

@@ -1,22 +1,15 @@
 //! Open calls: their procedures have returned, and their answers [come later](crate::Deferred).
 //!
 //! An open call holds no thread. It counts for its owner ([`OpenRoom`]), and ends once: by its answer, which the thread that gives it sends
-//! itself, or by the [keeper](crate::keeper) at its deadline, or when its caller has cancelled it or has gone. The first thread that
+//! itself, or by the [keeper](crate::context::keeper) at its deadline, or when its caller has cancelled it or has gone. The first thread that
 //! [takes](Waiting::take) the call ends it; the others learn why it is over.
 
-mod answering;
-mod room;
-pub(crate) mod waiting;
-
 use crate::context::cancelled::CallId;
-use crate::deferred::{AtDeadline, Given, Held, Later, Open, ReplyError};
-use crate::keeper::{self, Kept, Key};
-use crate::serving::open_calls::answering::Answering;
-pub(crate) use crate::serving::open_calls::room::OPEN_CALLS_MAX;
-pub use crate::serving::open_calls::room::{OpenRoom, check_room};
-use crate::serving::open_calls::waiting::Waiting;
-use crate::serving::terms::CallTerms;
-use crate::serving::workers::{Endpoint, WorkerPool};
+use crate::context::keeper::{self, Kept, Key};
+use crate::later::answering::Answering;
+use crate::later::deferred::{AtDeadline, Given, Held, Later, Open, ReplyError};
+use crate::later::room::OpenRoom;
+use crate::later::waiting::Waiting;
 use std::sync::{Arc, OnceLock, Weak};
 use stoop_exchange::shares::{Owner, OwnerId};
 use stoop_net::clock;
@@ -37,12 +30,15 @@ pub(crate) trait Answers: Send + Sync + 'static {
     /// # Errors
     /// The answer does not reach its caller.
     fn answer_open(&self, call: Self::Call, given: Given<'_>) -> Result<(), ReplyError>;
+
+    /// A call is about to wait.
+    fn note_open(&self) {}
 }
 
 /// What an endpoint needs for its open calls.
-pub(crate) struct OpenCalls<E: Endpoint> {
+pub(crate) struct OpenCalls<A: Answers> {
     room: Arc<OpenRoom>,
-    pool: OnceLock<Weak<WorkerPool<E>>>,
+    answers: OnceLock<Weak<A>>,
     answering: Arc<Answering>,
 }
 
@@ -74,31 +70,31 @@ struct Outstanding<C> {
     held: Option<Held>,
 }
 
-impl<E: Endpoint> OpenCalls<E> {
+impl<A: Answers> OpenCalls<A> {
     pub(crate) fn new(room: &Arc<OpenRoom>) -> Self {
-        Self { room: Arc::clone(room), pool: OnceLock::new(), answering: Arc::default() }
+        Self { room: Arc::clone(room), answers: OnceLock::new(), answering: Arc::default() }
     }
 
-    /// The endpoint belongs to this pool.
-    pub(crate) fn belong_to(&self, pool: &Arc<WorkerPool<E>>) {
+    /// This sends the answers.
+    pub(crate) fn belong_to(&self, answers: &Arc<A>) {
         // An endpoint has one pool.
-        let _ = self.pool.set(Arc::downgrade(pool));
+        let _ = self.answers.set(Arc::downgrade(answers));
     }
 
-    /// Lets a call wait for its answer. It may have ended when this returns.
+    /// Lets a call of that owner, with that name and deadline, wait for its answer. It may have ended when this returns.
     #[cold]
-    pub(crate) fn open(&self, call: E::Call, terms: CallTerms, later: Later) {
-        let answers = self.pool.get().cloned().unwrap_or_default();
-        if let Some(pool) = answers.upgrade() {
-            pool.endpoint.background().note_open_call();
+    pub(crate) fn open(&self, call: A::Call, (owner, id, deadline_ns): (Owner, CallId, u64), later: Later) {
+        let answers = self.answers.get().cloned().unwrap_or_default();
+        if let Some(answers) = answers.upgrade() {
+            answers.note_open();
         }
         let to_open = ToOpen {
             answers,
             room: Arc::clone(&self.room),
             answering: Arc::clone(&self.answering),
-            owner: terms.owner,
-            id: terms.call,
-            deadline_ns: terms.deadline_ns,
+            owner,
+            id,
+            deadline_ns,
         };
         to_open.open(call, later);
     }
@@ -169,25 +165,5 @@ impl<A: Answers> Kept for OpenCall<A> {
             Some(answers) if answers.has_caller(call) => ReplyError::Cancelled,
             Some(_) => ReplyError::CallerGone,
         });
-    }
-}
-
-impl<E: Endpoint> Answers for WorkerPool<E> {
-    type Call = E::Call;
-
-    const GONE: ReplyError = ReplyError::ServerEnded;
-
-    fn has_caller(&self, call: &E::Call) -> bool {
-        self.endpoint.has_caller(call)
-    }
-
-    fn answer_open(&self, call: E::Call, given: Given<'_>) -> Result<(), ReplyError> {
-        let (next, reached) = self.endpoint.answer_open(call, given);
-        if let Some(next) = next {
-            let terms = self.endpoint.terms(&next);
-            self.admit(&mut self.endpoint.worker(), next, terms);
-            self.wake_for_queue();
-        }
-        reached
     }
 }

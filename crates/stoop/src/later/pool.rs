@@ -3,12 +3,18 @@
 //! No thread exists before the first job, and none ten seconds after the last; there are never more than the server allows.
 
 use crate::locked::locked;
-use crate::serving::workers::Bounds;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoop_net::threads;
+
+/// Most workers, and most calls that wait for one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) workers: usize,
+    pub(crate) queue: usize,
+}
 
 /// A job for a pool.
 pub(crate) trait Job: Send + 'static {
@@ -144,7 +150,7 @@ impl<J: Job> Drop for ActiveWorker<'_, J> {
 
 #[cfg(test)]
 mod tests {
-    use crate::serving::pool::*;
+    use crate::later::pool::*;
     use std::sync::mpsc::{self, Receiver, Sender};
 
     /// Says that it runs, and waits until it may end.

@@ -1,6 +1,6 @@
 //! The end of a call that waits for its answer: the first of several threads takes the call, and the others learn why it is over.
 
-use crate::deferred::ReplyError;
+use crate::later::deferred::ReplyError;
 #[cfg(all(test, loom))]
 use loom::sync::{Mutex, MutexGuard};
 use std::mem;

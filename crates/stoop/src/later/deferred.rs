@@ -1,8 +1,8 @@
 //! Answers that come later: a procedure returns a [`Deferred`], and any thread gives the answer by its [`Reply`].
 
 use crate::context::{self, ServedCall};
-use crate::error::unserved::Unserved;
 use crate::error::{Failure, FailureCode, RefusalCode};
+use crate::later::unserved::Unserved;
 #[cfg(all(test, loom))]
 use loom::sync::{Mutex, MutexGuard};
 #[cfg(all(test, loom))]

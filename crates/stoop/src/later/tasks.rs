@@ -1,15 +1,14 @@
 //! Tasks: the calls of procedures that are an `async fn`.
 //!
 //! A task is polled first where its call has arrived. If it is ready then, its answer leaves like that of any procedure. Otherwise its
-//! call becomes an [open one](crate::serving::open_calls), and the task goes to the [executor](Tasks) of the server, or else to threads of
+//! call becomes an [open one](crate::later::open_calls), and the task goes to the [executor](Tasks) of the server, or else to threads of
 //! its own, of which there are no more than workers.
 
 use crate::context::{ServedContext, served_context};
-use crate::deferred::{Put, Reply, deferred};
-use crate::error::unserved::Unserved;
+use crate::later::deferred::{Put, Reply, deferred};
+use crate::later::pool::{Bounds, Job, Pool};
+use crate::later::unserved::Unserved;
 use crate::locked::locked;
-use crate::serving::pool::{Job, Pool};
-use crate::serving::workers::Bounds;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,9 +1,9 @@
 //! How many calls of a server may be open, and how many of them each owner has.
 
+use crate::context::owner_of;
 use crate::context::serving_caller;
-use crate::error::unserved::Unserved;
+use crate::later::unserved::Unserved;
 use crate::locked::locked;
-use crate::serving::shares::owner_of;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,7 +1,7 @@
 //! All orders in which an answer, the return of its procedure and the end of its call can come, by loom.
 
 use super::*;
-use crate::serving::open_calls::waiting::Waiting;
+use crate::later::waiting::Waiting;
 use loom::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use loom::thread;
 use stoop_wire::HEADER_LEN;

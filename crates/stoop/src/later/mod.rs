@@ -1,0 +1,10 @@
+//! Answers that come later than their procedures return: what procedures, the emitted stubs and the worker pools share.
+
+pub(crate) mod answering;
+pub(crate) mod deferred;
+pub(crate) mod open_calls;
+pub(crate) mod pool;
+pub(crate) mod room;
+pub(crate) mod tasks;
+pub(crate) mod unserved;
+pub(crate) mod waiting;
