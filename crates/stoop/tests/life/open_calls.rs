@@ -73,7 +73,9 @@ fn a_killed_callers_calls_are_over(uri: &str) {
     let (server, replies) = serve(uri);
     let mut caller = Process::start("wait-for-answers", &server.uris()[0]);
     let waiting: Vec<_> = (0..8).map(|_| next(&replies).1).collect();
-    assert!(server.counters().open == 8 && !waiting.iter().any(Reply::is_cancelled));
+    // A procedure hands its reply on before it returns.
+    eventually(|| server.counters().open == 8);
+    assert!(!waiting.iter().any(Reply::is_cancelled));
     caller.kill();
     eventually(|| waiting.iter().all(Reply::is_cancelled));
     eventually(|| server.counters().open == 0);

@@ -35,11 +35,17 @@ fn a_procedure_sees_that_its_handle_was_dropped(transport: &str) {
 fn a_dropped_call_that_has_not_left_does_not_run(transport: &str) {
     let (_server, works, client) = works(transport);
     works.gate.open();
-    let calls = client.begin();
-    drop(calls.wait(1));
-    assert_eq!(calls.next(1).wait().unwrap(), 2);
-    drop(calls);
-    assert_eq!((client.next(1).unwrap(), works.gate.inside()), (2, 0));
+    // On a busy machine another thread may let a call leave, or run it, before it is dropped. Then another is dropped.
+    let has_not_run = (0..100).any(|_| {
+        let before = works.gate.inside();
+        let calls = client.begin();
+        drop(calls.wait(1));
+        assert_eq!(calls.next(1).wait().unwrap(), 2);
+        drop(calls);
+        assert_eq!(client.next(1).unwrap(), 2);
+        works.gate.inside() == before
+    });
+    assert!(has_not_run);
 }
 
 fn a_call_that_is_dropped_before_it_begins_never_runs(transport: &str) {
