@@ -66,7 +66,7 @@ impl Open for Call {
                 assert!(put(&mut Writer::new(&mut packet, HEADER_LEN, 32)).is_ok());
                 self.results.fetch_add(1, SeqCst);
             }
-            Given::Failure(_) => {
+            Given::Failure(_) | Given::Refusal(..) => {
                 self.failures.fetch_add(1, SeqCst);
             }
         }
