@@ -144,7 +144,7 @@ pub enum Before {
     /// It does not run, and its caller learns why. A client's own refusal is
     /// [`CallError::NotSent`] of [`SendError::Intercepted`](crate::error::SendError::Intercepted).
     Refuse(Refusal),
-    /// It is decided later, by the [`Reply`](crate::Reply) of the pair ([`deferred`](crate::later::deferred())); at the latest by the call's deadline. If the reply
+    /// It is decided later, by the [`Reply`](crate::Reply) of the pair ([`deferred`](crate::deferred())); at the latest by the call's deadline. If the reply
     /// is dropped, the call is refused. At a server no thread waits, but for a call whose argument is used in place; the thread that lets the
     /// call go on runs its procedure. A client's thread waits.
     Later(Deferred<Before>),
