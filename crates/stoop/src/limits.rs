@@ -91,6 +91,9 @@ impl Limits {
     /// At `onc+tcp:` and `onc+unix:` addresses calls of more than 16 KiB count, and the server closes the connections that bring more:
     /// 256 MiB unless set, or eight times the longest call.
     ///
+    /// As many bytes may be kept, at all addresses together, by the tasks of procedures that are an `async fn`, and by calls about which an
+    /// interceptor decides later: arguments of more than a kilobyte count, until the task has ended, and calls are refused beyond.
+    ///
     /// At every address it is at least twice the longest message that the server takes, even if it is set to less.
     pub fn argument_bytes(mut self, most: usize) -> Self {
         self.argument_bytes = Some(most);
@@ -110,8 +113,8 @@ impl Limits {
         self
     }
 
-    /// Most calls of the server, at all its addresses together, whose answers come later ([`Deferred`](crate::Deferred)) and have not come.
-    /// Beyond it, or beyond the share of a host or user, a procedure that may leave its answer for later is not run, and the call refused.
+    /// Most calls of the server, at all its addresses together, whose answers come later ([`Deferred`](crate::Deferred), `async fn`) and have
+    /// not come. A task of an `async fn` counts until it has ended, also when its call is over before. Beyond it, or beyond the share of a host or user, a procedure that may leave its answer for later is not run, and the call refused.
     /// 65,536 unless set; each takes at most about 2 KB.
     pub fn open_calls(mut self, most: usize) -> Self {
         self.open_calls = Some(most);

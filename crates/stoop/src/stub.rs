@@ -8,7 +8,7 @@ pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_conten
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
 pub use crate::interface::{Exported, Interface, Procedure};
 pub use crate::later::deferred::Later;
-pub use crate::later::room::{OpenRoom, check_room};
+pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments};
 pub use crate::later::tasks::{Tasks, run_task};
 pub use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]

@@ -306,7 +306,7 @@ impl<R: Send + 'static> Deferred<R> {
             before => {
                 *state = before;
                 drop(state);
-                Err(Unserved::Later(Later { answer: Box::new((self, put)), held: None }))
+                Err(Unserved::Later(Later::new(Box::new((self, put)))))
             }
         }
     }
@@ -360,6 +360,8 @@ fn park(left_ns: u64) {
 pub struct Later {
     pub(crate) answer: Box<dyn Unanswered>,
     pub(crate) held: Option<Held>,
+    /// What gives the answer counts for the caller.
+    pub(crate) is_counted: bool,
 }
 
 /// Something that is dropped when a call is over.
@@ -384,6 +386,15 @@ impl AtDeadline {
 }
 
 impl Later {
+    pub(crate) fn new(answer: Box<dyn Unanswered>) -> Self {
+        Self { answer, held: None, is_counted: false }
+    }
+
+    /// The same; what gives the answer counts for the caller, so that the call need not.
+    pub(crate) fn counted(self) -> Self {
+        Self { is_counted: true, ..self }
+    }
+
     /// Has this dropped when the call is over, however it ends.
     pub(crate) fn holding(self, held: Held) -> Self {
         debug_assert!(self.held.is_none(), "it holds one thing");

@@ -111,7 +111,8 @@ impl<A: Answers> ToOpen<A> {
     pub(crate) fn open(self, call: A::Call, mut later: Later) {
         let (held, at_deadline) = (later.take_held(), later.at_deadline());
         let Self { answers, room, answering, owner, id, deadline_ns } = self;
-        let (place, waiting) = (room.enter(owner), Waiting::new());
+        let place = if later.is_counted { None } else { room.enter(owner) };
+        let waiting = Waiting::new();
         let open = Arc::new(OpenCall { answers, room, answering, place, deadline_ns, at_deadline, waiting });
         let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);
         let opening = open.waiting.open();

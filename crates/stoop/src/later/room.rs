@@ -1,15 +1,15 @@
-//! How many calls of a server may be open, and how many of them each owner has.
+//! How many calls of a server may be open, how many tasks and how many bytes of their arguments it may have, and the share of each owner.
 
-use crate::context::owner_of;
-use crate::context::serving_caller;
+use crate::context::{owner_of, serving_caller};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use stoop_exchange::shares::{Owner, OwnerId, Owners, Pool};
 
-/// The open calls of a server, at all its addresses.
+/// The open calls and the tasks of a server, at all its addresses.
 pub struct OpenRoom {
     most: usize,
     /// How many there are, for [`check`](Self::check) without the lock.
@@ -18,9 +18,20 @@ pub struct OpenRoom {
 }
 
 struct Shares {
-    pool: Pool,
-    owners: Owners<usize>,
+    calls: Pool,
+    bytes: Pool,
+    owners: Owners<Counts>,
 }
+
+/// What an owner has: open calls and tasks, and bytes of long arguments that tasks keep.
+#[derive(Default)]
+struct Counts {
+    calls: usize,
+    bytes: usize,
+}
+
+/// Arguments of so many bytes are not counted: those of all tasks together are few beside what else a task takes.
+const UNCOUNTED_MAX: usize = 1024;
 
 /// Open calls of a server unless [`Limits::open_calls`](crate::Limits::open_calls) is set.
 pub(crate) const OPEN_CALLS_MAX: usize = 65_536;
@@ -37,6 +48,53 @@ pub fn check_room(room: &OnceLock<Arc<OpenRoom>>) -> Result<(), Unserved> {
     room.get().map_or(Ok(()), |room| room.check())
 }
 
+/// Keeps the arguments of the call that this thread serves, which may become an open one.
+///
+/// # Errors
+/// It may not, or its owner has its share of the memory for arguments that are kept.
+#[inline]
+pub fn keep_arguments(room: &OnceLock<Arc<OpenRoom>>, arguments: &[u8]) -> Result<KeptArguments, Unserved> {
+    check_room(room)?;
+    let counted = match room.get() {
+        Some(room) if arguments.len() > UNCOUNTED_MAX => Some(room.take_bytes(arguments.len())?),
+        _ => None,
+    };
+    Ok(KeptArguments { bytes: arguments.into(), _counted: counted })
+}
+
+/// A copy of the arguments of a call, for a task.
+#[derive(Debug)]
+pub struct KeptArguments {
+    bytes: Vec<u8>,
+    _counted: Option<Place>,
+}
+
+impl Deref for KeptArguments {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// So much of the room, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    room: Arc<OpenRoom>,
+    owner: OwnerId,
+    bytes: usize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match self.bytes {
+            0 => self.room.leave(Some(self.owner)),
+            bytes => self.room.give_bytes_back(self.owner, bytes),
+        }
+    }
+}
+
 impl fmt::Debug for OpenRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenRoom").field("open", &self.open()).field("most", &self.most).finish()
@@ -44,8 +102,9 @@ impl fmt::Debug for OpenRoom {
 }
 
 impl OpenRoom {
-    pub(crate) fn new(most: usize) -> Self {
-        let shares = Shares { pool: Pool::new(most), owners: Owners::default() };
+    /// Room for so many open calls and tasks, and for so many bytes of arguments.
+    pub(crate) fn new(most: usize, bytes: usize) -> Self {
+        let shares = Shares { calls: Pool::new(most), bytes: Pool::new(bytes), owners: Owners::default() };
         Self { most, open: AtomicUsize::new(0), shares: Mutex::new(shares) }
     }
 
@@ -61,7 +120,7 @@ impl OpenRoom {
         }
     }
 
-    /// How many calls are open.
+    /// How many calls are open, with the tasks whose calls are over.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
@@ -69,30 +128,53 @@ impl OpenRoom {
     #[cold]
     fn has_room(&self) -> bool {
         let owner = owner_of(&serving_caller());
-        let Shares { pool, owners } = &*locked(&self.shares);
-        pool.allows(owners.find(owner).map_or(0, |place| *owners.counts(place)), 1)
+        let Shares { calls, owners, .. } = &*locked(&self.shares);
+        calls.allows(owners.find(owner).map_or(0, |place| owners.counts(place).calls), 1)
     }
 
     /// Counts one more. `None`: others have come between the [check](Self::check) and now, no more of them than workers, and it is not
     /// counted.
     pub(crate) fn enter(&self, owner: Owner) -> Option<OwnerId> {
-        let Shares { pool, owners } = &mut *locked(&self.shares);
+        let Shares { calls, owners, .. } = &mut *locked(&self.shares);
         let place = owners.enter(owner);
-        if !pool.take(owners.counts_mut(place), 1) {
+        if !calls.take(&mut owners.counts_mut(place).calls, 1) {
             owners.leave(place);
             return None;
         }
-        self.open.store(pool.held(), Ordering::Relaxed);
+        self.open.store(calls.held(), Ordering::Relaxed);
         Some(place)
+    }
+
+    /// [`enter`](Self::enter), of the call that this thread serves, until the place is dropped.
+    pub(crate) fn enter_task(self: &Arc<Self>) -> Option<Place> {
+        let owner = self.enter(owner_of(&serving_caller()))?;
+        Some(Place { room: Arc::clone(self), owner, bytes: 0 })
+    }
+
+    #[cold]
+    fn take_bytes(self: &Arc<Self>, len: usize) -> Result<Place, Unserved> {
+        let Shares { bytes, owners, .. } = &mut *locked(&self.shares);
+        let owner = owners.enter(owner_of(&serving_caller()));
+        if !bytes.take(&mut owners.counts_mut(owner).bytes, len) {
+            owners.leave(owner);
+            return Err(Unserved::TooManyOpen);
+        }
+        Ok(Place { room: Arc::clone(self), owner, bytes: len })
+    }
+
+    fn give_bytes_back(&self, owner: OwnerId, len: usize) {
+        let Shares { bytes, owners, .. } = &mut *locked(&self.shares);
+        bytes.give_back(&mut owners.counts_mut(owner).bytes, len);
+        owners.leave(owner);
     }
 
     /// A call that has [entered](Self::enter) is open no longer.
     pub(crate) fn leave(&self, place: Option<OwnerId>) {
         let Some(place) = place else { return };
-        let Shares { pool, owners } = &mut *locked(&self.shares);
-        pool.give_back(owners.counts_mut(place), 1);
+        let Shares { calls, owners, .. } = &mut *locked(&self.shares);
+        calls.give_back(&mut owners.counts_mut(place).calls, 1);
         owners.leave(place);
-        self.open.store(pool.held(), Ordering::Relaxed);
+        self.open.store(calls.held(), Ordering::Relaxed);
     }
 }
 
@@ -107,7 +189,7 @@ mod tests {
 
     #[test]
     fn one_owner_takes_three_quarters_of_the_room_and_another_still_finds_some() {
-        let room = OpenRoom::new(64);
+        let room = OpenRoom::new(64, 0);
         let caller = |host: u8| Caller::Network(([10, 0, 0, host], 7).into());
         let mut places = Vec::new();
         while checks(&room, caller(1)) {

@@ -7,6 +7,7 @@
 use crate::context::{ServedContext, served_context};
 use crate::later::deferred::{Put, Reply, deferred};
 use crate::later::pool::{Bounds, Job, Pool};
+use crate::later::room::{OpenRoom, Place};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use std::any::Any;
@@ -25,6 +26,7 @@ pub struct Tasks {
     executor: Option<Executor>,
     /// Poll the tasks of a server without an executor.
     threads: Arc<Pool<Arc<PolledTask>>>,
+    room: Arc<OpenRoom>,
 }
 
 /// Takes tasks and runs them.
@@ -37,10 +39,10 @@ impl fmt::Debug for Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(executor: Option<Executor>, workers: usize) -> Self {
-        // Open calls are bounded, and each has one task.
+    pub(crate) fn new(executor: Option<Executor>, workers: usize, room: &Arc<OpenRoom>) -> Self {
+        // The room bounds the tasks.
         let bounds = Bounds { workers, queue: usize::MAX };
-        Self { executor, threads: Arc::new(Pool::new(bounds)) }
+        Self { executor, threads: Arc::new(Pool::new(bounds)), room: Arc::clone(room) }
     }
 }
 
@@ -132,19 +134,29 @@ where
     F: Future<Output = Result<R, Unserved>> + Send + 'static,
 {
     let (reply, deferred) = deferred();
-    let task = Task { run: Box::pin(answering(run, put, reply)), context: served_context() };
+    // It counts for its caller until it has ended, which may be long after its call.
+    let place = tasks.and_then(|tasks| tasks.room.enter_task());
+    let task = Task { run: Box::pin(answering(run, place, put, reply)), context: served_context() };
     match tasks.map(|tasks| &**tasks) {
         Some(Tasks { executor: Some(executor), .. }) => executor(task),
         Some(Tasks { threads, .. }) => PolledTask::begin(task, threads),
         // Without a server, as in a test of a stub.
         None => wait_for(task),
     }
-    deferred.put(result, self::put as Put<(Ended<R>, PutAnswer<R>)>)
+    let answered = deferred.put(result, self::put as Put<(Ended<R>, PutAnswer<R>)>);
+    answered.map_err(|why| match why {
+        Unserved::Later(later) => Unserved::Later(later.counted()),
+        why => why,
+    })
 }
 
 /// Runs a procedure to its end, and gives its answer.
-async fn answering<R, F>(mut run: Pin<Box<F>>, put: PutAnswer<R>, reply: Reply<(Ended<R>, PutAnswer<R>)>)
-where
+async fn answering<R, F>(
+    mut run: Pin<Box<F>>,
+    place: Option<Place>,
+    put: PutAnswer<R>,
+    reply: Reply<(Ended<R>, PutAnswer<R>)>,
+) where
     F: Future<Output = Result<R, Unserved>>,
 {
     let ended =
@@ -153,8 +165,8 @@ where
             Err(panic) => Poll::Ready(Ended::Panicked(panic)),
         });
     let ended = ended.await;
-    // The arguments are over before the caller knows the answer.
-    drop(run);
+    // Before its caller has the answer and may make the next call.
+    drop((run, place));
     // The procedure could have asked whether its caller still waits.
     let _ = reply.send((ended, put));
 }
@@ -184,32 +196,34 @@ impl PolledTask {
         task.run();
     }
 
-    fn queue(self: &Arc<Self>) {
-        // Declined only if the system gives no first thread: then this one does it.
-        if self.threads.submit(Arc::clone(self)).is_err() {
-            self.clone().run();
-        }
+    /// `false`: the system gives no thread, not even the first.
+    fn queue(self: &Arc<Self>) -> bool {
+        self.threads.submit(Arc::clone(self)).is_ok()
     }
 }
 
 impl Job for Arc<PolledTask> {
     fn run(self) {
-        self.state.store(POLLED, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&self));
-        let mut task = locked(&self.task);
-        let Some(polled) = task.as_mut() else { return };
-        // The procedure's own panics are caught within.
-        if Pin::new(polled).poll(&mut Context::from_waker(&waker)).is_ready() {
-            let ended = task.take();
+        loop {
+            self.state.store(POLLED, Ordering::SeqCst);
+            let mut task = locked(&self.task);
+            let Some(polled) = task.as_mut() else { return };
+            // The procedure's own panics are caught within.
+            if Pin::new(polled).poll(&mut Context::from_waker(&waker)).is_ready() {
+                let ended = task.take();
+                drop(task);
+                return drop(ended);
+            }
             drop(task);
-            return drop(ended);
-        }
-        drop(task);
-        let is_woken =
-            self.state.compare_exchange(POLLED, WAITS, Ordering::SeqCst, Ordering::SeqCst).is_err();
-        if is_woken {
+            if self.state.compare_exchange(POLLED, WAITS, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return;
+            }
+            // It was woken meanwhile.
             self.state.store(QUEUED, Ordering::SeqCst);
-            self.queue();
+            if self.queue() {
+                return;
+            }
         }
     }
 
@@ -225,8 +239,8 @@ impl Wake for PolledTask {
             POLLED => Some(WOKEN),
             _ => None,
         });
-        if woken == Ok(WAITS) {
-            self.queue();
+        if woken == Ok(WAITS) && !self.queue() {
+            self.run();
         }
     }
 }

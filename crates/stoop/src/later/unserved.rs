@@ -14,7 +14,7 @@ pub enum Unserved {
     BadArguments(DecodeError),
     /// The OUT arguments need more room than a result may have.
     ResultTooLarge,
-    /// So many calls wait for their answers that this one may not join them.
+    /// So many calls wait for their answers, or keep so many bytes of arguments, that this one may not join them.
     TooManyOpen,
     /// An [interceptor](crate::intercept) refuses the call.
     Refused(Refusal),

@@ -13,7 +13,7 @@ use crate::health::{self, HealthBoard, StoopHealthServer};
 use crate::intercept::Intercept;
 use crate::intercept::chain::Interceptors;
 use crate::interface::Exported;
-use crate::later::room::OPEN_CALLS_MAX;
+use crate::later::room::{OPEN_CALLS_MAX, OpenRoom};
 use crate::later::tasks::{Executor, Task, Tasks};
 use crate::limits::Limits;
 use crate::offers;
@@ -24,6 +24,7 @@ use crate::server::stay_awake::StayAwake;
 pub use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::intercepted::intercept;
+use crate::serving::message_memory::most_argument_bytes;
 use crate::serving::procedures::{ProcedureOptions, options_of};
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
@@ -406,7 +407,10 @@ impl Server {
     fn setup(&mut self) -> Result<Setup, ListenError> {
         reserve_few_arenas();
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
-        let tasks = Arc::new(Tasks::new(self.executor.take(), self.bounds.workers));
+        let limits = mem::take(&mut self.limits).within(granted_memory());
+        let bytes = most_argument_bytes(&limits, self.max_message);
+        let room = Arc::new(OpenRoom::new(limits.open_calls.unwrap_or(OPEN_CALLS_MAX), bytes));
+        let tasks = Arc::new(Tasks::new(self.executor.take(), self.bounds.workers, &room));
         self.exports.iter().for_each(|export| export.lend_tasks(&tasks));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         Ok(Setup {
@@ -415,12 +419,12 @@ impl Server {
             exports: Arc::new(
                 Exports::new(mem::take(&mut self.exports), options, offers)
                     .with_panic_texts(self.panic_texts)
-                    .with_open_calls(self.limits.open_calls.unwrap_or(OPEN_CALLS_MAX)),
+                    .with_open_room(room),
             ),
             waiting: self.waiting,
             bounds: self.bounds,
             max_message: self.max_message,
-            limits: mem::take(&mut self.limits).within(granted_memory()),
+            limits,
         })
     }
 

@@ -86,13 +86,12 @@ impl Exports {
             options.limit().map_or_else(ProcedureTime::default, |_| ProcedureTime::counted())
         };
         let times = options.iter().map(|options| options.iter().map(time).collect()).collect();
-        let open_room = Arc::new(OpenRoom::new(OPEN_CALLS_MAX));
+        let open_room = Arc::new(OpenRoom::new(OPEN_CALLS_MAX, usize::MAX));
         Self { times, options, all, offers, panic_texts: None, open_room }
     }
 
-    /// The same, with at most so many open calls.
-    pub(crate) fn with_open_calls(self, most: usize) -> Self {
-        let open_room = Arc::new(OpenRoom::new(most));
+    /// The same, with this room for open calls.
+    pub(crate) fn with_open_room(self, open_room: Arc<OpenRoom>) -> Self {
         self.all.iter().for_each(|export| export.lend_room(&open_room));
         Self { open_room, ..self }
     }
@@ -323,8 +322,8 @@ pub(crate) fn refused(why: &Unserved) -> (RefusalCode, String) {
 }
 
 /// Detail of a refusal for want of room among the open calls.
-const TOO_MANY_OPEN: &str = "so many calls of your host or user wait for their answers that no other may join them; call again when some have \
-    been answered, or raise Limits::open_calls";
+const TOO_MANY_OPEN: &str = "so many calls of your host or user wait for their answers, or keep so many bytes of arguments, that no other may \
+    join them; call again when some have been answered, or raise Limits::open_calls or Limits::argument_bytes";
 
 /// Begin of the detail of a refusal or failure for want of memory.
 const NO_MEMORY: &str = "the server's process has no memory left for";

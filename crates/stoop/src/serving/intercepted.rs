@@ -11,7 +11,7 @@ use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use crate::intercept::chain::{Interceptors, Stopped, StoppedBy, UNDECIDED};
 use crate::intercept::{Before, CallInfo, InterceptedCall};
 use crate::interface::{Exported, Interface};
-use crate::later::room::{OpenRoom, check_room};
+use crate::later::room::{OpenRoom, keep_arguments};
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 #[cfg(feature = "onc")]
@@ -117,11 +117,14 @@ impl Intercepted {
             };
             let decided = match arguments {
                 Some(arguments) => {
-                    if let Err(full) = check_room(&self.room) {
-                        let (code, detail) = refused(&full);
-                        admitted.refuse(by, StoppedBy::Refusal(Refusal::new(code, detail)));
-                        return Err(full);
-                    }
+                    let arguments = match keep_arguments(&self.room, arguments) {
+                        Ok(arguments) => arguments,
+                        Err(full) => {
+                            let (code, detail) = refused(&full);
+                            admitted.refuse(by, StoppedBy::Refusal(Refusal::new(code, detail)));
+                            return Err(full);
+                        }
+                    };
                     let call = Undecided::new(&self.inner, procedure, arguments, limit, admitted);
                     return Err(Unserved::Later(call.until(by, decision)));
                 }

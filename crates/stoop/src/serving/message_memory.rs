@@ -57,17 +57,24 @@ const LONGEST_MESSAGES_DEFAULT: usize = 8;
 /// Bytes of the buffers that all bindings keep for their next messages.
 const KEPT_MAX: usize = 32 << 20;
 
+/// Most bytes of arguments, or of results: what is set for them, or the default.
+fn most_bytes(set: Option<usize>, limits: &Limits, message_max: usize) -> usize {
+    let longest = |messages| message_max.saturating_mul(messages);
+    let unset = || limits.unset_bytes(DEFAULT.max(longest(LONGEST_MESSAGES_DEFAULT)));
+    set.unwrap_or_else(unset).max(longest(LONGEST_MESSAGES))
+}
+
+/// Most bytes of the arguments of calls.
+pub(crate) fn most_argument_bytes(limits: &Limits, message_max: usize) -> usize {
+    most_bytes(limits.argument_bytes, limits, message_max)
+}
+
 impl MessageMemory {
     pub(crate) fn new(limits: &Limits, message_max: usize) -> Arc<Self> {
-        let longest = |messages| message_max.saturating_mul(messages);
-        let total = |set: Option<usize>| {
-            let unset = || limits.unset_bytes(DEFAULT.max(longest(LONGEST_MESSAGES_DEFAULT)));
-            set.unwrap_or_else(unset).max(longest(LONGEST_MESSAGES))
-        };
         let shares = Shares {
             owners: Owners::default(),
-            arguments: Pool::new(total(limits.argument_bytes)),
-            results: Pool::new(total(limits.result_bytes)),
+            arguments: Pool::new(most_argument_bytes(limits, message_max)),
+            results: Pool::new(most_bytes(limits.result_bytes, limits, message_max)),
         };
         Arc::new(Self {
             shares: Mutex::new(shares),

@@ -14,8 +14,8 @@ impl Later {
     /// The same answer, and `watch` is told of it.
     #[cold]
     pub(crate) fn watched(mut self, watch: Watch) -> Self {
-        let held = self.take_held();
-        Self { answer: Box::new(Watched { later: self, watch }), held }
+        let (held, is_counted) = (self.take_held(), self.is_counted);
+        Self { answer: Box::new(Watched { later: self, watch }), held, is_counted }
     }
 }
 

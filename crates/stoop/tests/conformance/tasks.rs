@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
-use stoop::{Pending, Task};
+use stoop::{Limits, Pending, Task};
 
 claims! { all and lossy: [
     a_procedure_that_is_ready_at_once_answers_like_any_other
@@ -24,6 +24,8 @@ mod over_all {
         procedures_that_return_at_once_go_on_beside_those_that_await
         a_cancel_reaches_a_procedure_that_awaits_it_and_one_that_waits_for_it
         a_deadline_reaches_a_procedure_that_awaits_it
+        a_task_counts_for_its_caller_until_it_has_ended_though_its_call_is_over
+        the_arguments_of_tasks_are_bounded_and_a_call_beyond_is_refused
     ] }
 }
 
@@ -297,4 +299,49 @@ fn a_deadline_reaches_a_procedure_that_awaits_it(transport: &str) {
         timeout *= 2;
     }
     eventually(|| stove.is_done("fish, over"));
+}
+
+fn check_overloaded(error: &CallError) {
+    assert!(
+        matches!(error, CallError::Refused(refusal) if refusal.code == RefusalCode::Overloaded),
+        "{error}"
+    );
+}
+
+fn a_task_counts_for_its_caller_until_it_has_ended_though_its_call_is_over(transport: &str) {
+    let (server, stove, client) = kitchen_with(transport, Server::new().limits(Limits::new().open_calls(8)));
+    let waiting = || stove.0.lock().unwrap().get("roast").map_or(0, |meal| meal.waiting.len());
+    // Three quarters of the room, by calls that nobody waits for any more.
+    while server.counters().open < 6 {
+        let before = waiting();
+        let call = client.begin().meal("roast");
+        eventually(|| waiting() > before);
+        drop(call);
+    }
+    check_overloaded(&client.meal("roast").unwrap_err());
+    assert_eq!(client.next(1).unwrap(), 2);
+    stove.finish("roast");
+    eventually(|| server.counters().open == 0);
+    assert_eq!(client.meal("roast").unwrap(), 5);
+}
+
+fn the_arguments_of_tasks_are_bounded_and_a_call_beyond_is_refused(transport: &str) {
+    let limits = Limits::new().argument_bytes(1 << 20);
+    let (server, stove, client) =
+        kitchen_with(transport, Server::new().max_message(256 << 10).limits(limits));
+    let numbers = vec![7; 16_000];
+    let begin = || client.begin().joined("stock", &numbers, Vec::new(), None);
+    // Three quarters of a megabyte.
+    let calls: Vec<_> = (0..6)
+        .map(|count| {
+            let call = begin();
+            eventually(|| server.counters().open > count);
+            call
+        })
+        .collect();
+    let error = begin().wait().unwrap_err();
+    assert!(error.to_string().contains("Limits::argument_bytes"), "{error:?}");
+    stove.finish("stock");
+    calls.into_iter().for_each(|call| assert!(call.wait().is_ok()));
+    assert!(begin().wait().is_ok());
 }

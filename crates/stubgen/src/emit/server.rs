@@ -171,8 +171,7 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             #payload: &[u8],
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
-            #stub::check_room(&self.room)?;
-            let #payload = ::std::vec::Vec::from(#payload);
+            let #payload = #stub::keep_arguments(&self.room, #payload)?;
             let #server = ::core::clone::Clone::clone(&self.implementation);
             let task = async move {
                 let (#(#names_taken,)*) = {

@@ -6,6 +6,7 @@ use crate::intercept::Before;
 use crate::intercept::chain::{Stopped, StoppedBy, UNDECIDED};
 use crate::interface::Exported;
 use crate::later::deferred::{Deferred, Given, Later, Open, Unanswered};
+use crate::later::room::KeptArguments;
 use crate::later::unserved::Unserved;
 use crate::serving::intercepted::{Admitted, run_admitted};
 use std::cell::Cell;
@@ -19,7 +20,7 @@ use stoop_wire::{HEADER_LEN, RefusalCode};
 pub(super) struct Undecided {
     exported: Arc<dyn Exported>,
     procedure: u16,
-    arguments: Vec<u8>,
+    arguments: KeptArguments,
     /// Bytes of the longest result.
     limit: usize,
     admitted: Admitted,
@@ -32,11 +33,11 @@ impl Undecided {
     pub(super) fn new(
         exported: &Arc<dyn Exported>,
         procedure: u16,
-        arguments: &[u8],
+        arguments: KeptArguments,
         limit: usize,
         admitted: Admitted,
     ) -> Self {
-        let (exported, arguments, context) = (Arc::clone(exported), arguments.to_vec(), served_context());
+        let (exported, context) = (Arc::clone(exported), served_context());
         // A message has 32 bits for its length.
         let limit = limit.min(u32::MAX as usize);
         Self { exported, procedure, arguments, limit, admitted, context, has_begun: Arc::default() }
@@ -44,7 +45,7 @@ impl Undecided {
 
     /// The answer, once the interceptor at that place has decided.
     pub(super) fn until(self, by: usize, decision: Deferred<Before>) -> Later {
-        Later { answer: Box::new(Waiting { call: self, by, decision }), held: None }
+        Later::new(Box::new(Waiting { call: self, by, decision }))
     }
 
     fn decide(self, by: usize, decision: Option<Before>, open: Arc<dyn Open>) {
