@@ -30,7 +30,8 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
         for argument in &procedure.arguments {
             self::argument(argument, &mut mistakes);
         }
-        returns(&procedure.returns, &mut mistakes);
+        let position = if procedure.answers_later() { Position::LaterResult } else { Position::Result };
+        returns(&procedure.returns, position, &mut mistakes);
         if procedure.one_way {
             one_way(procedure, &mut mistakes);
         }
@@ -104,13 +105,13 @@ fn may_be_number(ty: &Type) -> bool {
     }
 }
 
-fn returns(returns: &Returns, mistakes: &mut Mistakes) {
+fn returns(returns: &Returns, position: Position, mistakes: &mut Mistakes) {
     match returns {
         Returns::Nothing => {}
-        Returns::Value(ty) => owned(ty, Position::Result, mistakes),
+        Returns::Value(ty) => owned(ty, position, mistakes),
         Returns::Fallible(fallible) => {
-            owned(&fallible.value, Position::Result, mistakes);
-            owned(&fallible.error, Position::Result, mistakes);
+            owned(&fallible.value, position, mistakes);
+            owned(&fallible.error, position, mistakes);
         }
     }
 }
@@ -163,6 +164,8 @@ fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
 enum Position {
     Argument,
     Result,
+    /// A result that comes later, when no argument can be filled any more.
+    LaterResult,
     Field,
 }
 
@@ -230,6 +233,11 @@ fn advice(ty: &Type, position: Position) -> Option<String> {
                     "a buffer stays where its caller has it, and cannot be returned; return `Vec<{element}>`, or fill an argument \
                      `&mut InPlace<{element}>`"
                 ),
+                Position::LaterResult => {
+                    format!(
+                        "a buffer stays where its caller has it, and cannot be returned; return `Vec<{element}>`"
+                    )
+                }
                 Position::Field => format!("a value that travels owns its parts; write `Vec<{element}>`"),
             });
         }
@@ -254,6 +262,9 @@ fn instead_of_reference(target: &Type, position: Position) -> String {
         Position::Result => format!(
             "a result is new to the caller and cannot be borrowed from the server; return `{owned}`, or fill an argument `#[out] value: &mut {owned}`"
         ),
+        Position::LaterResult => {
+            format!("a result is new to the caller and cannot be borrowed from the server; return `{owned}`")
+        }
         Position::Field => format!("a value that travels owns its parts; write `{owned}`"),
     }
 }
