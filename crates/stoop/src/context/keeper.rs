@@ -33,7 +33,7 @@ pub(crate) struct Key {
 struct Keeper {
     all: BTreeMap<Key, Weak<dyn Kept>>,
     by_call: BTreeSet<(CallId, Key)>,
-    /// What is to end now.
+    /// Entries that were taken out, for the thread to end them.
     due: Vec<Weak<dyn Kept>>,
     last_number: u64,
     thread: Option<Thread>,
@@ -129,7 +129,7 @@ impl Keeper {
         }
     }
 
-    /// Takes what is to end at this time.
+    /// Takes the entries whose deadlines have passed, and those of calls that were cancelled.
     fn take_due(&mut self, now_ns: u64) -> Vec<Arc<dyn Kept>> {
         let late = self.all.range(..Key::of(CallId::NONE, now_ns)).map(|(key, _)| *key);
         let late: Vec<_> = late.collect();

@@ -401,7 +401,7 @@ impl Later {
         Self { held: Some(held), ..self }
     }
 
-    /// What is to be dropped when the call is over, for the call to keep.
+    /// Takes what it [holds](Self::holding). The call keeps that until it is over.
     pub(crate) fn take_held(&mut self) -> Option<Held> {
         self.held.take()
     }

@@ -29,7 +29,7 @@ fn many(calls: u16, from: impl Fn(u16) -> u64) -> (Waits, Vec<Lane>) {
     (waits, lanes)
 }
 
-/// What leaves at `now`.
+/// The packets that the caller sends at `now`.
 fn asked(waits: &mut Waits, now: Instant) -> Vec<Vec<u8>> {
     let (mut packets, mut silent) = (Vec::new(), Vec::new());
     waits.ask(now, 64, |packet| packets.push(packet.to_vec()), &mut silent);

@@ -100,7 +100,7 @@ impl Undecided {
             ran => ran.map(|served| served.map(|()| result.finish())),
         };
         let ran = Cell::new(Some(ran));
-        // Nobody is left here who could be told that the answer reached nobody.
+        // The error would say that the caller has gone. The interceptor, which could be told, has returned its decision.
         let _ = open.answer(Given::Result(&|result| {
             match ran.take() {
                 Some(Ok(Ok(Ok(len)))) => {
