@@ -314,9 +314,16 @@ impl Calls {
         let limits = self.limits(id, deadline_ns);
         let mut packet = vec![0; MAX_DATAGRAM];
         let ran = self.server.exports.run(self.interface, procedure, &arguments, &mut packet, limits);
-        let outcome = match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
+        let ran = ran.unwrap_or_else(|why| why.refused(limits.result_max));
+        let outcome = match ran {
+            Ran::Result(len) => {
+                ran.has_nothing_to_drop();
+                match is_too_late(deadline_ns, take_asked()) {
+                    true => failed(FailureCode::FinishedTooLate),
+                    false => Ok(Payload::new(packet, HEADER_LEN, len)),
+                }
+            }
             Ran::Later(later) => return self.leave_open(OpenLocal { call, id, limits }, *later),
-            Ran::Result(_) if is_too_late(deadline_ns, take_asked()) => failed(FailureCode::FinishedTooLate),
             ran => outcome(ran, packet),
         };
         self.end(call, id, outcome);

@@ -169,7 +169,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     }
 
     /// Takes the next call of the batch, unless it is known to take long: such calls are left to the pool.
-    #[inline]
+    #[inline(always)]
     fn next_short(
         &self,
         shared: &mut Shared<S::Peer>,
