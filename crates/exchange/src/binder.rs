@@ -11,6 +11,7 @@ use stoop_wire::bind::{
     BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
     NO_PROCEDURE, ServerClock,
 };
+use stoop_wire::metadata::IN_PROCEDURE;
 use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA, Versions};
 
 /// A binding that is being made. Its driver sends the packets of [`transmit`](Self::transmit) and passes in the packets
@@ -71,6 +72,8 @@ pub struct Bound {
     pub packet_data: u32,
     /// Number of lanes that the binding may have.
     pub lanes: u32,
+    /// Bytes of the longest block of metadata that the server takes; 0 if it knows none.
+    pub metadata: u32,
     /// Calls that may be outstanding before the server grants more;
     /// [`NO_CREDIT_LIMIT`](stoop_wire::bind::NO_CREDIT_LIMIT): as many as there are lanes.
     pub credit: u32,
@@ -94,6 +97,25 @@ pub enum BindStep {
         /// The server's signature of it.
         theirs: String,
     },
+}
+
+impl Bound {
+    /// The server's number of the procedure at that position among the caller's. With the bit [`IN_PROCEDURE`], for a call with
+    /// metadata, the number has that bit, too.
+    #[inline]
+    pub fn number(&self, procedure: u16) -> u16 {
+        match self.procedures.get(usize::from(procedure)) {
+            Some(number) => *number,
+            None => self.number_with_metadata(procedure),
+        }
+    }
+
+    #[cold]
+    fn number_with_metadata(&self, procedure: u16) -> u16 {
+        let number = self.procedures[usize::from(procedure & !IN_PROCEDURE)];
+        // A server that knows no metadata would drop the call, and has no procedure of this number: it refuses.
+        if self.metadata == 0 { NO_PROCEDURE & !IN_PROCEDURE } else { number | IN_PROCEDURE }
+    }
 }
 
 impl Binder {
@@ -313,6 +335,7 @@ impl Binder {
             clock: reply.clock,
             packet_data: reply.packet_data,
             lanes: reply.lanes,
+            metadata: reply.metadata,
             credit: reply.credit,
         })
     }

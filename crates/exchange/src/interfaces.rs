@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE};
+use stoop_wire::metadata::IN_PROCEDURE;
 
 /// Hash of a signature without the names of its parameters, which caller and server compare. It guards against
 /// mistakes, not against forgery.
@@ -93,12 +94,12 @@ impl Interfaces {
     /// Makes the list. An interface's position is its number.
     ///
     /// # Panics
-    /// If an interface has more than 65,535 procedures.
+    /// If an interface has more than 32,767 procedures.
     pub fn new(interfaces: impl IntoIterator<Item = Interface>) -> Self {
         let with_fingerprints = |interface: Interface| {
             assert!(
-                interface.procedures.len() < usize::from(NO_PROCEDURE),
-                "procedures are numbered by 16 bits"
+                interface.procedures.len() < usize::from(IN_PROCEDURE),
+                "procedures are numbered by 15 bits"
             );
             let fingerprints: Vec<u64> =
                 interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();

@@ -401,6 +401,7 @@ mod tests {
             packet_data: 0,
             lanes: 1,
             credit: 1,
+            metadata: 0,
         };
         then(Grant { bound: &bound, read: Instant::default(), closed: None });
     }

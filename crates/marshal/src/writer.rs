@@ -63,6 +63,12 @@ impl<'a> Writer<'a> {
         Writer { lendable: bytes.min(self.limit), ..self }
     }
 
+    /// The same payload, of which so many bytes are written already, `borrowed` of them [elsewhere](Self::skip_borrowed).
+    #[must_use]
+    pub fn behind(self, written: usize, borrowed: usize) -> Self {
+        Writer { start: self.start.wrapping_sub(borrowed), position: written, ..self }
+    }
+
     /// Bytes of the longest payload.
     pub fn limit(&self) -> usize {
         self.limit

@@ -10,6 +10,7 @@
 
 use crate::cursor::{Cursor, put_text};
 use crate::extensions::{self, Extensions};
+use crate::metadata::BLOCK_MAX;
 use crate::{Challenge, PACKET_DATA, PACKET_DATA_CHECKED};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -314,6 +315,8 @@ pub struct BindReply {
     pub lanes: u32,
     /// Calls that the caller may have outstanding before the server grants more; [`NO_CREDIT_LIMIT`] at present.
     pub credit: u32,
+    /// Bytes of the longest block of [metadata](crate::metadata) that the server takes; 0 if it knows none.
+    pub metadata: u32,
 }
 
 impl BindReply {
@@ -338,6 +341,7 @@ impl BindReply {
             packet_data: PACKET_DATA as u32,
             lanes: LANES,
             credit: NO_CREDIT_LIMIT,
+            metadata: BLOCK_MAX as u32,
         }
     }
 
@@ -368,6 +372,7 @@ impl BindReply {
         extensions::put_u32(&mut out, extensions::PACKET_DATA, Some(self.packet_data));
         extensions::put_u32(&mut out, extensions::LANES, Some(self.lanes));
         extensions::put_u32(&mut out, extensions::CREDIT, Some(self.credit));
+        extensions::put_u32(&mut out, extensions::METADATA, Some(self.metadata).filter(|bytes| *bytes > 0));
         debug_assert!(out.len() <= reply_max(self.procedures.len()));
         out
     }
@@ -410,6 +415,7 @@ impl BindReply {
             packet_data: extensions.u32(extensions::PACKET_DATA).unwrap_or(PACKET_DATA as u32),
             lanes: extensions.u32(extensions::LANES).unwrap_or(LANES),
             credit: extensions.u32(extensions::CREDIT).unwrap_or(NO_CREDIT_LIMIT),
+            metadata: extensions.u32(extensions::METADATA).unwrap_or(0),
         })
     }
 }

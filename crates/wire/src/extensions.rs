@@ -15,6 +15,8 @@ pub(crate) const PACKET_DATA: u16 = 2;
 pub(crate) const LANES: u16 = 3;
 /// In a reply, four bytes: calls that the caller may have outstanding at first.
 pub(crate) const CREDIT: u16 = 4;
+/// In a reply, four bytes: bytes of the longest block of metadata that the server takes.
+pub(crate) const METADATA: u16 = 5;
 
 /// Bytes of an extension before its value.
 const HEAD: usize = 4;

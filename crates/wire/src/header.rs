@@ -59,8 +59,6 @@ pub mod flags {
     /// The first of several parts of a call or result, in datagrams only. The field for the offset, which is 0,
     /// contains the number of bytes of the message in the packet.
     pub const SIZED: u8 = 0x01;
-    /// Reserved: metadata stands before the arguments or results.
-    pub const METADATA: u8 = 0x02;
     /// Reserved: which of two keys seals a packet.
     pub const KEY_PHASE: u8 = 0x04;
     /// In a result of one packet: the field for the procedure is the number of calls of one packet that the caller may have under way.

@@ -16,6 +16,7 @@ mod header;
 mod identity;
 mod kind;
 mod left;
+pub mod metadata;
 mod parts;
 mod reason;
 mod receipt;

@@ -101,6 +101,8 @@ codes! {
         FinishedTooLate = 4: "the procedure returned at or after the call's deadline",
         /// The procedure left its answer for later, and then nothing was there any more that could give it.
         Abandoned = 5: "the procedure left its answer for later, and its reply was dropped unsent",
+        /// The metadata of the answer cannot travel.
+        Inexpressible = 7: "the metadata of its answer cannot travel",
     }
 }
 

@@ -9,6 +9,7 @@ use super::{Effect, Next, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use stoop_wire::metadata::IN_PROCEDURE;
 use stoop_wire::{HEADER_LEN, Header, RefusalCode};
 
 impl<P: Peer> Server<P> {
@@ -177,6 +178,25 @@ impl<P: Peer> Server<P> {
         let known =
             usize::from(header.procedure) < self.interfaces.procedure_count(usize::from(terms.interface));
         if !known || self.shutting_down {
+            return self.give_out_or_refuse(now, assignment, reply);
+        }
+        self.counters.calls += 1;
+        Effect::Run(assignment)
+    }
+
+    /// Gives out a call with metadata. Refuses any other.
+    #[cold]
+    #[inline(never)]
+    fn give_out_or_refuse(
+        &mut self,
+        now: Instant,
+        assignment: Assignment<P>,
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        let procedures = self.interfaces.procedure_count(usize::from(assignment.interface));
+        let has_metadata = assignment.procedure & IN_PROCEDURE != 0;
+        let procedure = usize::from(assignment.procedure & !IN_PROCEDURE);
+        if self.shutting_down || !has_metadata || procedure >= procedures {
             return self.refuse_new(now, assignment, reply);
         }
         self.counters.calls += 1;

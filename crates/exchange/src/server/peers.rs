@@ -10,6 +10,7 @@ use crate::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description};
+use stoop_wire::metadata::BLOCK_MAX;
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
 /// Time that the caller of a new binding has for its first call, before the binding may be released for another host.
@@ -203,6 +204,7 @@ impl<P: Peer> Server<P> {
             packet_data: id.packet_data() as u32,
             lanes: self.limits.lanes.into(),
             credit: self.credits.initial(),
+            metadata: BLOCK_MAX as u32,
         };
         Some((id, reply.encode()))
     }

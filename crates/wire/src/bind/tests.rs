@@ -35,6 +35,7 @@ fn reply(procedures: usize) -> BindReply {
         packet_data: 1432,
         lanes: 7,
         credit: 100,
+        metadata: 4096,
     }
 }
 
@@ -84,8 +85,14 @@ fn unknown_extensions_and_statuses_are_ignored() {
 fn a_reply_without_extensions_has_their_defaults() {
     let whole = BindReply { text: String::new(), ..reply(3) };
     let bytes = &whole.encode()[..REPLY_FIXED + 2 + 6];
-    let expected =
-        BindReply { clock: None, packet_data: 1440, lanes: LANES, credit: NO_CREDIT_LIMIT, ..whole };
+    let expected = BindReply {
+        clock: None,
+        packet_data: 1440,
+        lanes: LANES,
+        credit: NO_CREDIT_LIMIT,
+        metadata: 0,
+        ..whole
+    };
     assert_eq!(BindReply::decode(bytes), Some(expected));
 }
 
