@@ -11,8 +11,11 @@ mod owner;
 use crate::context::cancelled::CallId;
 pub use crate::context::over::Cancelled;
 pub(crate) use crate::context::owner::owner_of;
+use crate::metadata::Metadata;
+use crate::metadata::served::{self, CallMetadata};
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_net::clock;
 
@@ -171,21 +174,23 @@ pub(crate) fn served_call() -> ServedCall {
 }
 
 /// The call that a thread serves, for another thread that goes on with it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServedContext {
     call: ServedCall,
     caller: Caller,
+    metadata: Option<Arc<CallMetadata>>,
 }
 
 /// That of this thread.
 pub(crate) fn served_context() -> ServedContext {
-    ServedContext { call: served_call(), caller: CALLER.get() }
+    ServedContext { call: served_call(), caller: CALLER.get(), metadata: served::kept() }
 }
 
 impl ServedContext {
     /// Runs `procedure` as a part of the serving of the call.
-    pub(crate) fn serving<R>(self, procedure: impl FnOnce() -> R) -> R {
+    pub(crate) fn serving<R>(&self, procedure: impl FnOnce() -> R) -> R {
         let ServedCall { deadline_ns, call } = self.call;
+        let procedure = || served::serving(self.metadata.clone(), procedure);
         in_between(|| serving_call(call, deadline_ns, self.caller, procedure))
     }
 }
@@ -279,6 +284,26 @@ impl CurrentCall {
         self.caller
     }
 
+    /// The metadata that came with the call; none in a thread that does not serve it.
+    pub fn metadata(&self) -> Metadata {
+        if self.is_served_here() { served::current() } else { Metadata::new() }
+    }
+
+    /// Sends this metadata beside the result, in place of what was set before, if the call came with metadata, or its caller asks for that of
+    /// the answer. Of no effect in a thread that does not serve the call. Answers without a result have none.
+    ///
+    /// If it cannot travel, the call fails with [`FailureCode::Inexpressible`](crate::FailureCode::Inexpressible).
+    pub fn set_answer_metadata(&self, metadata: Metadata) {
+        if self.is_served_here() {
+            served::set_answer(metadata);
+        }
+    }
+
+    fn is_served_here(&self) -> bool {
+        served_call() == ServedCall { deadline_ns: self.deadline_ns, call: self.call }
+            && CALLER.get() == self.caller
+    }
+
     /// The user that the caller claims to be, if the call came by Sun RPC with AUTH_SYS: uid, gid, other groups and the name of the machine.
     /// **Nothing proves it**: any program can state any user. [`Identity::None`](crate::onc::Identity::None) for
     /// AUTH_NONE, and for callers by Stoop's own protocol; of processes of this machine [`caller`](Self::caller) tells the user by the
@@ -323,10 +348,12 @@ fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(CALLER.replace(caller));
-    #[cfg(feature = "onc")]
-    return identity::without_claim(procedure);
-    #[cfg(not(feature = "onc"))]
-    procedure()
+    served::serving_nested(|| {
+        #[cfg(feature = "onc")]
+        return identity::without_claim(procedure);
+        #[cfg(not(feature = "onc"))]
+        procedure()
+    })
 }
 
 /// [`serving`] for a call that can be cancelled. A `local:` call inside it is cancelled with it.
@@ -344,7 +371,7 @@ pub(crate) fn serving_call<R>(
 /// Runs `serve`, which serves another call, and restores the cancellable call of this thread afterwards.
 pub(crate) fn in_between<R>(serve: impl FnOnce() -> R) -> R {
     let own = CALL.get();
-    let served = serve();
+    let served = served::serving(None, serve);
     CALL.set(own);
     served
 }

@@ -7,6 +7,8 @@ use crate::context::Caller;
 use crate::error::{CallError, Ran, Refusal};
 use crate::interface::{Interface, Procedure};
 use crate::later::deferred::Deferred;
+use crate::metadata::outgoing::Carried;
+use crate::metadata::{Metadata, served};
 use std::any::{Any, type_name};
 use std::fmt;
 use std::sync::Arc;
@@ -184,6 +186,13 @@ pub(crate) struct InterceptedCall {
     place: usize,
     /// What interceptors keep, by their places.
     kept: Vec<(usize, Box<dyn Any + Send>)>,
+    /// What it carries, at the client.
+    pub(crate) carried: Option<Carried>,
+    /// The metadata of its answer, at the client.
+    pub(crate) answer: Metadata,
+    /// Of a call that was begun: its result brings metadata, and more than interceptors asks for that.
+    pub(crate) brings_metadata: bool,
+    pub(crate) asks_for_metadata: bool,
 }
 
 impl InterceptedCall {
@@ -195,7 +204,21 @@ impl InterceptedCall {
         is_timed: bool,
     ) -> Self {
         let begun_ns = if is_timed { clock::now_ns() } else { 0 };
-        Self { interface, procedure, caller, deadline_ns, begun_ns, place: 0, kept: Vec::new() }
+        let (kept, carried, answer) = (Vec::new(), None, Metadata::new());
+        let (brings_metadata, asks_for_metadata) = (false, false);
+        Self {
+            interface,
+            procedure,
+            caller,
+            deadline_ns,
+            begun_ns,
+            place: 0,
+            kept,
+            carried,
+            answer,
+            brings_metadata,
+            asks_for_metadata,
+        }
     }
 
     /// With the address of its server, at the client.
@@ -243,6 +266,37 @@ impl CallInfo<'_> {
     /// Time until the call's deadline; zero afterwards. Of a call that is begun and has not left, what it would have if it left now.
     pub fn time_left(&self) -> Duration {
         Duration::from_nanos(self.call.deadline_ns.saturating_sub(clock::now_ns()))
+    }
+
+    /// The metadata that the call carries: at a client what is to leave with it, at a server what came with it. Values may be credentials.
+    pub fn metadata(&self) -> Metadata {
+        match self.call.caller {
+            Some(_) => served::current(),
+            None => {
+                served::going_on().and(self.call.carried.iter().flat_map(|carried| carried.metadata.pairs()))
+            }
+        }
+    }
+
+    /// Adds pairs, in place of those with the same names. At a client they leave with the call, so this is for
+    /// [`before`](Intercept::before); at a server they come back with its result, if the call came with metadata.
+    pub fn add_metadata(&mut self, more: &Metadata) {
+        match self.call.caller {
+            Some(_) => served::set_answer(served::answer().and(more.pairs())),
+            None => {
+                let Carried { metadata, .. } = self.call.carried.get_or_insert_default();
+                *metadata = std::mem::take(metadata).and(more.pairs());
+            }
+        }
+    }
+
+    /// The metadata of the answer: at a client what its result has brought, at a server what its result is to bring, while the thread
+    /// serves the call.
+    pub fn answer_metadata(&self) -> Metadata {
+        match self.call.caller {
+            Some(_) => served::answer(),
+            None => self.call.answer.clone(),
+        }
     }
 
     /// Keeps a value for [`after`](Intercept::after) of the same interceptor and call; it replaces the one before.

@@ -93,6 +93,7 @@ mod later;
 mod limits;
 mod locked;
 mod message_buffer;
+mod metadata;
 mod offers;
 #[cfg(feature = "onc")]
 pub mod onc;
@@ -121,6 +122,7 @@ pub use crate::error::{
 pub use crate::later::deferred::{Deferred, Reply, ReplyError, deferred};
 pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
+pub use crate::metadata::{AnswerMetadata, Metadata, MetadataError, TraceParent};
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use crate::serving::counters::{

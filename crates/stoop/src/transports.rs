@@ -35,6 +35,7 @@ macro_rules! on_each {
 
 mod binding;
 mod calls;
+pub(crate) mod carrying;
 mod intercepted;
 mod lane;
 

@@ -10,8 +10,18 @@ use crate::mistakes::Mistakes;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
 
 /// Methods that every client has in addition to its procedures.
-const CLIENT_METHODS: [&str; 8] =
-    ["bind", "bind_with", "with_timeout", "begin", "binding", "interface", "to_async", "to_blocking"];
+const CLIENT_METHODS: [&str; 10] = [
+    "bind",
+    "bind_with",
+    "with_timeout",
+    "with_metadata",
+    "with_answer_metadata",
+    "begin",
+    "binding",
+    "interface",
+    "to_async",
+    "to_blocking",
+];
 
 /// Method that a client has if some procedure takes a buffer.
 const BUFFER_METHOD: &str = "in_place";

@@ -83,6 +83,13 @@ impl<R> Pending<R> {
 #[path = "../../../stoop/src/stub/returned.rs"]
 mod returned;
 
+/// As the library's.
+#[derive(Clone, Copy)]
+pub struct Metadata;
+
+/// As the library's.
+pub struct AnswerMetadata;
+
 pub mod stub {
     #[allow(unused_imports, reason = "not every interface returns a type that needs a check")]
     pub use super::returned::*;
@@ -168,6 +175,14 @@ pub mod stub {
             self.clone()
         }
 
+        pub fn with_metadata(&self, _: super::Metadata) -> Self {
+            self.clone()
+        }
+
+        pub fn with_answer_metadata(&self, _: &super::AnswerMetadata) -> Self {
+            self.clone()
+        }
+
         pub fn binding(&self) -> &Binding {
             &Binding
         }
@@ -223,6 +238,14 @@ pub mod stub {
 
     impl<'a> Begin<'a> {
         pub fn with_timeout(self, _: Duration) -> Self {
+            self
+        }
+
+        pub fn with_metadata(self, _: super::Metadata) -> Self {
+            self
+        }
+
+        pub fn with_answer_metadata(self, _: &super::AnswerMetadata) -> Self {
             self
         }
 

@@ -9,6 +9,8 @@ use crate::account::steps::ProcedureSteps;
 use crate::account::times::{ProcedureTimes, Times};
 use crate::error::CallError;
 use crate::interface::Interface;
+use crate::metadata::trace::CurrentSpan;
+use crate::metadata::without_metadata;
 use std::sync::Arc;
 
 /// The calls of a binding that keeps an account.
@@ -47,6 +49,7 @@ impl Recorder {
     /// The call that [is taken apart](Self::is_taken_apart) has ended with a result.
     #[cold]
     pub(crate) fn note_taken_apart(&self, procedure: u16, server_ns: Option<u64>) {
+        let procedure = without_metadata(procedure);
         self.samples.iter().for_each(|samples| samples.claim(procedure, server_ns));
     }
 
@@ -60,6 +63,7 @@ impl Recorder {
         facts: Facts,
         wake_up_ns: impl FnOnce() -> Option<u64>,
     ) -> Option<SlowCall> {
+        let procedure = without_metadata(procedure);
         let (times, is_own) = self.times.of(usize::from(procedure));
         let in_bucket = times.add(stands_for, facts.whole_ns, facts.server_ns, is_own);
         if !times.is_slow(stands_for, facts.whole_ns, in_bucket, self.times.slow_after) {
@@ -74,6 +78,7 @@ impl Recorder {
     /// Records a call that has ended without a result, and stands for so many.
     #[cold]
     pub(crate) fn record_failure(&self, procedure: u16, stands_for: u32) {
+        let procedure = without_metadata(procedure);
         let (times, is_own) = self.times.of(usize::from(procedure));
         times.note_failure(stands_for, is_own);
     }
@@ -82,16 +87,24 @@ impl Recorder {
     /// thread holds nothing that other calls wait for.
     #[inline]
     pub(crate) fn trace(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
+        let procedure = without_metadata(procedure);
         self.spans.iter().for_each(|spans| spans.add(procedure, facts, slow));
     }
 
     /// As [`trace`](Self::trace), of a call that has ended without a result.
     #[cold]
     pub(crate) fn trace_failure(&self, procedure: u16, begun_ns: u64, error: &CallError) {
+        let procedure = without_metadata(procedure);
         if let Some(spans) = &self.spans {
             let took_ns = stoop_net::clock::now_ns().saturating_sub(begun_ns);
             spans.add_failed(procedure, took_ns, error);
         }
+    }
+
+    /// The span in which this thread makes a call, if the calls of the binding become spans.
+    #[inline]
+    pub(crate) fn current_span(&self) -> Option<CurrentSpan> {
+        self.spans.as_ref().and_then(|spans| spans.current())
     }
 
     /// What makes spans of the binding's begun calls.

@@ -14,8 +14,10 @@ pub(crate) use crate::account::spans::served::ServedSpans;
 use crate::account::spans::turns::Turns;
 use crate::error::CallError;
 use crate::interface::Interface;
+use crate::metadata::TraceParent;
+use crate::metadata::trace::CurrentSpan;
 use opentelemetry::global::{self, BoxedTracer};
-use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status};
+use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, KeyValue};
 use std::time::{Duration, SystemTime};
 
@@ -43,6 +45,21 @@ impl Spans {
         common.extend(port.map(|port| KeyValue::new("server.port", i64::from(port))));
         let tracer = global::tracer("stoop");
         Some(Self { tracer, interface, common, slow_after: options.slow_after, turns })
+    }
+
+    /// The span that is current in this thread, as calls carry it to the server, whose span of the call has it as its parent.
+    pub(crate) fn current(&self) -> Option<CurrentSpan> {
+        Context::map_current(|context| {
+            let span = context.span().span_context().clone();
+            span.is_valid().then(|| CurrentSpan {
+                parent: TraceParent {
+                    trace: span.trace_id().to_bytes(),
+                    span: span.span_id().to_bytes(),
+                    flags: span.trace_flags().to_u8(),
+                },
+                state: span.trace_state().header(),
+            })
+        })
     }
 
     /// A call of the calling thread has just ended with a result. It becomes a span if it was slow or if it is its turn.

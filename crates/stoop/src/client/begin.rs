@@ -3,15 +3,19 @@
 use crate::account::spans::{BegunSpan, BegunSpans};
 use crate::calling::begun::{CallBatch, Outcome};
 use crate::calling::detached::OrderedCall;
+use crate::client::binding::Binding;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
+use crate::metadata::Metadata;
+use crate::metadata::outgoing::{AnswerMetadata, Carried};
 use crate::transports::AnyCalls;
+use crate::transports::carrying::CarryingCalls;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::io;
-use std::marker::PhantomData;
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_marshal::{EncodeError, Writer};
 use stoop_net::fork;
@@ -31,7 +35,7 @@ pub struct Begin<'a> {
     in_background: bool,
     /// The calls that have not left; made for the first call.
     batch: RefCell<Option<CallBatch>>,
-    client: PhantomData<&'a ()>,
+    binding: &'a Binding,
 }
 
 /// A call being begun: its arguments so far.
@@ -51,19 +55,19 @@ impl fmt::Debug for Begin<'_> {
     }
 }
 
-impl Begin<'_> {
-    pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, spans: BegunSpans) -> Self {
-        let (generation, batch) = (fork::generation(), RefCell::new(None));
-        Self { calls, timeout_ns, spans, generation, in_background: false, batch, client: PhantomData }
+impl<'a> Begin<'a> {
+    pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, binding: &'a Binding) -> Self {
+        let (spans, generation, batch) = (binding.begun_spans(), fork::generation(), RefCell::new(None));
+        Self { calls, timeout_ns, spans, generation, in_background: false, batch, binding }
     }
 
     /// As [`new`](Self::new), for a thread that must not wait for the system to take long arguments.
     pub(crate) fn in_background(
         calls: Result<AnyCalls, SendError>,
         timeout_ns: u64,
-        spans: BegunSpans,
+        binding: &'a Binding,
     ) -> Self {
-        let mut begin = Self::new(calls, timeout_ns, spans);
+        let mut begin = Self::new(calls, timeout_ns, binding);
         begin.in_background = true;
         begin
     }
@@ -81,6 +85,41 @@ impl Begin<'_> {
             self.submit();
         }
         self.timeout_ns = nanos(timeout);
+        self
+    }
+
+    /// The calls that are begun from now on carry these pairs, and no others of the client; those begun before leave now.
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        self.carrying(|carried| Carried::with_metadata(carried, metadata))
+    }
+
+    /// The results of the calls that are begun from now on bring their metadata there; those begun before leave now.
+    pub fn with_answer_metadata(self, answer: &AnswerMetadata) -> Self {
+        self.carrying(|carried| Carried::with_answer(carried, answer))
+    }
+
+    /// Whether the calls carry the identity of a span.
+    #[inline]
+    pub(crate) fn is_in_span(&self) -> bool {
+        self.spans.current_span().is_some()
+    }
+
+    #[cold]
+    pub(crate) fn carrying(mut self, change: impl FnOnce(Option<&Carried>) -> Carried) -> Self {
+        if self.generation != fork::generation() {
+            return self;
+        }
+        self.submit();
+        let most = self.binding.metadata_max();
+        if let Ok(calls) = &mut self.calls {
+            let (table, carried) = match &*calls {
+                AnyCalls::Carrying(carrying) => (carrying.table.clone(), Some(&carrying.carried)),
+                table => (table.clone(), None),
+            };
+            let span = self.spans.current_span();
+            let carrying = CarryingCalls::new(table, change(carried), span.as_ref(), most);
+            *calls = AnyCalls::Carrying(Arc::new(carrying));
+        }
         self
     }
 

@@ -27,6 +27,7 @@ use stoop_net::clock;
 use stoop_net::fork::{self, PerProcess};
 use stoop_net::host::reserve_few_arenas;
 use stoop_shm::{InPlace, Number};
+use stoop_wire::metadata::BLOCK_MAX;
 
 /// A client's binding to a server.
 pub struct Binding {
@@ -367,6 +368,11 @@ impl Binding {
         Ok(AnyCalls::Early(Box::new(table)))
     }
 
+    /// Bytes of the longest block of metadata that the server takes. While the client is not bound: of any.
+    pub(crate) fn metadata_max(&self) -> usize {
+        self.known().map_or(BLOCK_MAX, |bound| bound.transport.metadata_max())
+    }
+
     /// Bytes of the longest arguments that the options allow.
     pub(crate) fn max_message(&self) -> usize {
         self.options.max_message
@@ -385,7 +391,10 @@ impl Binding {
         }
         let tables = bound.transport.begun_calls().map_err(SendError::Io)?;
         let (interceptors, interface) = (&self.options.interceptors, self.source.interface);
-        let tables = tables.intercepted(ClientChain::new(interceptors, interface, self.uri()));
+        let tables = tables.intercepted(
+            ClientChain::new(interceptors, interface, self.uri()),
+            bound.transport.metadata_max(),
+        );
         bound.tables.get_or_init(|| tables).present()
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::buffers::{WriteArguments, take_elements};
 use crate::error::{CallError, SendError};
+use crate::metadata::outgoing::Carried;
+use crate::metadata::served::goes_on;
 use crate::transport::local::caller::Local;
 use crate::transports::{AnyBinding, AnyLane};
 use std::time::Duration;
@@ -22,6 +24,7 @@ pub enum Route<'a, L: ?Sized> {
 pub struct Remote<'a> {
     binding: &'a AnyBinding,
     timeout_ns: u64,
+    carried: Option<&'a Carried>,
 }
 
 impl std::fmt::Debug for Remote<'_> {
@@ -38,12 +41,19 @@ impl std::fmt::Debug for Remote<'_> {
 pub struct Call<'a> {
     lane: AnyLane<'a>,
     procedure: u16,
+    /// The metadata that it carries.
+    carried: Option<&'a Carried>,
 }
 
 impl<'a> Remote<'a> {
     #[inline]
     pub(crate) fn new(binding: &'a AnyBinding, timeout_ns: u64) -> Self {
-        Self { binding, timeout_ns }
+        Self { binding, timeout_ns, carried: None }
+    }
+
+    /// The same, carrying this.
+    pub(crate) fn carrying(self, carried: &'a Carried) -> Self {
+        Self { carried: Some(carried), ..self }
     }
 
     /// Starter: finds this thread's lane and its call packet.
@@ -54,7 +64,7 @@ impl<'a> Remote<'a> {
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
         let lane = self.binding.hold(self.timeout_ns)?;
         stamp(Point::CallStarted);
-        Ok(Call { lane, procedure })
+        Ok(Call { lane, procedure, carried: self.carried })
     }
 
     /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
@@ -67,7 +77,7 @@ impl<'a> Remote<'a> {
         write: &mut WriteArguments<'_>,
     ) -> Result<Call<'a>, CallError> {
         let mut call = self.start(procedure)?;
-        call.lane.transport_with_buffers(procedure, write)?;
+        call.lane.transport_with_buffers(procedure, write, call.carried)?;
         Ok(call)
     }
 }
@@ -92,6 +102,9 @@ impl Call<'_> {
     // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
     #[inline(always)]
     pub fn transport(&mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
+        if self.carries() {
+            return self.transport_gathered(arguments, GatherList::none());
+        }
         self.lane.transport(self.procedure, written(arguments)?)?;
         stamp(Point::TransportEnded);
         Ok(())
@@ -106,7 +119,17 @@ impl Call<'_> {
         arguments: Result<usize, EncodeError>,
         mut list: GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        self.lane.transport_gathered(self.procedure, written(arguments)?, &mut list)
+        let len = written(arguments)?;
+        match self.carries() {
+            true => self.lane.transport_carrying(self.procedure, len, &mut list, self.carried),
+            false => self.lane.transport_gathered(self.procedure, len, &mut list),
+        }
+    }
+
+    /// Whether it carries metadata.
+    #[inline(always)]
+    fn carries(&self) -> bool {
+        self.carried.is_some() || goes_on()
     }
 }
 

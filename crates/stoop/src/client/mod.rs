@@ -22,6 +22,9 @@ use crate::client::early::Binds;
 use crate::context::{bounded_deadline, nanos};
 use crate::error::{BindError, CallError, SendError};
 use crate::interface::Interface;
+use crate::metadata::Metadata;
+use crate::metadata::outgoing::{AnswerMetadata, Carried};
+use crate::metadata::served::goes_on;
 use crate::options::BindOptions;
 use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
@@ -37,6 +40,8 @@ use stoop_net::clock;
 pub struct Client<L: ?Sized> {
     shared: Arc<Shared<L>>,
     timeout_ns: u64,
+    /// The metadata that its calls carry.
+    carried: Option<Arc<Carried>>,
 }
 
 struct Shared<L: ?Sized> {
@@ -75,7 +80,7 @@ impl<L: ?Sized> RefUnwindSafe for Client<L> {}
 
 impl<L: ?Sized> Clone for Client<L> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), timeout_ns: self.timeout_ns }
+        Self { shared: Arc::clone(&self.shared), timeout_ns: self.timeout_ns, carried: self.carried.clone() }
     }
 }
 
@@ -134,7 +139,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         clock::tick_ns();
         let binding = Binding::new(source, options);
         let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
-        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
+        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout), carried: None })
     }
 
     /// A client whose calls take another way than a binding, which is described so.
@@ -147,6 +152,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         Self {
             shared: Arc::new(Shared { first: OnceLock::new(), next: Lanes::default(), binding }),
             timeout_ns,
+            carried: None,
         }
     }
 
@@ -186,6 +192,9 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
 
     #[inline]
     fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+        if let Some(carried) = &self.carried {
+            return self.route_carrying(timeout_ns, carried);
+        }
         if let Some(here) = self.shared.first.get() {
             return Ok(Route::Local(self.shared.local(here, timeout_ns)));
         }
@@ -193,6 +202,17 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             Some(transport) => Ok(Route::Remote(Remote::new(transport, timeout_ns))),
             None => self.route_anew(timeout_ns),
         }
+    }
+
+    /// The way of a call that carries metadata: to a server of this process, too, by a message.
+    #[cold]
+    fn route_carrying<'a>(
+        &'a self,
+        timeout_ns: u64,
+        carried: &'a Carried,
+    ) -> Result<Route<'a, L>, CallError> {
+        let (transport, timeout_ns) = self.transport_anew(timeout_ns)?;
+        Ok(Route::Remote(Remote::new(transport, timeout_ns).carrying(carried)))
     }
 
     /// As [`begin`](Self::begin), for a thread that must not wait: if the client is not bound, the calls wait for that, and another
@@ -204,7 +224,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
             Some(calls) => calls,
             None => self.begin_early(),
         };
-        Begin::in_background(calls, self.timeout_ns, binding.begun_spans())
+        self.carrying(Begin::in_background(calls, self.timeout_ns, binding))
     }
 
     #[cold]
@@ -213,9 +233,11 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         self.shared.binding.early_table(|| shared)
     }
 
-    /// The client is lazy, or its process has been forked.
-    #[cold]
-    fn route_anew(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+    /// The transport of this process, bound now if it is not, and the time that is left then.
+    fn transport_anew(&self, timeout_ns: u64) -> Result<(&AnyBinding, u64), CallError> {
+        if let Some(transport) = self.shared.binding.transport() {
+            return Ok((transport, timeout_ns));
+        }
         let now_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(now_ns, timeout_ns);
         if deadline_ns <= now_ns {
@@ -223,7 +245,13 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         }
         let transport = self.bind_by(Instant::from_nanos(deadline_ns));
         let transport = transport.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?;
-        let timeout_ns = deadline_ns.saturating_sub(clock::now_ns());
+        Ok((transport, deadline_ns.saturating_sub(clock::now_ns())))
+    }
+
+    /// The client is lazy, or its process has been forked.
+    #[cold]
+    fn route_anew(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+        let (transport, timeout_ns) = self.transport_anew(timeout_ns)?;
         Ok(match self.shared.first.get() {
             Some(here) => Route::Local(self.shared.local(here, timeout_ns)),
             None => Route::Remote(Remote::new(transport, timeout_ns)),
@@ -235,7 +263,32 @@ impl<L: ?Sized> Client<L> {
     /// The same binding with another time for each call.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
-        Self { shared: Arc::clone(&self.shared), timeout_ns: nanos(timeout) }
+        Self { timeout_ns: nanos(timeout), ..self.clone() }
+    }
+
+    /// The same binding, whose calls carry these pairs.
+    #[must_use]
+    pub fn with_metadata(&self, metadata: Metadata) -> Self {
+        self.with_carried(Carried::with_metadata(self.carried.as_deref(), metadata))
+    }
+
+    /// The same binding, whose results bring their metadata there.
+    #[must_use]
+    pub fn with_answer_metadata(&self, answer: &AnswerMetadata) -> Self {
+        self.with_carried(Carried::with_answer(self.carried.as_deref(), answer))
+    }
+
+    fn with_carried(&self, carried: Carried) -> Self {
+        Self { carried: Some(Arc::new(carried)), ..self.clone() }
+    }
+
+    /// The same calls, with the metadata that they carry.
+    #[inline]
+    fn carrying<'a>(&self, begin: Begin<'a>) -> Begin<'a> {
+        match self.carried.is_some() || goes_on() || begin.is_in_span() {
+            true => begin.carrying(|_| self.carried.as_deref().cloned().unwrap_or_default()),
+            false => begin,
+        }
     }
 
     /// The binding.
@@ -249,7 +302,7 @@ impl<L: ?Sized> Client<L> {
         let binding = &self.shared.binding;
         // The first: it binds a lazy client.
         let calls = binding.calls(self.timeout_ns);
-        Begin::new(calls, self.timeout_ns, binding.begun_spans())
+        self.carrying(Begin::new(calls, self.timeout_ns, binding))
     }
 
     /// Sends a one-way call, whose arguments have been written.

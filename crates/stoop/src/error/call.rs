@@ -1,6 +1,7 @@
 //! Why a call gave no result.
 
 use crate::error::{BindError, SunError, XdrError, cloned, debug_as_display, needs_descriptor, with_detail};
+use crate::metadata::MetadataError;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -141,6 +142,7 @@ impl std::error::Error for CallError {
         match self {
             Self::NotSent(SendError::Io(why)) => Some(why),
             Self::NotSent(SendError::Arguments(why)) => Some(why),
+            Self::NotSent(SendError::Metadata(why)) => Some(why),
             Self::NotSent(SendError::Bind(why)) => Some(why),
             Self::Peer(why) => Some(why),
             Self::Sun(why) => Some(why),
@@ -167,6 +169,8 @@ impl fmt::Display for Times {
 pub enum SendError {
     /// The arguments cannot be sent.
     Arguments(EncodeError),
+    /// The metadata cannot be sent.
+    Metadata(MetadataError),
     /// Over Sun RPC: the arguments have no XDR form, or it is too long for the transport.
     Xdr(XdrError),
     /// Its time was over before it was sent: the timeout is zero, the deadline that this call inherited from the call being served
@@ -208,6 +212,7 @@ impl Clone for SendError {
     fn clone(&self) -> Self {
         match self {
             Self::Arguments(why) => Self::Arguments(*why),
+            Self::Metadata(why) => Self::Metadata(*why),
             Self::Xdr(why) => Self::Xdr(*why),
             Self::DeadlinePassed => Self::DeadlinePassed,
             Self::Io(why) => Self::Io(cloned(why)),
@@ -227,6 +232,7 @@ impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arguments(why) => write!(f, "{why}"),
+            Self::Metadata(why) => write!(f, "its metadata cannot be sent: {why}"),
             Self::Xdr(why) => write!(f, "the arguments: {why}"),
             Self::DeadlinePassed => f.write_str(
                 "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, or \

@@ -4,6 +4,8 @@ use crate::error::{CallError, Failure, FailureCode, Ran, Refusal, SendError};
 use crate::intercept::chain::{Interceptors, Panicked, Stopped, StoppedBy, UNDECIDED};
 use crate::intercept::{Before, CallInfo, InterceptedCall};
 use crate::interface::Interface;
+use crate::metadata::Metadata;
+use crate::metadata::outgoing::Carried;
 use std::mem;
 use std::thread;
 use std::time::Duration;
@@ -17,11 +19,11 @@ pub(crate) struct ClientChain {
 
 /// A blocking call, as the interceptors around it make it.
 pub(crate) trait Attempt {
-    /// Makes it.
+    /// Makes it, carrying that. The metadata of its answer is put into `answer`.
     ///
     /// # Errors
     /// There is no result.
-    fn make(&mut self) -> Result<(), CallError>;
+    fn make(&mut self, carried: Option<&Carried>, answer: &mut Metadata) -> Result<(), CallError>;
 
     /// Whether its arguments are as they were, so that it can be made again.
     fn is_repeatable(&self) -> bool;
@@ -42,13 +44,18 @@ impl ClientChain {
         &self,
         procedure: u16,
         deadline_ns: u64,
+        carried: Option<&Carried>,
         attempt: &mut dyn Attempt,
     ) -> Result<(), CallError> {
         let mut call = self.call(procedure, deadline_ns);
+        call.call.carried = carried.cloned();
         let mut from = 0;
         loop {
             let (passed, mut ended) = match self.before(&mut call, from) {
-                Ok(()) => (self.interceptors.len(), attempt.make()),
+                Ok(()) => {
+                    let InterceptedCall { carried, answer, .. } = &mut call.call;
+                    (self.interceptors.len(), attempt.make(carried.as_ref(), answer))
+                }
                 Err((by, why)) => (by, Err(CallError::NotSent(why))),
             };
             match self.after(passed, &mut call, &mut ended, Some(attempt)) {
@@ -65,8 +72,14 @@ impl ClientChain {
     ///
     /// # Errors
     /// They do not let it go on.
-    pub(crate) fn begin(&self, procedure: u16, deadline_ns: u64) -> Result<InterceptedCall, CallError> {
+    pub(crate) fn begin(
+        &self,
+        procedure: u16,
+        deadline_ns: u64,
+        carried: Option<Carried>,
+    ) -> Result<InterceptedCall, CallError> {
         let mut call = self.call(procedure, deadline_ns);
+        call.call.carried = carried;
         let Err((by, why)) = self.before(&mut call, 0) else { return Ok(call.call) };
         let mut ended = Err(CallError::NotSent(why));
         self.after(by, &mut call, &mut ended, None);

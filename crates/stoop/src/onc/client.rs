@@ -4,6 +4,7 @@ use crate::calling::deadline::CallTimes;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError};
+use crate::metadata::{Metadata, MetadataError};
 use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
 use crate::onc::caller::carrier::Carrier;
@@ -48,6 +49,8 @@ use stoop_xdr::{DecodeError, DecodeOwned, Encode, Reader};
 pub struct Client {
     shared: Arc<Shared>,
     timeout_ns: u64,
+    /// Its calls are to carry metadata, for which the protocol has no place.
+    has_metadata: bool,
 }
 
 struct Shared {
@@ -86,12 +89,17 @@ impl Client {
         if !options.lazy {
             shared.find_again(u64::MAX)?;
         }
-        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout) })
+        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout), has_metadata: false })
     }
 
     /// The same client with another time-out for its calls.
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         Self { timeout_ns: nanos(timeout), ..self.clone() }
+    }
+
+    /// The same client, for calls with this metadata: unless it is empty, they fail, because the protocol has no place for it.
+    pub(crate) fn with_metadata(&self, metadata: &Metadata) -> Self {
+        Self { has_metadata: !metadata.is_empty() || metadata.to_send().is_err(), ..self.clone() }
     }
 
     /// A client of the same server with another credential. It has sockets of its own.
@@ -101,7 +109,7 @@ impl Client {
         let address = self.shared.address.clone();
         let place = self.shared.carrier().map(|carrier| carrier.place().clone());
         let carrier = Mutex::new(place.map(|place| Arc::new(Carrier::new(place, &options))));
-        Self { shared: Arc::new(Shared { address, options, carrier }), timeout_ns: self.timeout_ns }
+        Self { shared: Arc::new(Shared { address, options, carrier }), ..self.clone() }
     }
 
     /// The address.
@@ -165,6 +173,9 @@ impl Client {
     }
 
     fn begin_call(&self) -> Result<CallTimes, CallError> {
+        if self.has_metadata {
+            return Err(CallError::NotSent(SendError::Metadata(MetadataError::Inexpressible)));
+        }
         CallTimes::begin(self.timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))
     }
 

@@ -8,6 +8,7 @@ use stoop_net::host;
 use stoop_wire::bind::{
     BindReply, BindRequest, BindStatus, Describe, Description, NO_CREDIT_LIMIT, ServerClock,
 };
+use stoop_wire::metadata::BLOCK_MAX;
 use stoop_wire::{BindingId, Header, Kind, STREAM_FRAGMENT};
 
 /// The binding of a connection.
@@ -162,6 +163,7 @@ impl Service {
             packet_data: STREAM_FRAGMENT as u32,
             lanes: self.lanes,
             credit: NO_CREDIT_LIMIT,
+            metadata: BLOCK_MAX as u32,
         }
     }
 }

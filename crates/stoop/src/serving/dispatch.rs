@@ -10,6 +10,8 @@ use crate::interface::{Exported, Interface};
 use crate::later::deferred::Later;
 use crate::later::room::{OPEN_CALLS_MAX, OpenRoom};
 use crate::later::unserved::Unserved;
+use crate::metadata::served::{self, CallMetadata};
+use crate::metadata::{has_metadata, without_metadata};
 use crate::panics::{end_of_panic, panic_message};
 use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use stoop_exchange::shares::Owner;
 use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
 use stoop_probe::{Point, stamp};
+use stoop_wire::metadata::Block;
 use stoop_wire::{FailureCode, HEADER_LEN, RefusalCode};
 
 /// The interfaces of a server and how long their procedures take.
@@ -123,7 +126,8 @@ impl Exports {
     /// The time that a procedure takes.
     #[inline]
     pub(crate) fn time(&self, interface: u16, procedure: u16) -> &ProcedureTime {
-        &self.times[usize::from(interface)][usize::from(procedure)]
+        let times = &self.times[usize::from(interface)];
+        times.get(usize::from(procedure)).unwrap_or_else(|| time_with_metadata(times, procedure))
     }
 
     /// The terms of a call for the queue.
@@ -134,6 +138,7 @@ impl Exports {
         (owner, part, call): (Owner, u64, CallId),
         deadline_ns: u64,
     ) -> CallTerms {
+        let procedure = without_metadata(procedure);
         let options = &self.options[usize::from(interface)][usize::from(procedure)];
         let number = u32::from(interface) << 16 | u32::from(procedure);
         let (priority, limit) = (options.its_priority(), options.limit());
@@ -152,12 +157,46 @@ impl Exports {
         packet: &mut Vec<u8>,
         limits: CallLimits,
     ) -> Result<Outcome, NoRoom> {
+        if has_metadata(procedure) {
+            return self.run_with_metadata((interface, procedure), arguments, None, packet, limits);
+        }
         stamp(Point::ServerStubBegun);
         let export = &*self.all[usize::from(interface)];
         let outcome = self
             .run_with(packet, limits, |result| export.dispatch(procedure, Reader::new(arguments), result));
         stamp(Point::ServerStubEnded);
         outcome
+    }
+
+    /// [`run`](Self::run), of a call with metadata behind its arguments; that of its answer is then behind its result.
+    #[cold]
+    #[inline(never)]
+    fn run_with_metadata(
+        &self,
+        (interface, procedure): (u16, u16),
+        message: &[u8],
+        memory: Option<Memory<'_>>,
+        packet: &mut Vec<u8>,
+        limits: CallLimits,
+    ) -> Result<Outcome, NoRoom> {
+        let (arguments, block) = match Block::split(message) {
+            Ok(split) => split,
+            Err(why) => {
+                return Ok(Outcome::refused(RefusalCode::BadArguments, format!("its metadata: {why}")));
+            }
+        };
+        let metadata = CallMetadata::new(block);
+        let (export, procedure) = (&*self.all[usize::from(interface)], without_metadata(procedure));
+        let ran = self.run_with(packet, limits, |result| {
+            let call = Reader::new(arguments);
+            served::serving(Some(Arc::clone(&metadata)), || match memory {
+                Some(memory) => export.dispatch_with_memory(procedure, call, memory, result),
+                None => export.dispatch(procedure, call, result),
+            })
+        });
+        let ran = ran.map(|outcome| metadata.put_behind(outcome, packet, limits.result_max));
+        served::reuse(metadata);
+        ran
     }
 
     /// [`run`](Self::run), of a call of which buffers lie in `memory`.
@@ -170,6 +209,9 @@ impl Exports {
         packet: &mut Vec<u8>,
         limits: CallLimits,
     ) -> Result<Outcome, NoRoom> {
+        if has_metadata(procedure) {
+            return self.run_with_metadata((interface, procedure), arguments, Some(memory), packet, limits);
+        }
         let export = &*self.all[usize::from(interface)];
         self.run_with(packet, limits, |result| {
             export.dispatch_with_memory(procedure, Reader::new(arguments), memory, result)
@@ -240,6 +282,11 @@ impl Exports {
             Caller::Network(_) | Caller::Station(_) => self.panic_texts.unwrap_or(false),
         }
     }
+}
+
+#[cold]
+fn time_with_metadata(times: &[ProcedureTime], procedure: u16) -> &ProcedureTime {
+    &times[usize::from(without_metadata(procedure))]
 }
 
 #[cold]

@@ -5,6 +5,7 @@ use crate::client::pending::Pending;
 use crate::client::{Begin, Beginning, Binding, Client, Route};
 use crate::error::{BindError, CallError};
 use crate::interface::Interface;
+use crate::metadata::{AnswerMetadata, Metadata};
 use crate::onc::{self, ClientOptions};
 use crate::options::BindOptions;
 use crate::options::own::scheme_of;
@@ -118,6 +119,19 @@ impl<L: ?Sized> ProgramClient<L> {
         Self { native: self.native.with_timeout(timeout), sun }
     }
 
+    /// The same binding, whose calls carry this.
+    #[must_use]
+    pub fn with_metadata(&self, metadata: Metadata) -> Self {
+        let sun = self.sun.as_ref().map(|sun| sun.with_metadata(&metadata));
+        Self { native: self.native.with_metadata(metadata), sun }
+    }
+
+    /// The same binding; the metadata of the results goes there. Those of Sun RPC have none.
+    #[must_use]
+    pub fn with_answer_metadata(&self, answer: &AnswerMetadata) -> Self {
+        Self { native: self.native.with_answer_metadata(answer), sun: self.sun.clone() }
+    }
+
     /// The binding.
     pub fn binding(&self) -> &Binding {
         self.native.binding()
@@ -168,6 +182,17 @@ impl ProgramBegin<'_> {
     pub fn with_timeout(self, timeout: Duration) -> Self {
         let sun = self.sun.as_ref().map(|sun| sun.with_timeout(timeout));
         Self { native: self.native.with_timeout(timeout), sun }
+    }
+
+    /// See [`Begin::with_metadata`].
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        let sun = self.sun.as_ref().map(|sun| sun.with_metadata(&metadata));
+        Self { native: self.native.with_metadata(metadata), sun }
+    }
+
+    /// See [`Begin::with_answer_metadata`].
+    pub fn with_answer_metadata(self, answer: &AnswerMetadata) -> Self {
+        Self { native: self.native.with_answer_metadata(answer), sun: self.sun }
     }
 
     /// The client of Sun RPC, if calls take that way.

@@ -51,6 +51,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::handshake::NotBound;
 use crate::error::{CallError, InPlaceError, SendError};
 use crate::interface::Interface;
+use crate::metadata::outgoing::Carried;
 use crate::options::{BindOptions, OwnOptions};
 use crate::serving::running::Listener;
 use crate::uri::Scheme;
@@ -159,6 +160,9 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
         String::new()
     }
 
+    /// Bytes of the longest block of metadata that the server takes; 0 if it knows none.
+    fn metadata_max(&self) -> usize;
+
     /// The number that tells this start of the server from others; 0 where the address does.
     fn incarnation(&self) -> u64 {
         0
@@ -200,7 +204,21 @@ pub(crate) trait Lane {
         self.transport(procedure, len)
     }
 
-    /// All of a call with buffers: `write` writes its arguments, and may be called once more for another server.
+    /// As [`transport_gathered`](Self::transport_gathered), of a call that carries metadata: this, and what goes on of the call that the
+    /// thread serves.
+    ///
+    /// # Errors
+    /// There is no result.
+    fn transport_carrying(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        list: &mut GatherList<'_, '_>,
+        carried: Option<&Carried>,
+    ) -> Result<(), CallError>;
+
+    /// All of a call with buffers: `write` writes its arguments, and may be called once more for another server. It carries metadata as in
+    /// [`transport_carrying`](Self::transport_carrying).
     ///
     /// # Errors
     /// There is no result.
@@ -208,11 +226,12 @@ pub(crate) trait Lane {
         &mut self,
         procedure: u16,
         write: &mut WriteArguments<'_>,
+        carried: Option<&Carried>,
     ) -> Result<(), CallError> {
         let mut arguments = self.arguments();
         write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
         let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        self.transport(procedure, len)
+        self.transport_carrying(procedure, len, &mut GatherList::none(), carried)
     }
 
     /// The bytes of the result.

@@ -20,6 +20,7 @@ use crate::error::{BindError, CallError, InPlaceError, SendError};
 use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::locked::locked;
+use crate::metadata::without_metadata;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
@@ -85,6 +86,9 @@ pub(crate) trait Remote: Sized + 'static {
 
     /// As [`Binding::describe_checksums`].
     const CHECKSUMS: &'static str;
+
+    /// As [`Binding::metadata_max`].
+    fn metadata_max(session: &Self::Session) -> usize;
 
     /// As [`Binding::offers`].
     fn offers(session: &Self::Session) -> String {
@@ -231,6 +235,12 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
 
     fn result(&self) -> &[u8];
 
+    /// The call packet, and where the arguments begin in it, while they are in it.
+    fn call_packet(&mut self) -> (&mut Vec<u8>, usize);
+
+    /// Takes so many bytes off the end of the result.
+    fn shorten_result(&mut self, by: usize);
+
     /// As [`Lane::scattered`].
     fn scattered(&self) -> Option<Reader<'_>> {
         None
@@ -350,7 +360,7 @@ impl<R: Remote> RemoteBinding<R> {
 
     /// Whether the procedure of that number may run more than once for one call.
     pub(crate) fn is_idempotent(&self, procedure: u16) -> bool {
-        self.interface.procedures[usize::from(procedure)].idempotent
+        self.interface.procedures[usize::from(without_metadata(procedure))].idempotent
     }
 
     /// As [`RetryBudget::wait`], for a blocking call.
@@ -474,6 +484,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
 
     fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
+    }
+
+    fn metadata_max(&self) -> usize {
+        R::metadata_max(&self.present())
     }
 
     fn offers(&self) -> String {

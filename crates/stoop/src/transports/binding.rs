@@ -25,8 +25,8 @@ macro_rules! enums {
         /// The tables of a binding's begun calls.
         pub(crate) enum AnyBegunCalls {
             $($(#[$meta])* $Name(BegunOf<$Type>),)*
-            /// Those of a client with interceptors.
-            Intercepted(Box<AnyBegunCalls>, Arc<ClientChain>),
+            /// Those of a client with interceptors, to a server that takes metadata of so many bytes.
+            Intercepted(Box<AnyBegunCalls>, Arc<ClientChain>, usize),
         }
 
         impl AnyBinding {
@@ -54,7 +54,9 @@ macro_rules! enums {
             pub(crate) fn present(&self) -> Result<AnyCalls, SendError> {
                 Ok(match self {
                     $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.present()?),)*
-                    Self::Intercepted(begun, interceptors) => begun.present_intercepted(interceptors)?,
+                    Self::Intercepted(begun, interceptors, metadata_max) => {
+                        begun.present_intercepted(interceptors, *metadata_max)?
+                    }
                 })
             }
 
@@ -62,14 +64,14 @@ macro_rules! enums {
             pub(crate) fn latest(&self) -> AnyCalls {
                 match self {
                     $($(#[$meta])* Self::$Name(begun) => AnyCalls::$Name(begun.latest()),)*
-                    Self::Intercepted(begun, _) => begun.latest(),
+                    Self::Intercepted(begun, ..) => begun.latest(),
                 }
             }
 
             pub(crate) fn counters(&self) -> CallCounters {
                 match self {
                     $($(#[$meta])* Self::$Name(begun) => begun.counters(),)*
-                    Self::Intercepted(begun, _) => begun.counters(),
+                    Self::Intercepted(begun, ..) => begun.counters(),
                 }
             }
         }
@@ -107,6 +109,10 @@ impl AnyBinding {
         on!(AnyBinding, self, binding => binding.recorder())
     }
 
+    pub(crate) fn metadata_max(&self) -> usize {
+        on!(AnyBinding, self, binding => binding.metadata_max())
+    }
+
     pub(crate) fn offers(&self) -> String {
         on!(AnyBinding, self, binding => binding.offers())
     }
@@ -122,16 +128,21 @@ impl AnyBinding {
 
 impl AnyBegunCalls {
     /// The same, of a client with these interceptors, if it has some.
-    pub(crate) fn intercepted(self, interceptors: Option<ClientChain>) -> Self {
+    pub(crate) fn intercepted(self, interceptors: Option<ClientChain>, metadata_max: usize) -> Self {
         match interceptors {
-            Some(interceptors) => Self::Intercepted(Box::new(self), Arc::new(interceptors)),
+            Some(interceptors) => Self::Intercepted(Box::new(self), Arc::new(interceptors), metadata_max),
             None => self,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn present_intercepted(&self, interceptors: &Arc<ClientChain>) -> Result<AnyCalls, SendError> {
-        Ok(AnyCalls::Intercepted(Arc::new(InterceptedCalls::new(self.present()?, interceptors))))
+    fn present_intercepted(
+        &self,
+        interceptors: &Arc<ClientChain>,
+        metadata_max: usize,
+    ) -> Result<AnyCalls, SendError> {
+        let calls = InterceptedCalls::new(self.present()?, interceptors, metadata_max);
+        Ok(AnyCalls::Intercepted(Arc::new(calls)))
     }
 }

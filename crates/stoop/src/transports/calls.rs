@@ -6,6 +6,7 @@ use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
 use crate::error::{CallError, CloseError};
 use crate::transports::BegunOf;
+use crate::transports::carrying::CarryingCalls;
 use crate::transports::intercepted::InterceptedCalls;
 use std::sync::Arc;
 use std::task::Waker;
@@ -24,6 +25,8 @@ macro_rules! enums {
             Early(Box<Arc<dyn BeginsCalls>>),
             /// Those of a client with interceptors.
             Intercepted(Arc<InterceptedCalls>),
+            /// Those that carry metadata.
+            Carrying(Arc<CarryingCalls>),
         }
 
         impl AnyCalls {
@@ -35,6 +38,7 @@ macro_rules! enums {
                     (Self::Sun(one), Self::Sun(other)) => Arc::ptr_eq(one, other),
                     (Self::Early(one), Self::Early(other)) => Arc::ptr_eq(one, other),
                     (Self::Intercepted(one), Self::Intercepted(other)) => one.is_same(other),
+                    (Self::Carrying(one), Self::Carrying(other)) => one.is_same(other),
                     _ => false,
                 }
             }
@@ -52,6 +56,7 @@ macro_rules! on_table {
             AnyCalls::Sun($it) => on_table! { @sun $it, $then $(, $elsewhere)? },
             AnyCalls::Early($it) => $then,
             AnyCalls::Intercepted($it) => $then,
+            AnyCalls::Carrying($it) => $then,
         }
     };
     (@sun $it:ident, $then:expr) => { $then };

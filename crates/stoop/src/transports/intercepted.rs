@@ -9,25 +9,33 @@ use crate::error::{CallError, CloseError};
 use crate::intercept::InterceptedCall;
 use crate::intercept::client::ClientChain;
 use crate::locked::locked;
+use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
+use crate::metadata::{Metadata, has_metadata, without_metadata};
 use crate::transports::AnyCalls;
+use crate::transports::carrying::append;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
+use stoop_marshal::Reader;
 use stoop_net::clock;
+use stoop_wire::metadata::{BLOCK_MAX, IN_PROCEDURE};
 
 /// Calls in a table, and the interceptors through which they go. Each method is that of [`AnyCalls`].
 pub(crate) struct InterceptedCalls {
     table: AnyCalls,
     interceptors: Arc<ClientChain>,
+    /// Bytes of the longest block of metadata that the server takes.
+    metadata_max: usize,
     /// The calls that have handles, by their numbers. A handle's number is taken out before the table has it back, and may give it to
     /// another call.
     outstanding: Mutex<HashMap<u32, InterceptedCall>>,
 }
 
 impl InterceptedCalls {
-    pub(crate) fn new(table: AnyCalls, interceptors: &Arc<ClientChain>) -> Self {
-        Self { table, interceptors: Arc::clone(interceptors), outstanding: Mutex::default() }
+    pub(crate) fn new(table: AnyCalls, interceptors: &Arc<ClientChain>, metadata_max: usize) -> Self {
+        let interceptors = Arc::clone(interceptors);
+        Self { table, interceptors, metadata_max, outstanding: Mutex::default() }
     }
 
     /// Whether both are calls of the same table.
@@ -49,14 +57,40 @@ impl InterceptedCalls {
 
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let deadline_ns = bounded_deadline(clock::now_ns(), batch.timeout_ns);
-        let call = self.interceptors.begin(procedure, deadline_ns)?;
-        match self.table.begin(batch, procedure, len) {
+        let (procedure, has_metadata) = (without_metadata(procedure), has_metadata(procedure));
+        let (len, carried) = match has_metadata {
+            true => {
+                let (arguments, block) = block_of_result(&batch.packet[batch.start..batch.start + len])?;
+                (arguments.len(), Some(Carried { metadata: Metadata::of(block), answer: None }))
+            }
+            false => (len, None),
+        };
+        let mut call = self.interceptors.begin(procedure, deadline_ns, carried)?;
+        call.asks_for_metadata = has_metadata;
+        match self.begin_carrying(batch, procedure, len, &mut call) {
             Ok(number) => {
                 self.keep(number, call);
                 Ok(number)
             }
             Err(error) => Err(self.interceptors.fail(call, error)),
         }
+    }
+
+    /// The call carries what the client and the interceptors have added.
+    fn begin_carrying(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        call: &mut InterceptedCall,
+    ) -> Result<u32, CallError> {
+        let most = if call.asks_for_metadata { BLOCK_MAX } else { self.metadata_max };
+        let Some(outgoing) = Outgoing::new(call.carried.as_ref(), None, most)? else {
+            return self.table.begin(batch, procedure, len);
+        };
+        call.brings_metadata = true;
+        let len = append(batch, len, outgoing.block())?;
+        self.table.begin(batch, procedure | IN_PROCEDURE, len)
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {
@@ -101,7 +135,7 @@ impl InterceptedCalls {
         let mut call = self.give_up(number);
         let has_ended = self.table.take(number, &mut |outcome| {
             with(match (call.take(), outcome) {
-                (Some(call), Ok(result)) => self.interceptors.end(call, Ok(())).map(|()| result),
+                (Some(call), Ok(result)) => self.end(call, result),
                 (Some(call), Err(error)) => Err(self.interceptors.fail(call, error)),
                 (None, outcome) => outcome,
             });
@@ -110,6 +144,23 @@ impl InterceptedCalls {
             self.keep(number, call);
         }
         has_ended
+    }
+
+    /// A call has ended with this result.
+    fn end<'r>(&self, mut call: InterceptedCall, result: Reader<'r>) -> Outcome<'r> {
+        if !call.brings_metadata {
+            return self.interceptors.end(call, Ok(())).map(|()| result);
+        }
+        let message = result.into_payload();
+        let split = block_of_result(message);
+        if let Ok((_, block)) = &split {
+            call.answer = Metadata::of(*block);
+        }
+        let asks = call.asks_for_metadata;
+        match (self.interceptors.end(call, split.as_ref().map(drop).map_err(CallError::clone)), split) {
+            (Ok(()), Ok((result, _))) => Ok(Reader::new(if asks { message } else { result })),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
     }
 
     pub(crate) fn poll(&self, number: u32, waker: &Waker) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::buffers::WriteArguments;
 use crate::error::CallError;
+use crate::metadata::outgoing::Carried;
 use crate::transport::contract::Lane;
 use crate::transports::LaneOf;
 use stoop_marshal::{GatherList, Reader, Writer};
@@ -46,12 +47,25 @@ impl AnyLane<'_> {
         on!(AnyLane, self, lane => lane.transport_gathered(procedure, len, list))
     }
 
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn transport_carrying(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        list: &mut GatherList<'_, '_>,
+        carried: Option<&Carried>,
+    ) -> Result<(), CallError> {
+        on!(AnyLane, self, lane => lane.transport_carrying(procedure, len, list, carried))
+    }
+
     pub(crate) fn transport_with_buffers(
         &mut self,
         procedure: u16,
         write: &mut WriteArguments<'_>,
+        carried: Option<&Carried>,
     ) -> Result<(), CallError> {
-        on!(AnyLane, self, lane => lane.transport_with_buffers(procedure, write))
+        on!(AnyLane, self, lane => lane.transport_with_buffers(procedure, write, carried))
     }
 
     #[inline]

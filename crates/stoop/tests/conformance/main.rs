@@ -23,6 +23,7 @@ mod interceptors;
 mod late;
 mod later;
 mod lengths;
+mod metadata;
 mod one_way;
 mod outcomes;
 mod overload;

@@ -72,6 +72,18 @@ pub(super) fn asynchronous(interface: &Interface, names: &Names) -> TokenStream 
                 Self { client: self.client.with_timeout(timeout) }
             }
 
+            /// The same binding, whose calls carry this: pairs beside the arguments, over every transport.
+            #[must_use]
+            pub fn with_metadata(&self, metadata: #root::Metadata) -> Self {
+                Self { client: self.client.with_metadata(metadata) }
+            }
+
+            /// The same binding, whose results bring their metadata there.
+            #[must_use]
+            pub fn with_answer_metadata(&self, answer: &#root::AnswerMetadata) -> Self {
+                Self { client: self.client.with_answer_metadata(answer) }
+            }
+
             /// The binding: its address, its transport in words (`describe`), and what its calls have seen (`counters`).
             pub fn binding(&self) -> &#root::Binding {
                 self.client.binding()

@@ -34,7 +34,7 @@ pub(super) fn method(names: &Names) -> TokenStream {
 
 /// The type that `begin` returns.
 pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
-    let Names { stub, interface: name, begin, .. } = names;
+    let Names { root, stub, interface: name, begin, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!("Begins calls of the procedures of a [`{name}`]; they leave when this is dropped.");
     let numbers = program::numbers(interface);
@@ -59,6 +59,18 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
             #[must_use]
             pub fn with_timeout(self, timeout: ::core::time::Duration) -> Self {
                 Self { begin: self.begin.with_timeout(timeout) }
+            }
+
+            /// The calls that are begun from now on carry this.
+            #[must_use]
+            pub fn with_metadata(self, metadata: #root::Metadata) -> Self {
+                Self { begin: self.begin.with_metadata(metadata) }
+            }
+
+            /// The results of the calls that are begun from now on bring their metadata there.
+            #[must_use]
+            pub fn with_answer_metadata(self, answer: &#root::AnswerMetadata) -> Self {
+                Self { begin: self.begin.with_answer_metadata(answer) }
             }
 
             #(#methods)*

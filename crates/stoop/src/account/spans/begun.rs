@@ -5,6 +5,7 @@
 
 use crate::account::spans::Spans;
 use crate::error::CallError;
+use crate::metadata::trace::CurrentSpan;
 use opentelemetry::Context;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +17,12 @@ pub(crate) struct BegunSpans(Option<Arc<Spans>>);
 impl BegunSpans {
     pub(crate) fn new(spans: Option<Arc<Spans>>) -> Self {
         Self(spans)
+    }
+
+    /// As [`Spans::current`].
+    #[inline]
+    pub(crate) fn current_span(&self) -> Option<CurrentSpan> {
+        self.0.as_ref().and_then(|spans| spans.current())
     }
 
     /// A call that begins now.

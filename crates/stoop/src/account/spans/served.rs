@@ -1,15 +1,18 @@
 //! Procedures that a server runs, as spans of OpenTelemetry.
 //!
-//! The span of a procedure is current while it runs, so that the calls and spans that it makes are its children. A call does not carry
-//! the identity of its caller's trace: the span is the root of a trace of its own.
+//! The span of a procedure is current while it runs, so that the calls and spans that it makes are its children. It is a child of the span
+//! whose identity its call [carries](crate::Metadata); of a call that carries none, it is the root of a trace of its own.
 
 use crate::account::options::AccountOptions;
 use crate::account::spans::turns::Turns;
 use crate::context::{Caller, serving_caller};
 use crate::interface::Interface;
 use crate::later::unserved::Unserved;
+use crate::metadata::{TraceParent, served};
 use opentelemetry::global::{self, BoxedTracer};
-use opentelemetry::trace::{Span, SpanBuilder, SpanKind, Status, TraceContextExt};
+use opentelemetry::trace::{
+    Span, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt, TraceFlags, TraceId,
+};
 use opentelemetry::{Context, ContextGuard, KeyValue};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,7 +36,8 @@ impl ServedSpans {
         Some(Self { tracer: global::tracer("stoop"), slow_after: options.slow_after, turns })
     }
 
-    /// Runs a procedure in this thread: as a span if it is its turn, or if it takes longer than the options say.
+    /// Runs a procedure in this thread: as a span if it is its turn, if its caller's trace is recorded, or if it takes longer than the options
+    /// say.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -41,7 +45,8 @@ impl ServedSpans {
         procedure: u16,
         run: impl FnOnce() -> Result<(), Unserved>,
     ) -> Result<(), Unserved> {
-        if self.turns.is_due() {
+        let caller = served::trace_parent();
+        if self.turns.is_due() || caller.is_some_and(TraceParent::is_sampled) {
             return self.begin(interface, procedure).run(run);
         }
         let begun = self.slow_after.map(|after| (after, Instant::now()));
@@ -56,8 +61,7 @@ impl ServedSpans {
 
     #[cold]
     fn begin(&self, interface: &Interface, procedure: u16) -> RunningSpan {
-        // The thread serves one caller after the other: no span of another call is its parent.
-        let context = Context::new();
+        let context = of_caller();
         let span = of_procedure(interface, procedure).start_with_context(&self.tracer, &context);
         let context = context.with_span(span);
         RunningSpan { _is_current: context.clone().attach(), context }
@@ -68,8 +72,24 @@ impl ServedSpans {
         let ended = SystemTime::now();
         let begun = ended.checked_sub(took).unwrap_or(ended);
         let span = of_procedure(interface, procedure).with_start_time(begun);
-        span.start_with_context(&self.tracer, &Context::new()).end_with_timestamp(ended);
+        span.start_with_context(&self.tracer, &of_caller()).end_with_timestamp(ended);
     }
+}
+
+/// The context with the span of the caller, if the call that this thread serves carries that. The thread serves one caller after the other:
+/// no span of another call is its parent.
+fn of_caller() -> Context {
+    let Some(parent) = served::trace_parent() else { return Context::new() };
+    let state =
+        served::current().get("tracestate").and_then(|state| std::str::from_utf8(state).ok()?.parse().ok());
+    let span = SpanContext::new(
+        TraceId::from_bytes(parent.trace),
+        SpanId::from_bytes(parent.span),
+        TraceFlags::new(parent.flags),
+        true,
+        state.unwrap_or_default(),
+    );
+    Context::new().with_remote_span_context(span)
 }
 
 impl RunningSpan {

@@ -68,10 +68,10 @@ impl Undecided {
     fn go_on(self, by: usize, open: Arc<dyn Open>) {
         let Self { admitted, context, .. } = self;
         match context.serving(|| admitted.go_on(by + 1)) {
-            Ok(admitted) => Self { admitted, ..self }.run(open),
+            Ok(admitted) => Self { admitted, context, ..self }.run(open),
             Err(stopped) => {
                 let (admitted, Stopped { by, why }) = *stopped;
-                let same = Self { admitted, ..self };
+                let same = Self { admitted, context, ..self };
                 match why {
                     StoppedBy::Later(next) => next.then(move |decision| same.decide(by, decision, open)),
                     why => same.refuse(by, why, &*open),

@@ -15,6 +15,7 @@ use std::any::Any;
 use std::io;
 use std::sync::{Arc, Mutex};
 use stoop_exchange::fingerprint;
+use stoop_wire::metadata::BLOCK_MAX;
 
 /// Where a client looks for a server of its own process.
 pub(crate) struct Source {
@@ -128,7 +129,6 @@ impl Binding for LocalBinding {
     #[cold]
     #[inline(never)]
     fn hold(&self, timeout_ns: u64) -> Result<Box<LocalLane<'_>>, CallError> {
-        assert!(self.is_marshaled, "calls to a server of this process go through the trait");
         LocalLane::hold(self, timeout_ns)
     }
 
@@ -151,6 +151,10 @@ impl Binding for LocalBinding {
     /// Counting would cost more than the call.
     fn counters(&self) -> CallCounters {
         CallCounters::default()
+    }
+
+    fn metadata_max(&self) -> usize {
+        BLOCK_MAX
     }
 }
 

@@ -1,11 +1,13 @@
-//! A blocking call to a server of this process whose arguments are marshaled, because interceptors at either end stand between caller and
-//! trait. The calling thread runs the procedure.
+//! A blocking call to a server of this process whose arguments are marshaled, because it carries metadata, or because interceptors
+//! at either end stand between caller and trait. The calling thread runs the procedure.
 
 use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
 use crate::error::{CallError, FailureCode, SendError};
 use crate::intercept::client::Attempt;
 use crate::later::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::locked::locked;
+use crate::metadata::Metadata;
+use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::serving::one_call;
 use crate::transport::contract::Lane;
@@ -15,9 +17,10 @@ use crate::transport::local::server::LocalServer;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use stoop_marshal::Writer;
+use stoop_marshal::{GatherList, Writer};
 use stoop_net::clock;
 use stoop_wire::HEADER_LEN;
+use stoop_wire::metadata::{BLOCK_MAX, IN_PROCEDURE};
 
 /// A call, from its arguments to its result.
 pub(crate) struct LocalLane<'a> {
@@ -51,12 +54,24 @@ impl Lane for Box<LocalLane<'_>> {
     #[cold]
     #[inline(never)]
     fn transport(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        self.transport_carrying(procedure, len, &mut GatherList::none(), None)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transport_carrying(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        _: &mut GatherList<'_, '_>,
+        carried: Option<&Carried>,
+    ) -> Result<(), CallError> {
         let deadline_ns = bounded_deadline(clock::now_ns(), self.timeout_ns);
         let binding = self.binding;
         let mut call = LocalCall { lane: self, procedure, len, deadline_ns };
         match &binding.interceptors {
-            Some(interceptors) => interceptors.around(procedure, deadline_ns, &mut call),
-            None => call.make(),
+            Some(interceptors) => interceptors.around(procedure, deadline_ns, carried, &mut call),
+            None => call.make(carried, &mut Metadata::new()),
         }
     }
 
@@ -76,8 +91,31 @@ struct LocalCall<'l, 'a> {
 }
 
 impl Attempt for LocalCall<'_, '_> {
-    fn make(&mut self) -> Result<(), CallError> {
-        let &mut Self { ref mut lane, procedure, len, deadline_ns } = self;
+    fn make(&mut self, carried: Option<&Carried>, answer: &mut Metadata) -> Result<(), CallError> {
+        let Some(outgoing) = Outgoing::new(carried, None, BLOCK_MAX)? else {
+            return self.run(self.procedure, self.len);
+        };
+        let lane = &mut *self.lane;
+        let mut arguments = Writer::new(&mut lane.arguments, 0, lane.server.message_max).behind(self.len, 0);
+        arguments.scalars(outgoing.block());
+        let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        self.run(self.procedure | IN_PROCEDURE, len)?;
+        let lane = &mut *self.lane;
+        let (result, block) = block_of_result(&lane.packet[HEADER_LEN..HEADER_LEN + lane.result_len])?;
+        *answer = Metadata::of(block);
+        carried.into_iter().for_each(|carried| carried.note_answer(block));
+        lane.result_len = result.len();
+        Ok(())
+    }
+
+    fn is_repeatable(&self) -> bool {
+        true
+    }
+}
+
+impl LocalCall<'_, '_> {
+    fn run(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        let &mut Self { ref mut lane, deadline_ns, .. } = self;
         if deadline_ns <= clock::now_ns() {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         }
@@ -104,10 +142,6 @@ impl Attempt for LocalCall<'_, '_> {
         };
         lane.result_len = result_len(ran)?;
         Ok(())
-    }
-
-    fn is_repeatable(&self) -> bool {
-        true
     }
 }
 

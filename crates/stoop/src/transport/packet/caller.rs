@@ -98,6 +98,10 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
         )
     }
 
+    fn metadata_max(session: &Session) -> usize {
+        session.bound.metadata as usize
+    }
+
     fn offers(session: &Session) -> String {
         session.bound.offers.clone()
     }
@@ -191,6 +195,14 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
     #[inline]
     fn result(&self) -> &[u8] {
         &self.result[HEADER_LEN..HEADER_LEN + self.result_len]
+    }
+
+    fn call_packet(&mut self) -> (&mut Vec<u8>, usize) {
+        (&mut self.call, HEADER_LEN)
+    }
+
+    fn shorten_result(&mut self, by: usize) {
+        self.result_len -= by;
     }
 
     #[inline]

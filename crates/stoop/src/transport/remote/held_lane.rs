@@ -10,6 +10,8 @@ use crate::calling::lanes::{Counted, LaneGuard};
 use crate::calling::recovery::{Attempts, CallTerms, recover};
 use crate::error::{BindError, CallError, SendError};
 use crate::intercept::client::Attempt;
+use crate::metadata::Metadata;
+use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::transport::contract::Lane;
 use crate::transport::remote::{Observed, Remote, RemoteBinding, RemoteLane};
 use std::mem;
@@ -22,6 +24,7 @@ use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
 use stoop_wire::Refused;
+use stoop_wire::metadata::{Block, IN_PROCEDURE};
 
 /// A lane held by a call.
 pub(crate) struct HeldLane<'a, R: Remote> {
@@ -77,12 +80,24 @@ impl<R: Remote> Lane for HeldLane<'_, R> {
         self.call(procedure, Arguments::Written(len, gather))
     }
 
+    #[cold]
+    fn transport_carrying(
+        &mut self,
+        procedure: u16,
+        len: usize,
+        gather: &mut GatherList<'_, '_>,
+        carried: Option<&Carried>,
+    ) -> Result<(), CallError> {
+        self.call_carrying(procedure, Arguments::Written(len, gather), carried)
+    }
+
     fn transport_with_buffers(
         &mut self,
         procedure: u16,
         write: &mut WriteArguments<'_>,
+        carried: Option<&Carried>,
     ) -> Result<(), CallError> {
-        let ended = self.call(procedure, Arguments::ToWrite(write));
+        let ended = self.call_carrying(procedure, Arguments::ToWrite(write), carried);
         self.lane().release_buffers();
         ended
     }
@@ -124,7 +139,7 @@ impl<R: Remote> HeldLane<'_, R> {
             return Err(CallError::NotSent(SendError::DeadlinePassed));
         };
         if self.needs_care() {
-            return self.call_with_care(procedure, times, arguments);
+            return self.call_with_care(procedure, times, arguments, None);
         }
         match self.attempt(times, procedure, &mut arguments) {
             Ok(()) => Ok(()),
@@ -143,20 +158,112 @@ impl<R: Remote> HeldLane<'_, R> {
         self.lane().is_due() || self.binding.care.is_of_each() || Recorder::concerns_sample()
     }
 
-    /// As [`call`](Self::call), of a binding that doubts its server's address, keeps an account, or has interceptors.
+    /// Makes a call that was begun, with so many bytes of arguments: it has been through the interceptors, and has its metadata.
+    ///
+    /// # Errors
+    /// There is no result.
+    pub(crate) fn make_begun(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
+        let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        };
+        // It counts the call.
+        self.needs_care();
+        self.call_on_record(procedure, times, Arguments::Written(len, &mut GatherList::none()))
+    }
+
+    /// As [`call`](Self::call), of a call that may carry metadata.
+    #[cold]
+    fn call_carrying(
+        &mut self,
+        procedure: u16,
+        arguments: Arguments<'_, '_, '_>,
+        carried: Option<&Carried>,
+    ) -> Result<(), CallError> {
+        let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
+            return Err(CallError::NotSent(SendError::DeadlinePassed));
+        };
+        // It counts the call.
+        self.needs_care();
+        self.call_with_care(procedure, times, arguments, carried)
+    }
+
+    /// As [`call`](Self::call), of a binding that doubts its server's address, keeps an account, or has interceptors, or of a call that may
+    /// carry metadata.
     #[inline(never)]
     fn call_with_care(
         &mut self,
         procedure: u16,
         times: CallTimes,
         arguments: Arguments<'_, '_, '_>,
+        carried: Option<&Carried>,
     ) -> Result<(), CallError> {
         let Some(interceptors) = &self.binding.care.interceptors else {
-            return self.call_on_record(procedure, times, arguments);
+            return self.call_with_metadata(procedure, times, arguments, carried, &mut Metadata::new());
         };
         let deadline_ns = times.deadline.latest_ns;
         let mut call = InterceptedCall { held: self, procedure, arguments, times, is_again: false };
-        interceptors.around(procedure, deadline_ns, &mut call)
+        interceptors.around(procedure, deadline_ns, carried, &mut call)
+    }
+
+    /// As [`call_on_record`](Self::call_on_record), of a call that carries this if it is something. The metadata of the answer is put into
+    /// `answer`, too.
+    #[inline]
+    fn call_with_metadata(
+        &mut self,
+        procedure: u16,
+        times: CallTimes,
+        arguments: Arguments<'_, '_, '_>,
+        carried: Option<&Carried>,
+        answer: &mut Metadata,
+    ) -> Result<(), CallError> {
+        let most = R::metadata_max(self.made().session());
+        let span = self.binding.recorder.as_ref().and_then(Recorder::current_span);
+        match Outgoing::new(carried, span.as_ref(), most)? {
+            None => self.call_on_record(procedure, times, arguments),
+            Some(outgoing) => self.call_with_block(procedure, times, arguments, outgoing.block(), |block| {
+                *answer = Metadata::of(block);
+                carried.into_iter().for_each(|carried| carried.note_answer(block));
+            }),
+        }
+    }
+
+    #[inline(never)]
+    fn call_with_block(
+        &mut self,
+        procedure: u16,
+        times: CallTimes,
+        arguments: Arguments<'_, '_, '_>,
+        block: &[u8],
+        take_answer: impl FnOnce(Block<'_>),
+    ) -> Result<(), CallError> {
+        let procedure = procedure | IN_PROCEDURE;
+        match arguments {
+            Arguments::Written(len, gather) => {
+                let len = self.append(len, gather.borrowed_len(), block)?;
+                self.call_on_record(procedure, times, Arguments::Written(len, gather))?;
+            }
+            Arguments::ToWrite(write) => {
+                let write: &mut WriteArguments<'_> = &mut |arguments, buffers| {
+                    write(arguments, buffers);
+                    arguments.scalars(block);
+                };
+                self.call_on_record(procedure, times, Arguments::ToWrite(write))?;
+            }
+        }
+        let (_, brought) = block_of_result(self.made().result())?;
+        let len = brought.bytes().len();
+        take_answer(brought);
+        self.lane().shorten_result(len);
+        Ok(())
+    }
+
+    /// Writes the block behind the arguments, of which so many bytes are borrowed. Returns the length of both.
+    fn append(&mut self, len: usize, borrowed: usize, block: &[u8]) -> Result<usize, CallError> {
+        let limit = self.limit();
+        let (packet, start) = self.lane().call_packet();
+        let mut writer = Writer::new(packet, start, limit).behind(len, borrowed);
+        writer.scalars(block);
+        writer.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))
     }
 
     /// As [`call`](Self::call), of a binding that doubts its server's address, or keeps an account.
@@ -323,7 +430,7 @@ struct InterceptedCall<'h, 'b, 'r, 'p, 'a, R: Remote> {
 }
 
 impl<R: Remote> Attempt for InterceptedCall<'_, '_, '_, '_, '_, R> {
-    fn make(&mut self) -> Result<(), CallError> {
+    fn make(&mut self, carried: Option<&Carried>, answer: &mut Metadata) -> Result<(), CallError> {
         let deadline_ns = self.times.deadline.latest_ns;
         // Interceptors may have taken their time.
         if clock::coarse_now_ns() >= deadline_ns {
@@ -332,7 +439,8 @@ impl<R: Remote> Attempt for InterceptedCall<'_, '_, '_, '_, '_, R> {
         if mem::replace(&mut self.is_again, true) {
             self.times = CallTimes::exact(clock::now_ns(), deadline_ns);
         }
-        self.held.call_on_record(self.procedure, self.times, self.arguments.reborrow())
+        let arguments = self.arguments.reborrow();
+        self.held.call_with_metadata(self.procedure, self.times, arguments, carried, answer)
     }
 
     fn is_repeatable(&self) -> bool {

@@ -77,6 +77,10 @@ impl Remote for ShmTransport {
         )
     }
 
+    fn metadata_max(session: &Session) -> usize {
+        session.bound.metadata as usize
+    }
+
     fn describe_buffers(session: &Session) -> String {
         match &session.arena {
             Some(arena) => {

@@ -79,6 +79,10 @@ impl Remote for StreamTransport {
         )
     }
 
+    fn metadata_max(session: &Session) -> usize {
+        session.bound.metadata as usize
+    }
+
     fn offers(session: &Session) -> String {
         session.bound.offers.clone()
     }
@@ -155,6 +159,14 @@ impl RemoteLane<StreamTransport> for StreamLane {
     #[inline]
     fn result(&self) -> &[u8] {
         self.received()
+    }
+
+    fn call_packet(&mut self) -> (&mut Vec<u8>, usize) {
+        (&mut self.call, HEADER_LEN)
+    }
+
+    fn shorten_result(&mut self, by: usize) {
+        self.result_len -= by;
     }
 
     #[inline]

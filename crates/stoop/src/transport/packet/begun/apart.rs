@@ -144,7 +144,7 @@ impl<L: PacketLink> PacketCalls<L> {
             room.copy_from_slice(&apart.arguments);
         }
         let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
-        lane.transport(apart.procedure, len)?;
+        lane.make_begun(apart.procedure, len)?;
         Ok(lane.result().to_vec())
     }
 }

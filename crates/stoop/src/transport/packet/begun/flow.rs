@@ -88,7 +88,7 @@ impl<L: PacketLink> Calls<L> {
         if !queue.put_held(call, procedure, &slot.call[HEADER_LEN..]) {
             return false;
         }
-        let number = slot.session.bound.procedures[usize::from(procedure)];
+        let number = slot.session.bound.number(procedure);
         let (_, packet) = queue.packets_mut().last().expect("it was put there");
         slot.compact.start(clock, deadline, number, packet);
         slot.stage = Stage::Sent;

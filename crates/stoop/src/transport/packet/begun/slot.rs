@@ -143,7 +143,7 @@ impl Slot {
     fn start_large(&mut self, clock: Instant) {
         let len = u32::try_from(self.call.len() - HEADER_LEN).expect("a message is shorter than 4 GiB");
         (self.is_large, self.sent) = (true, clock);
-        let number = self.session.bound.procedures[usize::from(self.procedure)];
+        let number = self.session.bound.number(self.procedure);
         self.lane.start_large(clock, self.deadline, number, len, self.session.bound.window);
         self.lane.update_compact(&mut self.compact);
     }
@@ -169,7 +169,7 @@ impl Slot {
             return self.start_large(clock);
         }
         self.sent = clock;
-        let number = self.session.bound.procedures[usize::from(self.procedure)];
+        let number = self.session.bound.number(self.procedure);
         self.lane.start(clock, self.deadline, number, &mut self.call);
         self.lane.update_compact(&mut self.compact);
     }

@@ -81,7 +81,7 @@ impl<L: PacketLink> Calls<L> {
                 slot.keep_arguments(&packet[HEADER_LEN..]);
             }
             slot.procedure = submitted.procedure;
-            let number = session.bound.procedures[usize::from(submitted.procedure)];
+            let number = session.bound.number(submitted.procedure);
             slot.compact.start(clock, deadline, number, packet);
             slot.stage = Stage::Sent;
             // The same for all of them.

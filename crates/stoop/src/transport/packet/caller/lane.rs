@@ -123,7 +123,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         if len >= self.plain_end || self.large.is_some() {
             return self.exchange_large(begun, deadline, procedure, len, &mut GatherList::none());
         }
-        let procedure = self.session.bound.procedures[usize::from(procedure)];
+        let procedure = self.session.bound.number(procedure);
         let packet = &mut self.call[..HEADER_LEN + len];
         self.exchange.start(begun, deadline, procedure, packet);
         stamp(Point::CallLeaves);

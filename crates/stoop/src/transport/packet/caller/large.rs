@@ -64,7 +64,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         if expects_large {
             buffers.expect_result(&self.endpoint);
         }
-        let procedure = self.session.bound.procedures[usize::from(procedure)];
+        let procedure = self.session.bound.number(procedure);
         if is_large {
             let len = u32::try_from(len).expect("a message is shorter than 4 GiB");
             self.exchange.start_large(begun, deadline, procedure, len, self.session.bound.window);

@@ -163,6 +163,14 @@ impl RemoteLane<ShmTransport> for ShmLane {
         &self.result
     }
 
+    fn call_packet(&mut self) -> (&mut Vec<u8>, usize) {
+        (&mut self.arguments, 0)
+    }
+
+    fn shorten_result(&mut self, by: usize) {
+        self.result.truncate(self.result.len() - by);
+    }
+
     fn scattered(&self) -> Option<Reader<'_>> {
         self.scattered.map(|scattered| Reader::after(&self.result, scattered))
     }

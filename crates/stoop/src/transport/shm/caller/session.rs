@@ -192,7 +192,7 @@ impl Session {
             kind: RequestKind::Call,
             lane: lane.number,
             number: lane.last,
-            procedure: self.bound.procedures[usize::from(procedure)],
+            procedure: self.bound.number(procedure),
             cpu,
             len: len as u32,
             deadline_ns: deadline_ns.saturating_add_signed(self.clock_ahead_ns),

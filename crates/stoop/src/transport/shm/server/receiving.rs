@@ -2,6 +2,7 @@
 
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
+use crate::metadata::is_one_of;
 use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
 use crate::serving::workers::Endpoint;
 use crate::transport::shm::server::ShmEndpoint;
@@ -242,8 +243,8 @@ impl ShmEndpoint {
         worker.cpu = host::current_cpu() as u16;
         worker.waiter.set_together(binding.together && worker.cpu != request.cpu);
         let len = request.len as usize;
-        let known = usize::from(request.procedure)
-            < self.service.interfaces.procedure_count(binding.interface.into());
+        let procedures = self.service.interfaces.procedure_count(binding.interface.into());
+        let known = usize::from(request.procedure) < procedures || is_one_of(procedures, request.procedure);
         if !known || len > self.service.message_max {
             self.refuse_impossible(binding, worker, request, known);
             return Look::Nothing;

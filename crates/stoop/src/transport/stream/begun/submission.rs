@@ -349,7 +349,7 @@ fn queued(calls: &mut CallTable<BegunCall>, id: CallId) -> Option<(&mut BegunCal
 fn header(session: &Session, call: &BegunCall, (lane, number): (LaneId, CallNumber), left_ns: u64) -> Header {
     let bound = &session.bound;
     let mut header = Header::bare(Kind::Call, bound.binding, lane, number);
-    header.procedure = bound.procedures[usize::from(call.procedure)];
+    header.procedure = bound.number(call.procedure);
     header.message_len = (call.packet.len() - HEADER_LEN) as u32;
     header.time = left_of_nanos(left_ns);
     header

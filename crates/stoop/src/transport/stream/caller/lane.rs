@@ -28,7 +28,7 @@ pub(crate) struct StreamLane {
     call_len: usize,
     result: Vec<u8>,
     /// Bytes of the result in it.
-    result_len: usize,
+    pub(crate) result_len: usize,
     pub(crate) waiter: Waiter,
     /// When the last call that [notes its end](Self::exchange) had its result, in nanoseconds.
     pub(crate) ended_ns: Option<u64>,
@@ -113,7 +113,7 @@ impl StreamLane {
         let number = self.mailbox().expect();
         let bound = &self.session.bound;
         let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox().lane, number);
-        header.procedure = bound.procedures[usize::from(procedure)];
+        header.procedure = bound.number(procedure);
         header.message_len = len as u32;
         header.time = left_of_nanos(deadline_ns.saturating_sub(begun_ns));
         let message = OutgoingMessage::new(header, &mut self.call);

@@ -1,5 +1,6 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
+use crate::metadata::is_one_of;
 use crate::serving::binder::{Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
 use crate::serving::terms::earliest_arrival;
@@ -164,7 +165,8 @@ impl StreamEndpoint {
         let Some(bound) = bound.filter(|bound| bound.binding == header.binding) else {
             return Err(Malformed);
         };
-        if usize::from(header.procedure) >= self.service.interfaces.procedure_count(bound.interface.into()) {
+        let procedures = self.service.interfaces.procedure_count(bound.interface.into());
+        if usize::from(header.procedure) >= procedures && !is_one_of(procedures, header.procedure) {
             self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
             return Ok(Brought::Nothing);
         }

@@ -1,0 +1,257 @@
+//! Metadata: pairs beside the arguments of a call and beside its results.
+
+pub(crate) mod outgoing;
+pub(crate) mod served;
+pub(crate) mod trace;
+
+pub use crate::metadata::outgoing::AnswerMetadata;
+pub use crate::metadata::trace::TraceParent;
+use std::fmt;
+use stoop_wire::metadata::{
+    BLOCK_MAX, Block, BlockError, BlockWriter, IN_PROCEDURE, Key, NAME_MAX, PAIRS_MAX, Pair, is_name,
+};
+
+/// Pairs of a name and bytes that travel beside the arguments of calls, or beside a result.
+///
+/// A client [carries](#carrying) them in its calls, over every transport; the procedure finds them in its
+/// [`current_call`](crate::current_call). A server that knows no metadata ignores them. Names are 1 to 64 bytes of lower-case letters, digits, `.`,
+/// `-` and `_`. All pairs of a call take at most 4096 bytes, 3 and the name's length of them beside each value, and are at most 64.
+///
+/// # Carrying
+///
+/// ```
+/// use stoop::{AnswerMetadata, Metadata, Server, current_call};
+///
+/// #[stoop::interface]
+/// pub trait Store { fn count(&self) -> u64; }
+///
+/// struct Shelves;
+/// impl Store for Shelves {
+///     fn count(&self) -> u64 {
+///         let call = current_call().expect("a procedure runs in a call");
+///         call.set_answer_metadata(Metadata::new().set("shelf", b"north"));
+///         match call.metadata().get("tenant") {
+///             Some(b"blue") => 7,
+///             _ => 0,
+///         }
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new().export(StoreServer::new(Shelves)).listen("udp://127.0.0.1:0")?.start()?;
+/// let store = StoreClient::bind(&server.uris()[0])?;
+/// assert_eq!(store.count()?, 0);
+///
+/// let answer = AnswerMetadata::new();
+/// let of_blue = store.with_metadata(Metadata::new().set("tenant", b"blue")).with_answer_metadata(&answer);
+/// assert_eq!(of_blue.count()?, 7);
+/// assert_eq!(answer.take().get("shelf"), Some(&b"north"[..]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A pair stays with the calls of its client: the calls that the procedure makes do not carry it, because it may be a credential.
+/// [`propagate`](Self::propagate) has them carry it. Only a [trace context](TraceParent) always goes on.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[must_use = "it does nothing until a client or an answer carries it"]
+pub struct Metadata {
+    /// A finished block; empty without pairs.
+    block: Vec<u8>,
+    /// Why a pair could not be added.
+    failure: Option<MetadataError>,
+}
+
+/// Why metadata cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetadataError {
+    /// A name is empty, longer than 64 bytes, or has other characters than lower-case letters, digits, `.`, `-` and `_`.
+    Name,
+    /// A `traceparent` or `tracestate` is malformed.
+    TraceContext,
+    /// The pairs take more than so many bytes: the most that the server takes.
+    TooLong {
+        /// That bound.
+        most: usize,
+    },
+    /// There are more than 64 pairs.
+    TooManyPairs,
+    /// Over Sun RPC: its messages have no place for pairs.
+    Inexpressible,
+}
+
+impl fmt::Display for MetadataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => write!(
+                f,
+                "a name is not 1 to {NAME_MAX} bytes of lower-case letters, digits, `.`, `-` and `_`; give the pair another"
+            ),
+            Self::TraceContext => f.write_str(
+                "its `traceparent` or `tracestate` has not the form that W3C Trace Context gives; leave it out, or make a `TraceParent`",
+            ),
+            Self::TooLong { most } => {
+                write!(f, "its pairs take more than the {most} bytes that can travel; send fewer or shorter ones, or pass them as arguments")
+            }
+            Self::TooManyPairs => write!(f, "it has more than {PAIRS_MAX} pairs; send fewer"),
+            Self::Inexpressible => f.write_str(
+                "Sun RPC has no place for pairs; send none there: who the caller is, a credential says (`ClientOptions::authentication`)",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for MetadataError {}
+
+impl From<BlockError> for MetadataError {
+    fn from(why: BlockError) -> Self {
+        match why {
+            BlockError::Name => Self::Name,
+            BlockError::Value => Self::TraceContext,
+            BlockError::TooManyPairs => Self::TooManyPairs,
+            _ => Self::TooLong { most: BLOCK_MAX },
+        }
+    }
+}
+
+impl Metadata {
+    /// No pairs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A copy of a block.
+    pub(crate) fn of(block: Block<'_>) -> Self {
+        Self { block: block.bytes().to_vec(), failure: None }
+    }
+
+    /// Sets the value of a name, in place of an earlier one. The names `traceparent` and `tracestate` are those of W3C Trace Context.
+    ///
+    /// A pair that cannot travel, or does not fit, fails the calls that are to carry it: [`SendError::Metadata`](crate::error::SendError::Metadata)
+    /// says why.
+    pub fn set(self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        match name {
+            "traceparent" => {
+                let text = std::str::from_utf8(value.as_ref()).ok();
+                match text.and_then(|text| text.parse().ok()) {
+                    Some(parent) => self.trace_parent(parent),
+                    None => self.failed(MetadataError::TraceContext),
+                }
+            }
+            "tracestate" => self.with(&Pair { key: Key::Tracestate, goes_on: true, value: value.as_ref() }),
+            name => self.with(&Pair { key: Key::Named(name), goes_on: false, value: value.as_ref() }),
+        }
+    }
+
+    /// Sets the span that is the parent of those of the calls.
+    pub fn trace_parent(self, parent: TraceParent) -> Self {
+        self.with(&Pair { key: Key::Traceparent, goes_on: true, value: &parent.to_bytes() })
+    }
+
+    /// Has the pair that was set last go on: a procedure that was called with it carries it in the calls that it makes, and so on.
+    pub fn propagate(self) -> Self {
+        let last = self.pairs().count();
+        let mut block = Vec::with_capacity(self.block.len());
+        let mut writer = BlockWriter::new(&mut block);
+        for (at, pair) in (1..).zip(self.pairs()) {
+            // They have been there before.
+            let _ = writer.add(&Pair { goes_on: pair.goes_on || at == last, ..pair });
+        }
+        writer.finish();
+        Self { block, failure: self.failure }
+    }
+
+    /// The value of a name; `None` if there is none, and for `traceparent`, which is a [`TraceParent`].
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let key = if name == "tracestate" { Key::Tracestate } else { Key::Named(name) };
+        self.pairs().find(|pair| pair.key == key).map(|pair| pair.value)
+    }
+
+    /// The span of the caller, if it has sent one.
+    pub fn traced(&self) -> Option<TraceParent> {
+        let pair = self.pairs().find(|pair| pair.key == Key::Traceparent)?;
+        TraceParent::from_bytes(pair.value)
+    }
+
+    /// The names and values, but that of `traceparent`, in the order in which they were set.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.pairs().filter_map(|pair| match pair.key {
+            Key::Named(name) => Some((name, pair.value)),
+            Key::Tracestate => Some(("tracestate", pair.value)),
+            Key::Traceparent | Key::Other(_) => None,
+        })
+    }
+
+    /// Whether there is no pair.
+    pub fn is_empty(&self) -> bool {
+        self.pairs().next().is_none()
+    }
+
+    /// The same with this pair, in place of an earlier one with its key.
+    fn with(self, pair: &Pair<'_>) -> Self {
+        if let Key::Named(name) = pair.key
+            && !is_name(name)
+        {
+            return self.failed(MetadataError::Name);
+        }
+        let mut block = Vec::with_capacity(self.block.len() + 32);
+        let mut writer = BlockWriter::new(&mut block);
+        let mut others = self.pairs().filter(|other| other.key != pair.key);
+        let added = others.try_for_each(|other| writer.add(&other)).and_then(|()| writer.add(pair));
+        writer.finish();
+        Self { block, failure: self.failure.or(added.err().map(Into::into)) }
+    }
+
+    /// The same with these pairs, in place of those with their keys.
+    pub(crate) fn and<'p>(self, pairs: impl Iterator<Item = Pair<'p>>) -> Self {
+        pairs.fold(self, |metadata, pair| metadata.with(&pair))
+    }
+
+    fn failed(self, why: MetadataError) -> Self {
+        Self { failure: self.failure.or(Some(why)), ..self }
+    }
+
+    fn block(&self) -> Option<Block<'_>> {
+        Block::split(&self.block).ok().map(|(_, block)| block)
+    }
+
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
+        self.block().into_iter().flat_map(Block::pairs)
+    }
+
+    /// Its block, which is empty without pairs.
+    ///
+    /// # Errors
+    /// A pair could not be added.
+    pub(crate) fn to_send(&self) -> Result<&[u8], MetadataError> {
+        self.failure.map_or(Ok(&self.block), Err)
+    }
+}
+
+impl fmt::Debug for Metadata {
+    /// Values may be credentials: only the names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(|(name, _)| name)).entries(self.traced()).finish()
+    }
+}
+
+/// Whether the number of a procedure says that metadata stands behind the arguments.
+#[inline(always)]
+pub(crate) fn has_metadata(procedure: u16) -> bool {
+    procedure & IN_PROCEDURE != 0
+}
+
+/// The number of a procedure alone.
+#[inline]
+pub(crate) fn without_metadata(procedure: u16) -> u16 {
+    procedure & !IN_PROCEDURE
+}
+
+/// Whether a call with metadata is of one of so many procedures.
+#[cold]
+pub(crate) fn is_one_of(procedures: usize, procedure: u16) -> bool {
+    has_metadata(procedure) && usize::from(without_metadata(procedure)) < procedures
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What the calls of a client carry, and the block of one call.
+
+use crate::error::{CallError, SendError};
+use crate::locked::locked;
+use crate::metadata::trace::CurrentSpan;
+use crate::metadata::{Metadata, MetadataError, served};
+use std::cell::RefCell;
+use std::mem;
+use std::sync::{Arc, Mutex};
+use stoop_marshal::DecodeError;
+use stoop_wire::metadata::{Block, BlockWriter};
+
+/// The metadata of the last answer to a call of a client, for
+/// [`with_answer_metadata`](crate::Metadata#carrying).
+///
+/// Clones share it. Each result replaces what an earlier one has brought; an answer without a result brings none.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerMetadata(Arc<Mutex<Metadata>>);
+
+impl AnswerMetadata {
+    /// No metadata yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the metadata of the last result. None is left.
+    pub fn take(&self) -> Metadata {
+        mem::take(&mut *locked(&self.0))
+    }
+
+    pub(crate) fn put(&self, metadata: Metadata) {
+        *locked(&self.0) = metadata;
+    }
+}
+
+/// What the calls of a client carry, and where the metadata of its answers goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) metadata: Metadata,
+    pub(crate) answer: Option<AnswerMetadata>,
+}
+
+impl Carried {
+    /// The same with other pairs.
+    pub(crate) fn with_metadata(carried: Option<&Self>, metadata: Metadata) -> Self {
+        Self { metadata, answer: carried.and_then(|carried| carried.answer.clone()) }
+    }
+
+    /// The same with another place for the metadata of answers.
+    pub(crate) fn with_answer(carried: Option<&Self>, answer: &AnswerMetadata) -> Self {
+        let metadata = carried.map(|carried| carried.metadata.clone()).unwrap_or_default();
+        Self { metadata, answer: Some(answer.clone()) }
+    }
+
+    /// A result has brought this block.
+    pub(crate) fn note_answer(&self, block: Block<'_>) {
+        if let Some(answer) = &self.answer {
+            answer.put(Metadata::of(block));
+        }
+    }
+}
+
+thread_local! {
+    /// Memory for blocks.
+    static UNUSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The block of a call that is being made.
+#[derive(Debug)]
+pub(crate) struct Outgoing(Vec<u8>);
+
+impl Outgoing {
+    /// That of a call which this thread makes by a client that carries `carried`, in `span`, to a server that takes blocks of `most`
+    /// bytes. `None`: the call carries nothing, or the server knows no metadata.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub(crate) fn new(
+        carried: Option<&Carried>,
+        span: Option<&CurrentSpan>,
+        most: usize,
+    ) -> Result<Option<Self>, MetadataError> {
+        if carried.is_none() && span.is_none() && !served::goes_on() {
+            return Ok(None);
+        }
+        let mut outgoing = Self(UNUSED.take());
+        outgoing.0.clear();
+        put_block(&mut outgoing.0, carried.map(|carried| &carried.metadata), span, most)?;
+        Ok((most > 0).then_some(outgoing))
+    }
+
+    pub(crate) fn block(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Outgoing {
+    /// A thread that ends has no place for it any more.
+    fn drop(&mut self) {
+        let block = mem::take(&mut self.0);
+        let _ = UNUSED.try_with(|unused| unused.replace(block));
+    }
+}
+
+/// Writes the block of a call: these pairs, the identity of the span, and the pairs of the served call that go on; of those with one key
+/// the first.
+fn put_block(
+    block: &mut Vec<u8>,
+    own: Option<&Metadata>,
+    span: Option<&CurrentSpan>,
+    most: usize,
+) -> Result<(), MetadataError> {
+    let own_block = own.map_or(Ok(&[][..]), Metadata::to_send)?;
+    if span.is_none() && !served::goes_on() && !own_block.is_empty() {
+        block.extend_from_slice(own_block);
+    } else {
+        let mut writer = BlockWriter::new(block);
+        let own = || own.into_iter().flat_map(Metadata::pairs);
+        let mut added = own().try_for_each(|pair| writer.add(&pair));
+        // A state belongs to its parent.
+        let is_traced = own().any(|pair| pair.key.is_of_trace());
+        if let Some(span) = span.filter(|_| !is_traced) {
+            added = added.and_then(|()| span.add_to(&mut writer));
+        }
+        served::for_each_going_on(&mut |pair| {
+            let is_there = match pair.key.is_of_trace() {
+                true => is_traced || span.is_some(),
+                false => own().any(|own| own.key == pair.key),
+            };
+            if added.is_ok() && !is_there {
+                added = writer.add(&pair);
+            }
+        });
+        added?;
+        writer.finish();
+    }
+    if most > 0 && block.len() > most { Err(MetadataError::TooLong { most }) } else { Ok(()) }
+}
+
+/// The block behind the result of a call that had one.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn block_of_result(message: &[u8]) -> Result<(&[u8], Block<'_>), CallError> {
+    Block::split(message).map_err(|_| CallError::Peer(DecodeError::Truncated))
+}
+
+impl From<MetadataError> for CallError {
+    fn from(why: MetadataError) -> Self {
+        Self::NotSent(SendError::Metadata(why))
+    }
+}

@@ -1,0 +1,245 @@
+//! The metadata of the call that a thread serves, and that of its answer.
+
+use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
+use crate::locked::locked;
+use crate::metadata::Metadata;
+#[cfg(feature = "opentelemetry")]
+use crate::metadata::TraceParent;
+use crate::serving::dispatch::Outcome;
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use stoop_marshal::Writer;
+#[cfg(feature = "opentelemetry")]
+use stoop_wire::metadata::Key;
+use stoop_wire::metadata::{Block, BlockWriter, EMPTY, Pair};
+use stoop_wire::{FailureCode, HEADER_LEN};
+
+/// The metadata of a call that is served.
+#[derive(Debug, Default)]
+pub(crate) struct CallMetadata {
+    /// A copy: the message may be in memory that other code uses.
+    block: Vec<u8>,
+    answer: Mutex<Metadata>,
+}
+
+thread_local! {
+    /// That of the call which the thread serves, if the call has some.
+    static SERVED: RefCell<Option<Arc<CallMetadata>>> = const { RefCell::new(None) };
+    /// Whether calls of this thread carry pairs of the call that it serves. A cell of its own, because every call reads it.
+    static GOES_ON: Cell<bool> = const { Cell::new(false) };
+    /// Serves one call after the other.
+    static UNUSED: Cell<Option<Arc<CallMetadata>>> = const { Cell::new(None) };
+}
+
+impl CallMetadata {
+    /// A copy of a block.
+    pub(crate) fn new(block: Block<'_>) -> Arc<Self> {
+        let mut unused = UNUSED.take().unwrap_or_default();
+        match Arc::get_mut(&mut unused) {
+            Some(own) => own.fill(block.bytes()),
+            None => {
+                let mut own = Self::default();
+                own.fill(block.bytes());
+                unused = Arc::new(own);
+            }
+        }
+        unused
+    }
+
+    fn fill(&mut self, block: &[u8]) {
+        self.block.clear();
+        self.block.extend_from_slice(block);
+        *self.answer.get_mut().unwrap_or_else(PoisonError::into_inner) = Metadata::new();
+    }
+
+    fn block(&self) -> Option<Block<'_>> {
+        Block::split(&self.block).ok().map(|(_, block)| block)
+    }
+
+    fn going_on(&self) -> impl Iterator<Item = Pair<'_>> {
+        self.block().into_iter().flat_map(Block::pairs).filter(|pair| pair.goes_on)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.going_on().next().is_some()
+    }
+
+    /// What goes on of it.
+    fn inherited(&self) -> Arc<Self> {
+        let mut block = Vec::new();
+        let mut writer = BlockWriter::new(&mut block);
+        // They were in a block before.
+        self.going_on().for_each(|pair| _ = writer.add(&pair));
+        writer.finish();
+        Arc::new(Self { block, answer: Mutex::default() })
+    }
+}
+
+/// Gives the memory of a call that has ended to the next one.
+pub(crate) fn reuse(ended: Arc<CallMetadata>) {
+    // A thread that ends has no place for it any more.
+    let _ = UNUSED.try_with(|unused| unused.set(Some(ended)));
+}
+
+/// Runs `procedure` as a part of the serving of a call with this metadata.
+pub(crate) fn serving<R>(call: Option<Arc<CallMetadata>>, procedure: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Arc<CallMetadata>>, bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            GOES_ON.set(self.1);
+            SERVED.replace(self.0.take());
+        }
+    }
+    let goes_on = call.as_ref().is_some_and(|call| call.goes_on());
+    let _restore = Restore(SERVED.replace(call), GOES_ON.replace(goes_on));
+    procedure()
+}
+
+/// Runs a procedure that the procedure of the served call calls directly: it finds what goes on.
+#[cold]
+pub(crate) fn serving_nested<R>(procedure: impl FnOnce() -> R) -> R {
+    let outer = kept();
+    serving(outer.filter(|_| goes_on()).map(|outer| outer.inherited()), procedure)
+}
+
+/// The metadata of the call that this thread serves, for another thread that goes on with it.
+pub(crate) fn kept() -> Option<Arc<CallMetadata>> {
+    SERVED.with_borrow(Option::clone)
+}
+
+/// Whether calls of this thread carry pairs of the call that it serves.
+#[inline(always)]
+pub(crate) fn goes_on() -> bool {
+    GOES_ON.get()
+}
+
+/// Passes the pairs that go on to `add`.
+pub(crate) fn for_each_going_on(add: &mut dyn FnMut(Pair<'_>)) {
+    SERVED.with_borrow(|served| served.iter().flat_map(|served| served.going_on()).for_each(add));
+}
+
+/// What goes on of the metadata of the call that this thread serves.
+pub(crate) fn going_on() -> Metadata {
+    let mut all = Metadata::new();
+    for_each_going_on(&mut |pair| all = mem::take(&mut all).and([pair].into_iter()));
+    all
+}
+
+/// The metadata of the call that this thread serves.
+pub(crate) fn current() -> Metadata {
+    SERVED.with_borrow(|served| {
+        let block = served.as_ref().and_then(|served| served.block());
+        block.map_or_else(Metadata::new, Metadata::of)
+    })
+}
+
+/// The span of the caller of the call that this thread serves, if that has sent it.
+#[cfg(feature = "opentelemetry")]
+pub(crate) fn trace_parent() -> Option<TraceParent> {
+    SERVED.with_borrow(|served| {
+        let mut pairs = served.as_ref()?.block()?.pairs();
+        TraceParent::from_bytes(pairs.find(|pair| pair.key == Key::Traceparent)?.value)
+    })
+}
+
+/// The answer to the call that this thread serves has this metadata.
+pub(crate) fn set_answer(metadata: Metadata) {
+    if let Some(served) = kept() {
+        *locked(&served.answer) = metadata;
+    }
+}
+
+/// The metadata that the answer to the call which this thread serves has by now.
+pub(crate) fn answer() -> Metadata {
+    kept().map_or_else(Metadata::new, |served| locked(&served.answer).clone())
+}
+
+impl CallMetadata {
+    /// Puts the metadata of the answer behind the outcome of the call. A result may have `result_max` bytes with it.
+    pub(crate) fn put_behind(
+        self: &Arc<Self>,
+        outcome: Outcome,
+        packet: &mut Vec<u8>,
+        result_max: usize,
+    ) -> Outcome {
+        let len = match outcome {
+            Outcome::Result(len) => len,
+            Outcome::Later(later) => return Outcome::Later(Box::new(later.behind(Arc::clone(self)))),
+            outcome => return outcome,
+        };
+        let answer = locked(&self.answer);
+        let block = match block_of_answer(&answer) {
+            Ok(block) => block,
+            Err(why) => return Outcome::failed(FailureCode::Inexpressible, why),
+        };
+        let mut result = Writer::new(packet, HEADER_LEN, result_max).behind(len, 0);
+        result.scalars(block);
+        result.finish().map_or_else(
+            |why| Outcome::failed(FailureCode::ResultTooLarge, format!("with its metadata: {why}")),
+            Outcome::Result,
+        )
+    }
+}
+
+/// The block behind a result with this metadata.
+///
+/// # Errors
+/// Why there can be none.
+fn block_of_answer(answer: &Metadata) -> Result<&[u8], String> {
+    match answer.to_send() {
+        Ok([]) => Ok(&EMPTY),
+        Ok(block) => Ok(block),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+impl Later {
+    /// The same answer, with the metadata of the answer behind it.
+    fn behind(mut self, metadata: Arc<CallMetadata>) -> Self {
+        let (held, is_counted) = (self.take_held(), self.is_counted);
+        Self { answer: Box::new(Behind { later: self, metadata }), held, is_counted }
+    }
+}
+
+struct Behind {
+    later: Later,
+    metadata: Arc<CallMetadata>,
+}
+
+impl Unanswered for Behind {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let Self { later, metadata } = *self;
+        later.goes_to(Arc::new(OpenBehind { call, metadata }));
+    }
+
+    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+        self.later.answer.has_begun()
+    }
+}
+
+/// An open call whose answer has metadata behind it.
+struct OpenBehind {
+    call: Arc<dyn Open>,
+    metadata: Arc<CallMetadata>,
+}
+
+impl Open for OpenBehind {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        let Given::Result(put) = given else { return self.call.answer(given) };
+        let answer = mem::take(&mut *locked(&self.metadata.answer));
+        match block_of_answer(&answer) {
+            Ok(block) => self.call.answer(Given::Result(&|result| {
+                put(result)?;
+                result.scalars(block);
+                Ok(())
+            })),
+            Err(_) => self.call.answer(Given::Failure(FailureCode::Inexpressible)),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.call.is_over()
+    }
+}
