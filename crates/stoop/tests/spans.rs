@@ -308,3 +308,62 @@ fn a_server_makes_spans_of_slow_procedures_and_of_a_share_of_the_others() {
         |span: &SpanData| span.end_time.duration_since(span.start_time).unwrap() >= Duration::from_millis(6);
     eventually(|| served("Traced/is_slow").iter().any(is_long));
 }
+
+/// A server that makes few spans of its own accord, and one in front of it that calls it.
+fn serve_two(transport: &str) -> (RunningServer, RunningServer, String) {
+    exporter();
+    let last_options = AccountOptions::new().spans(1_000_000);
+    let last = Server::new().account(last_options.clone()).export(WorkServer::new(Worker));
+    let last = last.listen(&transports::address(transport)).unwrap().start().unwrap();
+    let options = BindOptions::new().account(AccountOptions::new().shm_share(1).spans(1));
+    let relay = Relay(WorkClient::bind_with(&last.uris()[0], &options).unwrap());
+    let first = Server::new().account(last_options).export(WorkServer::new(relay));
+    let first = first.listen(&transports::address(transport)).unwrap().start().unwrap();
+    let uri = first.uris()[0].clone();
+    (last, first, uri)
+}
+
+struct Relay(WorkClient);
+
+impl Work for Relay {
+    fn echo(&self, number: u64) -> u64 {
+        self.0.echo(number).unwrap()
+    }
+
+    fn last_for(&self, us: u64) {
+        self.0.begin().last_for(us).wait().unwrap();
+    }
+
+    fn fail(&self) {}
+}
+
+#[test]
+fn the_spans_of_caller_and_servers_are_one_trace_over_each_transport() {
+    for transport in TRANSPORTS {
+        let (_last, _first, uri) = serve_two(transport);
+        // The first calls of the servers are spans anyway.
+        WorkClient::bind(&uri).unwrap().echo(0).unwrap();
+        let client = bind(&uri, AccountOptions::new().shm_share(1).spans(1));
+        for call in 0..2 {
+            let spans = spans_of(|| match call {
+                0 => assert_eq!(client.echo(7).unwrap(), 7),
+                _ => client.begin().last_for(1).wait().unwrap(),
+            });
+            let of_kind = |kind| spans.iter().filter(|span| span.span_kind == kind).collect::<Vec<_>>();
+            let (servers, clients) = (of_kind(SpanKind::Server), of_kind(SpanKind::Client));
+            assert_eq!((servers.len(), clients.len()), (2, 2), "{transport}: {spans:?}");
+            // They end from the inside to the outside.
+            let [last, first] = servers[..] else { unreachable!() };
+            let [inner, outer] = clients[..] else { unreachable!() };
+            assert_eq!(first.parent_span_id, outer.parent_span_id, "{transport}: that of the program");
+            assert!(first.parent_span_is_remote && last.parent_span_is_remote);
+            let of_first = first.span_context.span_id();
+            assert_eq!((last.parent_span_id, inner.parent_span_id), (of_first, of_first), "{transport}");
+        }
+        let spans = spans_of(|| {
+            let plain = WorkClient::bind(&uri).unwrap();
+            assert_eq!(plain.echo(3).unwrap(), 3);
+        });
+        assert!(spans.is_empty(), "{transport}: the calls of a client without spans carry none: {spans:?}");
+    }
+}
