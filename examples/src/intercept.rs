@@ -1,5 +1,5 @@
-//! Interceptors to start from: [a rate limit](rate_limit::RateLimit) for each tenant, [a log](log::LogCalls) of requests, and
-//! [calls made again](retry::Retry).
+//! Interceptors to start from: [a rate limit](rate_limit::RateLimit) for each tenant, [a log](log::LogCalls) of requests,
+//! [calls made again](retry::Retry), and a [token](token) that a server asks for.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,3 +27,4 @@
 pub mod log;
 pub mod rate_limit;
 pub mod retry;
+pub mod token;

@@ -20,6 +20,11 @@ pub struct Readme;
 #[doc = include_str!("../../docs/interceptors.md")]
 pub struct Interceptors;
 
+/// The example of metadata.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/metadata.md")]
+pub struct Metadata;
+
 /// The first call by Sun RPC.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/sun-rpc.md")]
