@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 // A client of emitted stubs names these too; no call here outlives its client.
-pub(super) use stoop::{Binding, CallError, CloseError, Pending};
+pub(super) use stoop::{AnswerMetadata, Binding, CallError, CloseError, Metadata, Pending};
 use stub::Exported;
 
 /// The server that a client calls.
@@ -82,6 +82,15 @@ pub(super) mod stub {
 
         /// No call here can be late.
         pub(in super::super) fn with_timeout(&self, _: Duration) -> Self {
+            self.clone()
+        }
+
+        /// Nothing travels.
+        pub(in super::super) fn with_metadata(&self, _: super::Metadata) -> Self {
+            self.clone()
+        }
+
+        pub(in super::super) fn with_answer_metadata(&self, _: &super::AnswerMetadata) -> Self {
             self.clone()
         }
 
