@@ -171,7 +171,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     ///
     /// # Errors
     /// The client is not bound yet in this process, and cannot bind within the time of the call.
-    #[inline]
+    #[inline(always)]
     pub fn route(&self) -> Result<Route<'_, L>, CallError> {
         self.route_within(self.timeout_ns)
     }
@@ -181,7 +181,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// # Errors
     /// As [`route`](Self::route); and [`CallError::NotSent`] when they have not returned by the call's deadline, or when that is not
     /// known and the procedure is not idempotent.
-    #[inline]
+    #[inline(always)]
     pub fn route_in_order(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
         let binding = &self.shared.binding;
         let is_marked = binding.order.is_marked();
@@ -190,7 +190,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         self.route_within(timeout_ns)
     }
 
-    #[inline]
+    #[inline(always)]
     fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
         if let Some(carried) = &self.carried {
             return self.route_carrying(timeout_ns, carried);
@@ -206,6 +206,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
 
     /// The way of a call that carries metadata: to a server of this process, too, by a message.
     #[cold]
+    #[inline(never)]
     fn route_carrying<'a>(
         &'a self,
         timeout_ns: u64,

@@ -1,10 +1,11 @@
-//! Prints what an interceptor that does nothing adds to a call, at each end: `cargo run --release -p stoop --example interceptor_cost`.
+//! Prints what an interceptor that does nothing adds to a call, at each end, and what metadata adds at both:
+//! `cargo run --release -p stoop --example extras_cost`.
 //!
 //! Kinds of clients alternate in short slices; the figure is the median of the differences between slices that followed each other.
 
 use std::time::Instant;
 use stoop::intercept::Intercept;
-use stoop::{BindOptions, Server};
+use stoop::{BindOptions, Metadata, Server, TraceParent};
 
 #[stoop::interface]
 trait Test {
@@ -68,24 +69,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // Within the process each end has one at least, so that all calls take the same way.
             let least = usize::from(scheme == "local");
             let (few, more) = (serve("few", least)?, serve("more", least + 1)?);
+            let plain = bind(&few.uris()[0], least)?;
+            let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
             let clients = [
-                ("neither", bind(&few.uris()[0], least)?),
-                ("client", bind(&few.uris()[0], least + 1)?),
-                ("server", bind(&more.uris()[0], least)?),
+                ("neither", plain.clone()),
+                ("one more at the client", bind(&few.uris()[0], least + 1)?),
+                ("one more at the server", bind(&more.uris()[0], least)?),
+                ("a traceparent", plain.with_metadata(Metadata::new().trace_parent(parent))),
+                ("a pair of 20 bytes", plain.with_metadata(Metadata::new().set("tenant", [7; 20]))),
             ];
-            let mut ns = [const { Vec::new() }; 3];
+            let mut ns = [const { Vec::new() }; 5];
             for _ in 0..SLICES {
                 for (kind, (_, client)) in clients.iter().enumerate() {
                     ns[kind].push(slice_ns(client));
                 }
             }
             let [_, base, _] = quartiles(ns[0].clone());
-            for kind in [1, 2] {
+            for kind in 1..clients.len() {
                 let added = ns[kind].iter().zip(&ns[0]).map(|(with, without)| with - without).collect();
-                let ([low, median, high], end) = (quartiles(added), clients[kind].0);
+                let ([low, median, high], what) = (quartiles(added), clients[kind].0);
                 let timed = if is_timed { "timed" } else { "not timed" };
                 println!(
-                    "{scheme:5} {timed:9} one more at the {end}: {median:+.1} ns ({low:+.1} to {high:+.1}) on {base:.0} ns"
+                    "{scheme:5} {timed:9} {what}: {median:+.1} ns ({low:+.1} to {high:+.1}) on {base:.0} ns"
                 );
             }
         }
