@@ -1,8 +1,9 @@
 //! Waits for many descriptors at once (epoll), and wakes the threads that wait (eventfd).
 
+use crate::time_limit::sleep_until_any;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::time::Timespec;
@@ -184,6 +185,17 @@ impl Waker {
     pub fn drain(&self) -> bool {
         retry_on_intr(|| rustix::io::read(&self.eventfd, &mut [0; 8])).is_ok()
     }
+
+    /// Sleeps until something can be received from `source`, or an end or error can be seen there, or this is woken; for `limit_ns`
+    /// nanoseconds at most. A signal ends the sleep early. Returns whether a receive from `source` would not wait.
+    ///
+    /// # Errors
+    ///
+    /// None in practice.
+    pub fn sleep_beside(&self, source: impl AsFd, limit_ns: u64) -> io::Result<bool> {
+        let mut both = [PollFd::new(&source, PollFlags::IN), PollFd::new(&self.eventfd, PollFlags::IN)];
+        Ok(sleep_until_any(&mut both, limit_ns)? && !both[0].revents().is_empty())
+    }
 }
 
 impl AsFd for Waker {
@@ -293,6 +305,21 @@ mod tests {
             waker.wake();
             assert_eq!(sleeper.join().unwrap().len(), 1);
         });
+    }
+
+    #[test]
+    fn a_sleep_beside_a_stream_ends_by_an_arrival_a_wake_or_its_limit_and_tells_the_arrival() {
+        let (waker, (ours, theirs)) = (Waker::new().unwrap(), Stream::pair().unwrap());
+        assert!(!waker.sleep_beside(&ours, 1).unwrap());
+        waker.wake();
+        assert!(!waker.sleep_beside(&ours, u64::MAX).unwrap());
+        theirs.try_send(&[IoSlice::new(b"x")]).unwrap();
+        assert!(waker.sleep_beside(&ours, u64::MAX).unwrap());
+        assert!(waker.drain());
+        assert!(waker.sleep_beside(&ours, u64::MAX).unwrap());
+        let (ours, theirs) = Stream::pair().unwrap();
+        drop(theirs);
+        assert!(waker.sleep_beside(&ours, u64::MAX).unwrap());
     }
 
     #[test]

@@ -99,10 +99,18 @@ impl TimeLimit {
 /// # Errors
 /// The kernel has no memory.
 pub(crate) fn sleep_until(socket: BorrowedFd<'_>, events: PollFlags, limit_ns: u64) -> io::Result<bool> {
+    sleep_until_any(&mut [PollFd::from_borrowed_fd(socket, events)], limit_ns)
+}
+
+/// As [`sleep_until`], until something happens to one of `sources`, which then tell what.
+///
+/// # Errors
+/// The kernel has no memory.
+pub(crate) fn sleep_until_any(sources: &mut [PollFd<'_>], limit_ns: u64) -> io::Result<bool> {
     let limit_ns = limit_ns.min(LONGEST_NS);
     let limit =
         Timespec { tv_sec: (limit_ns / 1_000_000_000) as i64, tv_nsec: (limit_ns % 1_000_000_000) as i64 };
-    match poll(&mut [PollFd::from_borrowed_fd(socket, events)], Some(&limit)) {
+    match poll(sources, Some(&limit)) {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
