@@ -6,7 +6,7 @@
 //! - *Wake-ups are not lost.* [`Driven::wake_background`] sets a flag before it unparks the thread. The thread clears the flag
 //!   before a turn and looks at it before it sleeps, so a turn that begins after the wake-up sees its reason.
 //! - *Beginning a call is cheap.* While calls are outstanding, the thread looks by itself. A thread that begins a call wakes it
-//!   only if it is [idle](Background::is_idle).
+//!   only if it is [idle](Background::is_idle), or sleeps [until something arrives](Background::sleep_until_arrival).
 //! - *Lifetime.* The thread keeps the calls alive while there is something to do. While it is idle only others keep them alive;
 //!   when they are dropped, the thread ends. An owner that is dropped and may leave outstanding calls behind
 //!   [hands them over](hand_over) to the thread: a thread that was idle until then could not get hold of them any more.
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
+use stoop_net::poller::Waker;
 use stoop_net::threads;
 
 /// Begun calls that a background thread drives.
@@ -73,6 +74,10 @@ pub(crate) struct Background {
     woken: AtomicBool,
     /// It sleeps until it is woken, or is about to.
     idle: AtomicBool,
+    /// It sleeps in the kernel until something arrives or `waker` is woken, or is about to.
+    listens: AtomicBool,
+    /// Made when it is first needed.
+    waker: OnceLock<Waker>,
     /// A thread binds again.
     binding: AtomicBool,
     /// The calls that own this, from the time at which they are handed over until the thread is idle.
@@ -102,8 +107,42 @@ impl Background {
         let first = !self.woken.swap(true, Ordering::SeqCst);
         if first && let Some(thread) = self.thread.get() {
             thread.unpark();
+            if self.listens.load(Ordering::SeqCst)
+                && let Some(waker) = self.waker.get()
+            {
+                waker.wake();
+            }
         }
         first
+    }
+
+    /// Sleeps as `sleep` does: until the time that `until_ns` gives, until something arrives, or until the waker is woken, as it is when this
+    /// thread is. Meanwhile the thread is [idle](Self::is_idle) to threads that begin calls. `until_ns` is asked after that has been
+    /// announced, and gives no time if there is work. `None`: the thread has not slept.
+    pub(crate) fn sleep_until_arrival<R>(
+        &self,
+        until_ns: impl FnOnce() -> Option<u64>,
+        sleep: impl FnOnce(&Waker, u64) -> R,
+    ) -> Option<R> {
+        let waker = match self.waker.get() {
+            Some(waker) => waker,
+            None => {
+                // Without a descriptor for one, the thread looks as often as before.
+                let made = Waker::new().ok()?;
+                self.waker.get_or_init(|| made)
+            }
+        };
+        let announce = |sleeps| {
+            self.listens.store(sleeps, Ordering::SeqCst);
+            self.idle.store(sleeps, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        };
+        announce(true);
+        let until_ns = if self.is_woken() { None } else { until_ns() };
+        let slept = until_ns.map(|until_ns| sleep(waker, until_ns));
+        announce(false);
+        waker.drain();
+        slept
     }
 
     fn sleep(&self, limit: Duration) {
@@ -205,12 +244,16 @@ mod tests {
     use crate::calling::background::*;
     use std::sync::atomic::AtomicU32;
     use std::sync::mpsc::{Sender, channel};
+    use stoop_net::stream::Stream;
 
     /// Counts turns; a turn does the work that is there.
     struct Work {
         background: Background,
         left: AtomicU32,
         done: Sender<u32>,
+        /// Without work, the thread sleeps until something arrives here.
+        listens_to: Option<Stream>,
+        ends: AtomicBool,
     }
 
     impl Driven for Work {
@@ -222,7 +265,14 @@ mod tests {
 
         fn run_due(self: &Arc<Self>, done: &mut u32) -> Rest {
             if self.has_nothing_to_do() {
-                return Rest::Idle;
+                let Some(stream) = self.listens_to.as_ref().filter(|_| !self.ends.load(Ordering::SeqCst))
+                else {
+                    return Rest::Idle;
+                };
+                let until_ns = || self.has_nothing_to_do().then_some(u64::MAX);
+                let sleep = |waker: &Waker, until_ns| waker.sleep_beside(stream, until_ns);
+                self.background.sleep_until_arrival(until_ns, sleep);
+                return Rest::None;
             }
             *done += self.left.swap(0, Ordering::SeqCst);
             let _ = self.done.send(*done);
@@ -239,8 +289,13 @@ mod tests {
     }
 
     fn work() -> (Arc<Work>, std::sync::mpsc::Receiver<u32>) {
+        work_beside(None)
+    }
+
+    fn work_beside(listens_to: Option<Stream>) -> (Arc<Work>, std::sync::mpsc::Receiver<u32>) {
         let (done, turns) = channel();
-        let work = Arc::new(Work { background: Background::default(), left: AtomicU32::new(0), done });
+        let (background, left, ends) = (Background::default(), AtomicU32::new(0), AtomicBool::new(false));
+        let work = Arc::new(Work { background, left, done, listens_to, ends });
         start(&work).unwrap();
         (work, turns)
     }
@@ -248,6 +303,21 @@ mod tests {
     #[test]
     fn work_that_is_announced_to_an_idle_thread_only_is_never_left() {
         let (work, turns) = work();
+        announce_to_idle(&work, &turns);
+    }
+
+    #[test]
+    fn work_that_is_announced_to_an_idle_thread_only_is_never_left_by_one_that_sleeps_until_an_arrival() {
+        let (ours, theirs) = Stream::pair().unwrap();
+        let (work, turns) = work_beside(Some(ours));
+        announce_to_idle(&work, &turns);
+        work.ends.store(true, Ordering::SeqCst);
+        work.wake_background();
+        drop((work, theirs));
+        assert_eq!(turns.iter().last(), Some(2000), "the thread ends");
+    }
+
+    fn announce_to_idle(work: &Arc<Work>, turns: &std::sync::mpsc::Receiver<u32>) {
         for n in 1..=2000 {
             work.left.fetch_add(1, Ordering::SeqCst);
             fence(Ordering::SeqCst);

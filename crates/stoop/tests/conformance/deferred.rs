@@ -1,6 +1,7 @@
 //! Answers that come later than their procedures return.
 
 use super::*;
+use crate::harness::runtime::{block_on, has_ended};
 use std::sync::{Arc, Mutex};
 use stoop::{Deferred, Limits, Pending, Reply, ReplyError, deferred};
 
@@ -20,6 +21,7 @@ mod over_all {
         the_answer_to_a_cancelled_call_reaches_nobody_and_its_giver_learns_that
         a_caller_has_its_share_of_the_calls_that_wait_and_is_refused_more
         calls_that_are_cancelled_or_late_are_open_no_longer_though_their_replies_are_kept
+        calls_that_wait_while_nothing_happens_end_with_their_answers_and_at_their_deadlines
     ] }
 }
 
@@ -321,4 +323,21 @@ fn a_long_argument_is_given_back_before_its_answer_comes(transport: &str) {
     }
     clerk.take(8).into_iter().for_each(|(len, reply)| reply.send(len).unwrap());
     calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap() as usize, bytes.len()));
+}
+
+fn calls_that_wait_while_nothing_happens_end_with_their_answers_and_at_their_deadlines(transport: &str) {
+    let (_server, clerk, client) = desk(transport);
+    let hurried = client.with_timeout(Duration::from_millis(100)).to_async();
+    let mut kept = client.to_async().later(1);
+    assert!(!has_ended(&mut kept));
+    // Nothing happens on the client before this call's deadline, and none of its threads waits;
+    assert!(block_on(hurried.never()).is_err());
+    client.begin().later(2).detach();
+    // as before that of a call that is begun when nothing has happened for a while.
+    assert!(block_on(hurried.never()).is_err());
+    for (number, reply) in clerk.take(2) {
+        reply.send(number + 10).unwrap();
+    }
+    assert_eq!(block_on(kept).unwrap(), 11);
+    client.binding().flush(harness::LIMIT).unwrap();
 }

@@ -2,7 +2,7 @@
 //!
 //! While calls are outstanding it looks once a millisecond: it receives if no other thread has since, ends calls at their deadlines,
 //! submits calls for which lanes have become free, sends long calls, and has the client bound again. While wakers wait, it receives
-//! for them.
+//! for them. When nothing has been begun or received for a while, it sleeps until something arrives or a deadline passes.
 
 use crate::calling::background::{Background, Driven, Rest, start_binding};
 use crate::error::{CallError, SendError};
@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
+use stoop_net::poller::Waker;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(1);
@@ -22,11 +23,18 @@ const TICK: Duration = Duration::from_millis(1);
 const LISTEN_NS: u64 = 5_000_000;
 const LISTEN_MAX_NS: u64 = 10_000_000;
 
+/// After so long without an arrival or a call that is begun, it sleeps until there is one.
+const QUIET_NS: u64 = 20_000_000;
+
 /// The state that the thread saw in its last turn.
 #[derive(Default)]
 pub(crate) struct Seen {
     looked_ns: u64,
     generation: u64,
+    /// The last call that was begun.
+    last_id: u64,
+    /// Nothing has been begun or received since.
+    quiet_since_ns: u64,
 }
 
 impl Driven for Outstanding {
@@ -62,6 +70,7 @@ impl Driven for Outstanding {
         match () {
             // Before it rests, it asks once more.
             () if !has_calls && !self.doubts.load(Ordering::SeqCst) => Rest::Idle,
+            () if !has_former && self.sleep_if_quiet(&session, seen) => Rest::None,
             () if is_polled => Rest::None,
             () => Rest::For(TICK),
         }
@@ -120,6 +129,35 @@ impl Outstanding {
             drop(state);
             start_binding(self);
         }
+    }
+
+    /// If nothing has happened for a while: sleeps until something arrives, a deadline passes, or the thread is woken. Returns whether it
+    /// has slept.
+    fn sleep_if_quiet(&self, session: &Session, seen: &mut Seen) -> bool {
+        let (now_ns, last_id) = (clock::now_ns(), self.state().last_id);
+        if last_id != seen.last_id || session.was_heard_since(seen.quiet_since_ns) {
+            (seen.last_id, seen.quiet_since_ns) = (last_id, now_ns);
+        }
+        if now_ns < seen.quiet_since_ns + QUIET_NS {
+            return false;
+        }
+        let until_ns = || {
+            let mut state = self.state();
+            // Calls in the queue wait for a lane, which any thread that receives makes free.
+            let has_work = state.last_id != last_id
+                || state.has_queued()
+                || session.is_closing()
+                || session.generation != self.binding.generation()
+                || session.outgoing.has_rest();
+            (!has_work).then(|| state.next_due_ns())
+        };
+        let sleep = |waker: &Waker, until_ns| session.sleep(waker, until_ns);
+        let slept = self.background.sleep_until_arrival(until_ns, sleep);
+        if slept == Some(true) {
+            // Another thread may receive it.
+            seen.quiet_since_ns = clock::now_ns();
+        }
+        slept.is_some()
     }
 
     /// Receives until something has come, a deadline has passed, or there is something else to look at.

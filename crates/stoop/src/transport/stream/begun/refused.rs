@@ -42,6 +42,9 @@ impl Outstanding {
                 (call.progress, call.refused) = (Progress::Postponed, Some(Box::new(error)));
                 let until = Instant::from_nanos(clock::now_ns()) + wait;
                 state.postponed.push((until.as_nanos(), id));
+                if self.background.is_idle() {
+                    self.wake_background();
+                }
             }
             Next::Bind(_) | Next::Send => {
                 let Progress::Sent { generation, .. } = call.progress else { return None };

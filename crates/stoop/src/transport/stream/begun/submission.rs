@@ -12,6 +12,7 @@ use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::sending_half::Unsent;
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stoop_calls::life::Next;
@@ -61,11 +62,21 @@ impl Outstanding {
             if bytes.is_empty() {
                 return;
             }
-            if session.outgoing.post(&session.stream, &bytes).is_err() {
+            if self.post(&session, &bytes).is_err() {
                 session.lose();
                 return self.wake_background();
             }
         }
+    }
+
+    /// Sends whole fragments without waiting. The background thread sends what the stream does not take.
+    #[inline]
+    fn post(&self, session: &Session, fragments: &[u8]) -> io::Result<()> {
+        let has_left = session.outgoing.post(&session.stream, fragments)?;
+        if !has_left && self.background.is_idle() {
+            self.wake_background();
+        }
+        Ok(())
     }
 
     /// Whether short calls are queued. The background thread is told of long ones.
@@ -168,7 +179,7 @@ impl Outstanding {
         let abandoned = session.lanes().abandon(lane, call);
         if let Some(number) = abandoned {
             let cancel = Header::bare(Kind::Cancel, session.bound.binding, lane, number);
-            if session.outgoing.post(&session.stream, &cancel.to_bytes()).is_err() {
+            if self.post(&session, &cancel.to_bytes()).is_err() {
                 session.lose();
             }
         }
@@ -266,6 +277,11 @@ impl State {
     pub(super) fn holds_enough(&self) -> bool {
         let (calls, bytes) = (self.held_back.0.len(), self.held_back.1);
         calls >= (self.calls.open_count() / 2).clamp(TOGETHER_MIN, TOGETHER_MAX) || bytes >= TOGETHER_BYTES
+    }
+
+    /// No call has a deadline, or is queued again, before that time.
+    pub(super) fn next_due_ns(&self) -> u64 {
+        self.postponed.iter().map(|(due_ns, _)| *due_ns).fold(self.calls.earliest_ns(), u64::min)
     }
 
     /// The queue for calls with so many bytes of arguments.

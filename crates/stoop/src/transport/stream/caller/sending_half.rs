@@ -91,15 +91,20 @@ impl SendingHalf {
     }
 
     /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
-    /// any other message.
-    pub(crate) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<()> {
+    /// any other message. Returns whether it took all.
+    pub(crate) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<bool> {
         let mut rest = self.turn();
         let sent = match rest.bytes.is_empty() {
             true => stream.try_send(&[IoSlice::new(fragments)])?,
             false => 0,
         };
         rest.keep_bytes(&fragments[sent..]);
-        Ok(())
+        Ok(rest.bytes.is_empty())
+    }
+
+    /// Whether something has been left over.
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.turn().bytes.is_empty()
     }
 
     /// Sends what has been left over, as far as the stream takes it.
@@ -332,7 +337,9 @@ mod tests {
         let (ours, theirs) = Stream::pair().unwrap();
         let outgoing = SendingHalf::default();
         let (fragments, mut buffer) = ([7; 64 * 1024], [0; 64 * 1024]);
-        (0..16).for_each(|_| outgoing.post(&ours, &fragments).unwrap());
+        for _ in 0..16 {
+            outgoing.post(&ours, &fragments).unwrap();
+        }
         for _ in 0..400 {
             outgoing.post(&ours, &fragments).unwrap();
             let mut taken = 0;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Reassembler, StreamEvent};
+use stoop_net::poller::Waker;
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
@@ -212,6 +213,13 @@ impl Session {
             Ok(StreamArrival::Nothing) => Ok(false),
             Ok(StreamArrival::Closed) | Err(_) => Err(Lost),
         }
+    }
+
+    /// Sleeps until something arrives, the connection has ended, or the waker is woken; until that time at most, and no longer than until a
+    /// look at the connection's address is due. Returns whether there is something to receive.
+    pub(crate) fn sleep(&self, waker: &Waker, until_ns: u64) -> bool {
+        let limit_ns = until_ns.saturating_sub(clock::now_ns()).min(self.longest_sleep_ns);
+        waker.sleep_beside(&self.stream, limit_ns).unwrap_or(true)
     }
 
     /// Something was received at that time.
