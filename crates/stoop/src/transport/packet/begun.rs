@@ -133,6 +133,9 @@ impl<L: PacketLink> PacketCalls<L> {
             if queue.is_empty() {
                 return;
             }
+            if self.background.is_idle() {
+                self.wake_background();
+            }
             let failed = self.send(&queue);
             queue.clear();
             if !failed.is_empty() {
@@ -366,6 +369,10 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         let now = now();
         let mut calls = self.calls();
         let waker = calls.cancel(call, now);
+        if self.background.is_idle() {
+            // The cancel is repeated until the server has acknowledged it.
+            self.wake_background();
+        }
         if calls.large.is_sending() {
             // That takes long: not in a thread that waits for nothing.
             drop(calls);

@@ -2,6 +2,7 @@
 
 use crate::transport::packet::room::Room;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use stoop_net::packets::{CallerArrival, Segments, Sending};
 use stoop_wire::{BindingId, LaneId};
 
@@ -135,6 +136,11 @@ pub(crate) trait CallerEndpoint: Send + Sync + 'static {
         about_ns: u64,
         latest_ns: u64,
     ) -> io::Result<CallerArrival<Segments>>;
+
+    /// A descriptor that is readable while packets are there. `None`: the endpoint has none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// From now on packets for this lane of a binding are to arrive here. A link whose endpoints are not shared ignores it.
     fn serve_lane(&self, _binding: BindingId, _lane: LaneId) {}

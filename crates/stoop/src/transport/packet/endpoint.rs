@@ -5,6 +5,7 @@ use crate::transport::packet::link::{
 };
 use crate::transport::packet::shared_endpoint::SharedEndpoint;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use stoop_wire::{BindingId, LaneId};
 
 /// A caller's endpoint.
@@ -105,6 +106,14 @@ impl<L: PacketLink> CallerEndpoint for Endpoint<L> {
         is_probe: bool,
     ) -> io::Result<HandedOver> {
         self.base().send_gathered(slices, segment, is_probe)
+    }
+
+    /// Of a shared endpoint, other threads take packets.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Own(own) => own.descriptor(),
+            Self::Shared(_) => None,
+        }
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use crate::transport::packet::link::{
 };
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_net::udp::{CallerSocket, Source};
 
@@ -129,6 +130,10 @@ impl CallerEndpoint for UdpCaller {
 
     fn follow_route(&self) {
         self.source.follow_route(&self.socket);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
     }
 
     fn note_arrivals(&self) {

@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::sync::MutexGuard;
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_net::poller::Waker;
 use stoop_net::waiting::{WaitCounts, Waiter, Waiting};
 
 /// The memory and the state of the thread with the receive role.
@@ -28,6 +29,9 @@ pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
 
 /// Bytes of packets that arrive together, at most.
 const BUFFER_LEN: usize = 64 << 10;
+
+/// After so long without a packet, the background thread sleeps until one comes or a timeout is due, and is to be woken for others.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// How much later than the receiving thread other threads look at timeouts.
 pub(crate) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
@@ -67,6 +71,10 @@ impl<L: PacketLink> PacketCalls<L> {
                 let next = calls.next();
                 drop(calls);
                 return self.receive(role, wanted, until, next);
+            }
+            if self.background.is_idle() {
+                // It has the role, and gives it back.
+                self.wake_background();
             }
             match self.follow(calls, wanted, until) {
                 Followed::Ended(place) => return Some(place),
@@ -124,6 +132,10 @@ impl<L: PacketLink> PacketCalls<L> {
     pub(crate) fn look_instead(&self, mut calls: MutexGuard<'_, Calls<L>>, clock: Instant) {
         calls.take_all(&mut vec![0; BUFFER_LEN], clock);
         calls.look(clock);
+        if self.background.is_idle() {
+            // A timeout may be due earlier now.
+            self.wake_background();
+        }
         self.unlock(calls, &mut Wakeups::default());
     }
 
@@ -196,7 +208,7 @@ impl<L: PacketLink> PacketCalls<L> {
 
     /// Receives for all calls as long as no thread waits and calls are outstanding.
     pub(crate) fn attend(&self, mut role: Role<'_>) {
-        let (mut about_ns, mut latest_ns) = (0, 0);
+        let (mut about_ns, mut latest_ns, mut heard) = (0, 0, now());
         loop {
             let Receiver { buffer, wakeups, .. } = &mut *role;
             let arrival = self.link.endpoint.receive_many_about(buffer, about_ns, latest_ns);
@@ -204,6 +216,7 @@ impl<L: PacketLink> PacketCalls<L> {
             let mut calls = self.calls();
             let quiet = !calls.take_in(arrival, buffer, clock);
             let leaves = self.role.followers_len() > 0
+                || self.background.is_woken()
                 || self.needs_binding(&calls)
                 || (quiet && about_ns > 0 && calls.outstanding == 0);
             (about_ns, latest_ns) = match calls.large.is_owing() {
@@ -214,6 +227,33 @@ impl<L: PacketLink> PacketCalls<L> {
             if leaves {
                 return;
             }
+            if !quiet {
+                heard = clock;
+            } else if clock.since(heard) >= QUIET
+                && let Some(is_there) = self.sleep_until_packet()
+            {
+                (about_ns, latest_ns) = (0, 0);
+                if is_there {
+                    // Perhaps an error, which stays.
+                    heard = now();
+                }
+            }
         }
+    }
+
+    /// While only time can bring something to do: sleeps until a packet arrives, a timeout is due or the thread is woken. Returns whether
+    /// something is to be received; `None`: it has not slept.
+    fn sleep_until_packet(&self) -> Option<bool> {
+        let socket = self.link.endpoint.descriptor()?;
+        let until_ns = || {
+            let calls = self.calls();
+            let is_busy = calls.outstanding == 0 || calls.large.is_owing() || calls.large.is_sending();
+            let rests = !is_busy && self.role.followers_len() == 0;
+            rests.then(|| calls.next().due().as_nanos())
+        };
+        let sleep = |waker: &Waker, until_ns: u64| {
+            waker.sleep_beside(socket, until_ns.saturating_sub(now().as_nanos())).unwrap_or(true)
+        };
+        self.background.sleep_until_arrival(until_ns, sleep)
     }
 }
