@@ -167,6 +167,7 @@ impl ServedCall {
 }
 
 /// The call that this thread serves; outside of a procedure one that nothing ends.
+#[inline]
 pub(crate) fn served_call() -> ServedCall {
     let deadline_ns = DEADLINE_NS.get();
     let call = if deadline_ns == NONE { CallId::NONE } else { CALL.get() };

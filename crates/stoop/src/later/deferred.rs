@@ -4,15 +4,15 @@ use crate::context::{self, ServedCall};
 use crate::error::{Failure, FailureCode, RefusalCode};
 use crate::later::unserved::Unserved;
 #[cfg(all(test, loom))]
-use loom::sync::{Mutex, MutexGuard};
+use loom::sync::{Arc as Shared, Mutex, MutexGuard};
 #[cfg(all(test, loom))]
 use loom::thread::{self, Thread};
 use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 #[cfg(not(all(test, loom)))]
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc as Shared, Mutex, MutexGuard};
+use std::sync::{Arc, PoisonError};
 #[cfg(not(all(test, loom)))]
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -71,7 +71,7 @@ use stoop_net::{clock, fork};
 /// Of a call by Sun RPC, or by a thread of this process through a `local:` address, a thread waits for the answer: the worker that ran the
 /// procedure, or the caller.
 #[must_use = "return it: the call has no answer without it"]
-pub struct Deferred<R>(Arc<Answer<R>>);
+pub struct Deferred<R>(Shared<Answer<R>>);
 
 /// Gives the answer of a call whose procedure has returned the [`Deferred`] of the pair. Any thread may, once.
 ///
@@ -81,7 +81,8 @@ pub struct Deferred<R>(Arc<Answer<R>>);
 /// answers nothing.
 #[must_use = "dropped, it fails its call"]
 pub struct Reply<R> {
-    answer: Arc<Answer<R>>,
+    /// `None`: it has been sent.
+    answer: Option<Shared<Answer<R>>>,
     call: ServedCall,
     /// The process that serves the call, see [`fork::generation`].
     generation: u32,
@@ -115,10 +116,11 @@ impl fmt::Display for ReplyError {
 impl std::error::Error for ReplyError {}
 
 /// An answer that comes later, for a procedure to return, and the means to give it.
+#[inline]
 pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
-    let answer = Arc::new(Answer(Mutex::new(State::Missing(None))));
-    let call = context::served_call();
-    (Reply { answer: Arc::clone(&answer), call, generation: fork::generation() }, Deferred(answer))
+    let answer = Shared::new(Answer(Mutex::new(State::Missing(None))));
+    let (reply, call) = (Some(Shared::clone(&answer)), context::served_call());
+    (Reply { answer: reply, call, generation: fork::generation() }, Deferred(answer))
 }
 
 /// What an answer is until it has been given to the caller.
@@ -167,6 +169,12 @@ impl<R> Answer<R> {
     fn state(&self) -> MutexGuard<'_, State<R>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether only one of the two halves is there. Of the `Reply`: the procedure has panicked or has returned another value, or its caller
+    /// had gone when it returned.
+    fn is_alone(half: &Shared<Self>) -> bool {
+        Shared::strong_count(half) == 1
+    }
 }
 
 /// Why an answer is of no use to a caller, of a call that nothing else has ended.
@@ -190,11 +198,13 @@ impl<R> Reply<R> {
     ///
     /// # Errors
     /// The answer reaches nobody. No error does not prove that the caller has it: it may stop waiting, or end, before it arrives.
-    pub fn send(self, value: R) -> Result<(), ReplyError> {
+    #[inline]
+    pub fn send(mut self, value: R) -> Result<(), ReplyError> {
         if self.is_a_parents() {
             return Err(ReplyError::ServerEnded);
         }
-        let mut state = self.answer.state();
+        let answer = self.answer.take().expect("it is sent once");
+        let mut state = answer.state();
         match mem::replace(&mut *state, State::Over) {
             State::Open(call, put) => {
                 drop(state);
@@ -205,7 +215,7 @@ impl<R> Reply<R> {
                 then(Some(value));
                 Ok(())
             }
-            State::Missing(waiter) if !self.is_alone() => {
+            State::Missing(waiter) if !Answer::is_alone(&answer) => {
                 *state = State::Given(value);
                 if let Some(thread) = waiter {
                     thread.unpark();
@@ -224,17 +234,12 @@ impl<R> Reply<R> {
         if self.is_a_parents() {
             return true;
         }
-        let is_over = match &*self.answer.state() {
+        let is_over = self.answer.as_ref().is_some_and(|answer| match &*answer.state() {
             State::Open(call, _) => call.is_over(),
-            State::Missing(_) => self.is_alone(),
+            State::Missing(_) => Answer::is_alone(answer),
             State::Given(_) | State::Awaited(_) | State::Abandoned | State::Over => false,
-        };
+        });
         is_over || self.call.is_cancelled()
-    }
-
-    /// Whether the other half is gone: the procedure has panicked or has returned another value, or its caller had gone when it returned.
-    fn is_alone(&self) -> bool {
-        Arc::strong_count(&self.answer) == 1
     }
 
     /// Whether this process was forked from the one that serves the call.
@@ -249,12 +254,23 @@ impl<R> Reply<R> {
 }
 
 impl<R> Drop for Reply<R> {
+    #[inline]
     fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.abandon(answer);
+        }
+    }
+}
+
+impl<R> Reply<R> {
+    /// It is dropped, and has not been sent.
+    #[cold]
+    fn abandon(&self, answer: Shared<Answer<R>>) {
         if self.is_a_parents() {
             // The call is the parent's, with its sockets and its memory.
-            return mem::forget(Arc::clone(&self.answer));
+            return mem::forget(answer);
         }
-        let mut state = self.answer.state();
+        let mut state = answer.state();
         match mem::replace(&mut *state, State::Abandoned) {
             State::Missing(Some(thread)) => thread.unpark(),
             State::Missing(None) => {}
@@ -267,7 +283,7 @@ impl<R> Drop for Reply<R> {
                 drop(state);
                 then(None);
             }
-            // It was sent.
+            // Its call is over.
             before @ (State::Given(_) | State::Over | State::Abandoned) => *state = before,
         }
     }
@@ -297,6 +313,19 @@ impl<R: Send + 'static> Deferred<R> {
         result: &mut Writer<'_>,
         put: fn(R, &mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Result<(), Unserved> {
+        // A reply that was sent is gone: no other thread can use the answer.
+        match Shared::try_unwrap(self.0) {
+            Ok(Answer(state)) => match state.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                State::Given(value) => put(value, result),
+                before => Self(Shared::new(Answer(Mutex::new(before)))).put_later(put),
+            },
+            Err(shared) => Self(shared).put_if_given(result, put),
+        }
+    }
+
+    /// [`put`](Self::put), while the reply is still used.
+    #[cold]
+    fn put_if_given(self, result: &mut Writer<'_>, put: Put<R>) -> Result<(), Unserved> {
         let mut state = self.0.state();
         match mem::replace(&mut *state, State::Over) {
             State::Given(value) => {
@@ -306,9 +335,14 @@ impl<R: Send + 'static> Deferred<R> {
             before => {
                 *state = before;
                 drop(state);
-                Err(Unserved::Later(Later::new(Box::new((self, put)))))
+                self.put_later(put)
             }
         }
+    }
+
+    #[cold]
+    fn put_later(self, put: Put<R>) -> Result<(), Unserved> {
+        Err(Unserved::Later(Later::new(Box::new((self, put)))))
     }
 
     /// Passes the answer to `then`, in the thread that gives it, or at once if it is there; `None`: it is not given.

@@ -157,3 +157,17 @@ fn a_thread_that_waits_for_an_answer_gets_it() {
         });
     }
 }
+
+#[test]
+fn an_answer_is_dropped_with_the_halves_when_the_procedure_drops_its_own() {
+    loom::model(|| {
+        let (reply, deferred) = deferred();
+        let value = Arc::new(());
+        let given = Arc::clone(&value);
+        let replier = thread::spawn(move || reply.send(given));
+        drop(deferred);
+        // Whether it was told or not: its procedure returned something else.
+        let _ = replier.join().unwrap();
+        assert_eq!(Arc::strong_count(&value), 1);
+    });
+}
