@@ -30,7 +30,8 @@ pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
 /// Bytes of packets that arrive together, at most.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// After so long without a packet, the background thread sleeps until one comes or a timeout is due, and is to be woken for others.
+/// After so long without the end of a call, and when no packet is there, the background thread sleeps until one comes or a timeout is due. It
+/// is to be woken for others.
 const QUIET: Duration = Duration::from_millis(20);
 
 /// How much later than the receiving thread other threads look at timeouts.
@@ -208,13 +209,19 @@ impl<L: PacketLink> PacketCalls<L> {
 
     /// Receives for all calls as long as no thread waits and calls are outstanding.
     pub(crate) fn attend(&self, mut role: Role<'_>) {
-        let (mut about_ns, mut latest_ns, mut heard) = (0, 0, now());
+        let (mut about_ns, mut latest_ns, mut active) = (0, 0, now());
+        let mut is_there = false;
         loop {
             let Receiver { buffer, wakeups, .. } = &mut *role;
             let arrival = self.link.endpoint.receive_many_about(buffer, about_ns, latest_ns);
             let clock = now();
             let mut calls = self.calls();
+            let outstanding = calls.outstanding;
             let quiet = !calls.take_in(arrival, buffer, clock);
+            // Answers to probes come as long as calls wait. What is there and cannot be taken is perhaps an error, which stays.
+            if calls.outstanding != outstanding || (quiet && is_there) {
+                active = clock;
+            }
             let leaves = self.role.followers_len() > 0
                 || self.background.is_woken()
                 || self.needs_binding(&calls)
@@ -227,16 +234,12 @@ impl<L: PacketLink> PacketCalls<L> {
             if leaves {
                 return;
             }
-            if !quiet {
-                heard = clock;
-            } else if clock.since(heard) >= QUIET
-                && let Some(is_there) = self.sleep_until_packet()
+            is_there = false;
+            if quiet
+                && clock.since(active) >= QUIET
+                && let Some(comes) = self.sleep_until_packet()
             {
-                (about_ns, latest_ns) = (0, 0);
-                if is_there {
-                    // Perhaps an error, which stays.
-                    heard = now();
-                }
+                (about_ns, latest_ns, is_there) = (0, 0, comes);
             }
         }
     }
