@@ -1,11 +1,9 @@
 //! Why a call gave no result.
 
-use crate::error::{BindError, SunError, XdrError, cloned, debug_as_display, needs_descriptor, with_detail};
-use crate::metadata::MetadataError;
+use crate::error::{BindError, SendError, SunError, debug_as_display, with_detail};
 use std::fmt;
-use std::io;
 use std::time::Duration;
-use stoop_marshal::{DecodeError, EncodeError};
+use stoop_marshal::DecodeError;
 use stoop_wire::{FailureCode, RefusalCode, Refused, RetryAfter, UnbindReason};
 
 /// Why a call gave no result.
@@ -159,111 +157,6 @@ impl fmt::Display for Times {
         match self.0 {
             1 => f.write_str("once"),
             n => write!(f, "{n} times"),
-        }
-    }
-}
-
-/// Why a client did not send a call.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum SendError {
-    /// The arguments cannot be sent.
-    Arguments(EncodeError),
-    /// The metadata cannot be sent.
-    Metadata(MetadataError),
-    /// Over Sun RPC: the arguments have no XDR form, or it is too long for the transport.
-    Xdr(XdrError),
-    /// Its time was over before it was sent: the timeout is zero, the deadline that this call inherited from the call being served
-    /// had passed, or the server took nothing more, or no lane was free, until the call's deadline.
-    DeadlinePassed,
-    /// The operating system refused a socket, a thread or the sending of a packet.
-    Io(io::Error),
-    /// The client is not bound: it is [lazy](crate::BindOptions::lazy), its process has been forked, or its binding was lost; and
-    /// binding failed.
-    Bind(Box<BindError>),
-    /// So many calls of this binding are in flight that the server takes no more.
-    TooManyCalls {
-        /// How many.
-        in_flight: usize,
-    },
-    /// The server of this process to which the client was bound has been shut down, and no other has taken its name.
-    Closed,
-    /// An earlier one-way call of this thread on this client had not returned by the deadline of this call, which is not sent
-    /// before.
-    OneWayPending,
-    /// An earlier one-way call of this thread on this client has ended without its outcome being known: it may still be running,
-    /// so that this call could overtake it. Reported once, to a call that is not idempotent; the thread's next call is sent.
-    OneWayUnknown {
-        /// The interface of the one-way call.
-        interface: &'static str,
-        /// Its procedure.
-        procedure: &'static str,
-    },
-    /// An [interceptor](crate::intercept) of the client did not let the call go on.
-    Intercepted {
-        /// Its [name](crate::intercept::Intercept::name).
-        interceptor: String,
-        /// Why.
-        refusal: Box<Refusal>,
-    },
-}
-
-impl Clone for SendError {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Arguments(why) => Self::Arguments(*why),
-            Self::Metadata(why) => Self::Metadata(*why),
-            Self::Xdr(why) => Self::Xdr(*why),
-            Self::DeadlinePassed => Self::DeadlinePassed,
-            Self::Io(why) => Self::Io(cloned(why)),
-            Self::Bind(why) => Self::Bind(why.clone()),
-            Self::TooManyCalls { in_flight } => Self::TooManyCalls { in_flight: *in_flight },
-            Self::Closed => Self::Closed,
-            Self::OneWayPending => Self::OneWayPending,
-            &Self::OneWayUnknown { interface, procedure } => Self::OneWayUnknown { interface, procedure },
-            Self::Intercepted { interceptor, refusal } => {
-                Self::Intercepted { interceptor: interceptor.clone(), refusal: refusal.clone() }
-            }
-        }
-    }
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Arguments(why) => write!(f, "{why}"),
-            Self::Metadata(why) => write!(f, "its metadata cannot be sent: {why}"),
-            Self::Xdr(why) => write!(f, "the arguments: {why}"),
-            Self::DeadlinePassed => f.write_str(
-                "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, or \
-                 the server owes so many answers that it took no other call until then; allow more time (`timeout`, \
-                 `with_timeout`), or make fewer calls at a time",
-            ),
-            Self::Io(why) if needs_descriptor(why) => write!(
-                f,
-                "{why}: over UDP each thread that calls needs a socket of its own; raise the limit (ulimit -n), or let fewer threads \
-                 make the calls (`begin()`)"
-            ),
-            Self::Io(why) => write!(f, "the operating system reports: {why}"),
-            Self::Bind(why) => write!(f, "the client could not bind: {why}"),
-            Self::TooManyCalls { in_flight } => {
-                write!(f, "{in_flight} calls of this binding are in flight already; wait for some of them, or bind another client")
-            }
-            Self::Closed => f.write_str(
-                "the server was shut down, and no other of this process has its name; start one, or bind to another address",
-            ),
-            Self::OneWayPending => f.write_str(
-                "an earlier one-way call of this thread had not returned by this call's deadline; allow this call more time, \
-                 or declare the procedure `#[one_way(unordered)]`",
-            ),
-            Self::OneWayUnknown { interface, procedure } => write!(
-                f,
-                "it is not known whether an earlier one-way call of this thread ({interface}.{procedure}) has run or still runs, and \
-                 this call could overtake it; call again to go on all the same, or declare this procedure `#[idempotent]` if it may"
-            ),
-            Self::Intercepted { interceptor, refusal } => {
-                write!(f, "the client's interceptor `{interceptor}` refuses it: {}", refusal.detail)
-            }
         }
     }
 }

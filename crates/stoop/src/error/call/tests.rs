@@ -1,4 +1,5 @@
 use crate::error::call::*;
+use std::io;
 
 fn assert_says(error: &CallError, first: &str, then: &str) {
     let text = error.to_string();
