@@ -12,6 +12,7 @@
 
 pub(crate) mod bind;
 pub(crate) mod call;
+pub(crate) mod callee;
 pub(crate) mod close;
 pub(crate) mod listen;
 pub(crate) mod send;
@@ -21,6 +22,7 @@ pub(crate) mod sun;
 pub use crate::error::bind::{BindError, InPlaceError};
 pub(crate) use crate::error::bind::{CROWDED, SHUTTING_DOWN};
 pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, UnknownCause};
+pub use crate::error::callee::Callee;
 pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};
 pub use crate::error::send::SendError;

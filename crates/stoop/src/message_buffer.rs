@@ -40,7 +40,7 @@ pub(crate) fn keep_arguments(packet: &mut Vec<u8>, arguments: &[u8]) -> Result<(
 /// The error of a call whose caller's process has no memory for its `len` bytes of arguments.
 #[cold]
 pub(crate) fn no_memory_for_arguments(len: usize) -> CallError {
-    CallError::NotSent(SendError::Arguments(EncodeError::NoMemory { needed_at_least: len }))
+    CallError::not_sent(SendError::Arguments(EncodeError::NoMemory { needed_at_least: len }))
 }
 
 /// Bytes that `message` has room for after [`reserve`] with these arguments.

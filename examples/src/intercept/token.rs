@@ -120,7 +120,7 @@ mod tests {
                 (bind("newer").begin().greet("c").wait().unwrap_err(), "not, or no longer"),
                 (bind("").greet("c").unwrap_err(), "not, or no longer"),
             ] {
-                let CallError::Refused(refusal) = &error else { panic!("{error}") };
+                let CallError::Refused(refusal, ..) = &error else { panic!("{error}") };
                 assert_eq!((refusal.code, error.ran()), (RefusalCode::Denied, Ran::No));
                 assert!(refusal.detail.contains(why), "{error}");
             }

@@ -47,7 +47,7 @@ fn a_tenant_that_calls_too_often_is_refused_and_others_are_not() {
         assert_eq!(client.get("key").expect("it is below the limit"), None);
     }
     let error = client.get("key").expect_err("it is above the limit");
-    let CallError::Refused(refusal) = &error else { panic!("{error}") };
+    let CallError::Refused(refusal, ..) = &error else { panic!("{error}") };
     assert_eq!((refusal.code, error.ran()), (RefusalCode::Denied, Ran::No));
     assert_eq!(client.await_change("key", 1).expect("another tenant"), None);
 }

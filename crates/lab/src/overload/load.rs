@@ -56,9 +56,9 @@ impl Tally {
     fn count(&self, outcome: &Result<(), CallError>) {
         let count = match outcome {
             Ok(()) => &self.good,
-            Err(CallError::Refused(_)) => &self.refused,
-            Err(CallError::Failed(_)) => &self.failed,
-            Err(CallError::NotSent(_)) => &self.not_sent,
+            Err(CallError::Refused(..)) => &self.refused,
+            Err(CallError::Failed(..)) => &self.failed,
+            Err(CallError::NotSent(..)) => &self.not_sent,
             Err(_) => &self.unknown,
         };
         count.fetch_add(1, Ordering::Relaxed);

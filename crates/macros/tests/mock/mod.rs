@@ -63,6 +63,12 @@ impl CallError {
     pub fn undecoded(why: stub::DecodeError) -> Self {
         Self::Peer(why)
     }
+
+    /// The real one notes the procedure.
+    pub fn of(self, interface: &'static stub::Interface, procedure: u16) -> Self {
+        assert!(usize::from(procedure) < interface.procedures.len(), "{}", interface.name);
+        self
+    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -195,8 +201,8 @@ pub mod stub {
             self.begin()
         }
 
-        pub fn route_in_order(&self, _: u16) -> Result<Route<'_, L>, CallError> {
-            self.route()
+        pub fn route_in_order(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
+            self.route(procedure)
         }
 
         pub fn tell(
@@ -218,7 +224,7 @@ pub mod stub {
         }
 
         #[inline]
-        pub fn route(&self) -> Result<Route<'_, L>, CallError> {
+        pub fn route(&self, _: u16) -> Result<Route<'_, L>, CallError> {
             Ok(match &self.local {
                 Some(local) => Route::Local(Local(local)),
                 None => Route::Remote(Remote(&self.options)),
@@ -290,7 +296,7 @@ pub mod stub {
     pub struct Local<'a, L: ?Sized>(&'a L);
 
     impl<L: ?Sized> Local<'_, L> {
-        pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
+        pub fn call<R>(self, _: u16, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
             Ok(procedure(self.0))
         }
     }

@@ -160,12 +160,12 @@ fn parts(facts: &Facts, slow: Option<&SlowCall>) -> Vec<KeyValue> {
 /// The kind of an error: one word for each, so that collectors can count them.
 fn kind_of(error: &CallError) -> &'static str {
     match error {
-        CallError::NotSent(_) => "not_sent",
-        CallError::Refused(_) => "refused",
-        CallError::Failed(_) => "failed",
+        CallError::NotSent(..) => "not_sent",
+        CallError::Refused(..) => "refused",
+        CallError::Failed(..) => "failed",
         CallError::Unknown { .. } => "unknown",
-        CallError::Peer(_) => "peer",
-        CallError::Sun(_) => "sun",
+        CallError::Peer(..) => "peer",
+        CallError::Sun(..) => "sun",
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) type Outcome<'a> = Result<Reader<'a>, CallError>;
 /// - Any thread may call any method at any time. Only `wait_any` waits; the others take no longer than sending does.
 /// - An `Arc` of the table keeps the binding, and so does a handle. The binding ends with the last of them.
 pub(crate) trait OutstandingCalls: Send + Sync {
+    /// The address of their server, for errors.
+    fn server(&self) -> String;
+
     /// Whether a call has ended, as far as the table knows without waiting. A caller that repeats the question learns it in the end.
     fn is_ready(&self, call: u32) -> bool;
 

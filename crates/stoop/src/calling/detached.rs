@@ -84,7 +84,7 @@ pub(crate) enum Reclaimed {
 #[derive(Debug, Default)]
 pub(crate) struct Failures {
     count: usize,
-    first: Option<Box<CallError>>,
+    first: Option<Box<(CallError, Option<OrderedCall>)>>,
     /// Ordered one-way calls that may still be running: the latest of each procedure and thread.
     unknown: BTreeSet<OrderedCall>,
 }
@@ -103,7 +103,7 @@ impl Failures {
             }
         }
         self.count += 1;
-        self.first.get_or_insert_with(|| Box::new(error));
+        self.first.get_or_insert_with(|| Box::new((error, ordered)));
     }
 
     /// An ordered one-way call of that thread that may still be running. `forgets`: it is said once of all of them.
@@ -124,10 +124,11 @@ impl Failures {
     /// Reports the failures since the last report, and the calls that are outstanding.
     pub(crate) fn report(&mut self, outstanding: usize) -> Result<(), CloseError> {
         let failed = std::mem::take(&mut self.count);
-        let cause = self.first.take().map(|error| *error);
+        let (cause, ordered) = self.first.take().map(|first| *first).unzip();
+        let procedure = ordered.flatten().map(OrderedCall::procedure);
         match outstanding + failed {
             0 => Ok(()),
-            _ => Err(CloseError { outstanding, failed, cause }),
+            _ => Err(CloseError { outstanding, failed, cause, procedure }),
         }
     }
 }

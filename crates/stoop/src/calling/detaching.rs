@@ -23,7 +23,7 @@ pub(crate) trait Detaching: OutstandingCalls {
             let mut ended = None;
             if self.take(call, &mut |outcome| ended = outcome.err()) {
                 return match ended {
-                    Some(never_left @ CallError::NotSent(_)) => Err(never_left),
+                    Some(never_left @ CallError::NotSent(..)) => Err(never_left),
                     Some(error) => {
                         self.note_failure(error, ordered);
                         Ok(())

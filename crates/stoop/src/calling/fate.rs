@@ -74,7 +74,7 @@ impl Fate {
         wait: impl FnOnce(Refused, u32) -> Option<Duration>,
     ) -> Next {
         let ended = match error {
-            CallError::Refused(refusal) => life::Ended::Refused(refusal.refused()),
+            CallError::Refused(refusal, ..) => life::Ended::Refused(refusal.refused()),
             _ => life::Ended::Final,
         };
         self.life.after(ended, 0, idempotent, wait)
@@ -94,7 +94,7 @@ impl Fate {
 
     /// As [`Life::may_come_again`], after this error.
     pub(crate) fn may_come_again(&self, error: &CallError, idempotent: bool) -> bool {
-        matches!(error, CallError::Refused(why) if self.life.may_come_again(why.code, idempotent))
+        matches!(error, CallError::Refused(why, ..) if self.life.may_come_again(why.code, idempotent))
     }
 
     /// As [`Life::judged`].
@@ -123,8 +123,8 @@ impl Fate {
     ) -> CallError {
         let latest = latest.filter(|_| told != Told::NoSessionLeft).unwrap_or_else(no_session_left);
         let said = match &latest {
-            CallError::NotSent(_) => Said::NotSent,
-            CallError::Refused(_) => Said::Refused,
+            CallError::NotSent(..) => Said::NotSent,
+            CallError::Refused(..) => Said::Refused,
             &CallError::Unknown { transmissions, .. } => Said::Unknown(transmissions),
             _ => Said::Other,
         };
@@ -133,16 +133,16 @@ impl Fate {
             Told::Late => UnknownCause::DeadlinePassed,
             _ => UnknownCause::ConnectionLost,
         });
-        CallError::Unknown { transmissions, waited: waited(), cause }
+        CallError::Unknown { transmissions, waited: waited(), cause, callee: None }
     }
 }
 
 /// Another session could not be had.
 pub(crate) fn not_bound(why: BindError) -> CallError {
-    CallError::NotSent(SendError::Bind(Box::new(why)))
+    CallError::not_sent(SendError::Bind(Box::new(why)))
 }
 
 /// A call that has not run has been lost with as many sessions as one call may use.
 fn no_session_left() -> CallError {
-    CallError::NotSent(SendError::Io(io::ErrorKind::ConnectionReset.into()))
+    CallError::not_sent(SendError::Io(io::ErrorKind::ConnectionReset.into()))
 }

@@ -82,7 +82,7 @@ pub(crate) fn recover(
                 return Err(fate.error(Told::Latest, Some(no_lane()), waited));
             }
             Next::Send | Next::Bind(_) if clock::has_come(deadline_ns) => {
-                let late = CallError::NotSent(SendError::DeadlinePassed);
+                let late = CallError::not_sent(SendError::DeadlinePassed);
                 return Err(fate.error(Told::Latest, Some(late), waited));
             }
             Next::Send | Next::Bind(_) => {}
@@ -96,19 +96,19 @@ pub(crate) fn recover(
 
 /// The deadline of a call has passed before its client was bound again.
 pub(crate) fn no_answer(uri: &str, waited: Duration) -> CallError {
-    CallError::NotSent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
+    CallError::not_sent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
 }
 
 /// The server has said that it shuts down: it would refuse the call, which is not sent.
 #[cold]
 pub(crate) fn refused_in_advance() -> Ended {
-    Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")))
+    Ended::With(CallError::refused(Refusal::new(RefusalCode::ShuttingDown, "")))
 }
 
 /// No lane is left for another call.
 fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";
-    CallError::NotSent(SendError::Io(io::Error::other(why)))
+    CallError::not_sent(SendError::Io(io::Error::other(why)))
 }
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
     const LEFT: Ended = Ended::Lost { may_have_run: false };
 
     fn refused() -> Ended {
-        Ended::With(CallError::Refused(Refusal::new(RefusalCode::Overloaded, "")))
+        Ended::With(CallError::refused(Refusal::new(RefusalCode::Overloaded, "")))
     }
 
     fn terms(idempotent: bool) -> CallTerms {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn nothing_that_comes_later_says_of_a_call_that_may_have_run_that_it_has_not() {
-        let not_sent = || Ended::With(CallError::NotSent(SendError::DeadlinePassed));
+        let not_sent = || Ended::With(CallError::not_sent(SendError::DeadlinePassed));
         for later in [refused as fn() -> Ended, not_sent, || LEFT, || Ended::Late, || LOST] {
             let endings = vec![Err(later()), Err(later())];
             let mut call = Scripted { endings, ..Scripted::default() };
@@ -241,12 +241,12 @@ mod tests {
         assert_eq!((error.ran(), call.attempts), (Ran::No, ATTEMPTS_MAX - 1));
         let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
         let error = recover(&mut call, LEFT, &terms(true)).unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
         let error = recover(&mut Scripted::default(), refused(), &terms(true)).unwrap_err();
-        assert!(matches!(error, CallError::Refused(_)), "{error}");
+        assert!(matches!(error, CallError::Refused(..)), "{error}");
         let passed = CallTerms { deadline_ns: 1, ..terms(true) };
         let error = recover(&mut Scripted::default(), LEFT, &passed).unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..)), "{error}");
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_call_that_was_refused_for_shutdown_goes_to_the_next_server_and_the_one_after_it() {
-        let closing = || Ended::With(CallError::Refused(Refusal::new(RefusalCode::ShuttingDown, "")));
+        let closing = || Ended::With(CallError::refused(Refusal::new(RefusalCode::ShuttingDown, "")));
         for idempotent in [true, false] {
             let endings = vec![Ok(()), Err(closing())];
             let mut call = Scripted { endings, ..Scripted::default() };
@@ -276,7 +276,7 @@ mod tests {
             assert_eq!(call.attempts, 2);
             let mut call = Scripted { finds_nobody: true, ..Scripted::default() };
             let error = recover(&mut call, closing(), &terms(idempotent)).unwrap_err();
-            assert!(matches!(&error, CallError::Refused(_)) && call.attempts == 0, "{error}");
+            assert!(matches!(&error, CallError::Refused(..)) && call.attempts == 0, "{error}");
         }
         let endings = vec![Err(closing()), Err(closing())];
         let mut call = Scripted { endings, ..Scripted::default() };

@@ -26,7 +26,7 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 #[must_use = "this begins no call yet: call a procedure on it"]
 pub struct Begin<'a> {
     /// The table of the calls; the reason, if none can be begun.
-    calls: Result<AnyCalls, SendError>,
+    calls: Result<AnyCalls, Box<Unable>>,
     timeout_ns: u64,
     spans: BegunSpans,
     /// The process that began, see [`fork::generation`].
@@ -38,9 +38,16 @@ pub struct Begin<'a> {
     binding: &'a Binding,
 }
 
+/// Why no call can be begun.
+pub(crate) struct Unable {
+    pub(crate) why: SendError,
+    /// The address of the server.
+    pub(crate) server: String,
+}
+
 /// A call being begun: its arguments so far.
 pub struct Beginning<'a> {
-    calls: &'a Result<AnyCalls, SendError>,
+    calls: &'a Result<AnyCalls, Box<Unable>>,
     batch: RefMut<'a, CallBatch>,
     /// The place of `batch` in its [`Begin`].
     begun: &'a RefCell<Option<CallBatch>>,
@@ -57,6 +64,7 @@ impl fmt::Debug for Begin<'_> {
 
 impl<'a> Begin<'a> {
     pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, binding: &'a Binding) -> Self {
+        let calls = calls.map_err(|why| binding.unable(why));
         let (spans, generation, batch) = (binding.begun_spans(), fork::generation(), RefCell::new(None));
         Self { calls, timeout_ns, spans, generation, in_background: false, batch, binding }
     }
@@ -148,14 +156,15 @@ impl<'a> Begin<'a> {
 #[cold]
 fn forked() -> CallError {
     let why = "this process has been forked since `begin` was called; call that again";
-    CallError::NotSent(SendError::Io(io::Error::other(why)))
+    CallError::not_sent(SendError::Io(io::Error::other(why)))
 }
 
 impl Drop for Begin<'_> {
     fn drop(&mut self) {
         if self.generation != fork::generation() {
             // The parent of this process sends the calls in it.
-            mem::forget(mem::replace(&mut self.calls, Err(SendError::Closed)));
+            let none = Unable { why: SendError::Closed, server: String::new() };
+            mem::forget(mem::replace(&mut self.calls, Err(Box::new(none))));
         } else {
             self.submit();
         }
@@ -224,17 +233,35 @@ impl<'a> Beginning<'a> {
         if let Some(batch) = begun.take() {
             calls.submit(batch);
         }
-        calls.let_go(call, ordered)
+        calls.let_go(call, ordered).map_err(|error| calls.name(error))
     }
 
     #[inline]
     fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
-        let len = arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        match self.try_begin(arguments) {
+            Ok(begun) => Ok(begun),
+            Err(error) => Err(self.name(error)),
+        }
+    }
+
+    #[inline]
+    fn try_begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
+        let len = arguments.map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         if self.generation != fork::generation() {
             return Err(forked());
         }
-        let calls = self.calls.as_ref().map_err(|why| CallError::NotSent(why.clone()))?;
+        let calls = self.calls.as_ref().map_err(|unable| CallError::not_sent(unable.why.clone()))?;
         Ok((calls, calls.begin(&mut self.batch, self.procedure, len)?))
+    }
+
+    /// The error of this call, with its server. Its stub adds the procedure.
+    #[cold]
+    #[inline(never)]
+    fn name(&self, error: CallError) -> CallError {
+        match self.calls {
+            Ok(calls) => calls.name(error),
+            Err(unable) => error.at(&unable.server),
+        }
     }
 
     /// Begins the call, which has these arguments.

@@ -8,10 +8,11 @@ use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::order::Order;
 use crate::calling::patience;
 use crate::calling::timed_lock::TimedLock;
+use crate::client::begin::Unable;
 use crate::client::choice::{self, Source};
 use crate::client::early::{Binds, EarlyCalls};
 use crate::context::bounded_deadline;
-use crate::error::{BindError, CallError, CloseError, InPlaceError, SendError};
+use crate::error::{BindError, CallError, Callee, CloseError, InPlaceError, SendError};
 use crate::intercept::client::ClientChain;
 use crate::locked::locked;
 use crate::options::BindOptions;
@@ -30,6 +31,27 @@ use stoop_shm::{InPlace, Number};
 use stoop_wire::metadata::BLOCK_MAX;
 
 /// A client's binding to a server.
+///
+/// ```
+/// use std::time::Duration;
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:binding")?.start()?;
+/// # let client = AdderClient::bind("local:binding")?;
+/// let binding = client.binding();
+/// assert_eq!(binding.uri(), "local:binding");
+/// println!("{}", binding.describe()); // the transport, and why
+/// println!("{} calls so far", binding.counters().calls);
+/// println!("{} procedures in the account", binding.account().procedures.len());
+/// client.note(3)?;
+/// binding.flush(Duration::from_secs(1))?; // waits for one-way and detached calls
+/// let buffer = binding.in_place::<u16>(480)?;
+/// assert_eq!(buffer.len(), 480);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Binding {
     source: Source,
     options: BindOptions,
@@ -161,14 +183,38 @@ impl Binding {
         // The early ones first: they go over to the table of the binding.
         let early = self.early_calls().map_or(Ok(()), |calls| calls.flush(until));
         let begun = self.table().map_or(Ok(()), |calls| calls.flush(until));
-        early.and(begun)
+        early.and(begun).map_err(|error| self.name_cause(error))
+    }
+
+    /// The report, in which the first failure names its server, and its procedure if that is known.
+    fn name_cause(&self, mut report: CloseError) -> CloseError {
+        let named = |error: CallError| match report.procedure {
+            Some(procedure) => self.name(error, procedure),
+            None => error.at(self.uri()),
+        };
+        report.cause = report.cause.map(named);
+        report
+    }
+
+    /// The error of a call of that procedure, with its name and that of its server.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn name(&self, error: CallError, procedure: u16) -> CallError {
+        error.knowing(Callee::new(self.source.interface, procedure, self.uri()))
+    }
+
+    /// For this reason no call can be begun.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unable(&self, why: SendError) -> Box<Unable> {
+        Box::new(Unable { why, server: self.uri().into() })
     }
 
     /// Waits until the calling thread's ordered one-way calls have returned, at most for `timeout_ns`, before it calls that procedure.
     /// Returns how much of that is left.
     #[cold]
     pub(crate) fn await_order(&self, timeout_ns: u64, procedure: u16) -> Result<u64, CallError> {
-        let not_sent = |why| Err(CallError::NotSent(why));
+        let not_sent = |why| Err(self.name(CallError::not_sent(why), procedure));
         let begun_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
         if deadline_ns <= begun_ns {

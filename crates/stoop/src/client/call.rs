@@ -62,7 +62,10 @@ impl<'a> Remote<'a> {
     /// [`CallError::NotSent`] when a new lane is needed and cannot be made.
     #[inline]
     pub fn start(self, procedure: u16) -> Result<Call<'a>, CallError> {
-        let lane = self.binding.hold(self.timeout_ns)?;
+        let lane = match self.binding.hold(self.timeout_ns) {
+            Ok(lane) => lane,
+            Err(error) => return Err(self.binding.name(error, procedure)),
+        };
         stamp(Point::CallStarted);
         Ok(Call { lane, procedure, carried: self.carried })
     }
@@ -77,8 +80,10 @@ impl<'a> Remote<'a> {
         write: &mut WriteArguments<'_>,
     ) -> Result<Call<'a>, CallError> {
         let mut call = self.start(procedure)?;
-        call.lane.transport_with_buffers(procedure, write, call.carried)?;
-        Ok(call)
+        match call.lane.transport_with_buffers(procedure, write, call.carried) {
+            Ok(()) => Ok(call),
+            Err(error) => Err(call.name(error)),
+        }
     }
 }
 
@@ -105,9 +110,17 @@ impl Call<'_> {
         if self.carries() {
             return self.transport_gathered(arguments, GatherList::none());
         }
-        self.lane.transport(self.procedure, written(arguments)?)?;
-        stamp(Point::TransportEnded);
-        Ok(())
+        let ended = match arguments {
+            Ok(len) => self.lane.transport(self.procedure, len),
+            Err(why) => Err(CallError::not_sent(SendError::Arguments(why))),
+        };
+        match ended {
+            Ok(()) => {
+                stamp(Point::TransportEnded);
+                Ok(())
+            }
+            Err(error) => Err(self.name(error)),
+        }
     }
 
     /// As [`transport`](Self::transport), with arguments that are not all in the call packet.
@@ -119,11 +132,12 @@ impl Call<'_> {
         arguments: Result<usize, EncodeError>,
         mut list: GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        let len = written(arguments)?;
-        match self.carries() {
-            true => self.lane.transport_carrying(self.procedure, len, &mut list, self.carried),
-            false => self.lane.transport_gathered(self.procedure, len, &mut list),
-        }
+        let ended = match (arguments, self.carries()) {
+            (Ok(len), true) => self.lane.transport_carrying(self.procedure, len, &mut list, self.carried),
+            (Ok(len), false) => self.lane.transport_gathered(self.procedure, len, &mut list),
+            (Err(why), _) => Err(CallError::not_sent(SendError::Arguments(why))),
+        };
+        ended.map_err(|error| self.name(error))
     }
 
     /// Whether it carries metadata.
@@ -131,12 +145,13 @@ impl Call<'_> {
     fn carries(&self) -> bool {
         self.carried.is_some() || goes_on()
     }
-}
 
-/// Bytes of the arguments.
-#[inline]
-fn written(arguments: Result<usize, EncodeError>) -> Result<usize, CallError> {
-    arguments.map_err(|why| CallError::NotSent(SendError::Arguments(why)))
+    /// The error of this call, with its procedure and its server.
+    #[cold]
+    #[inline(never)]
+    fn name(&self, error: CallError) -> CallError {
+        error.knowing(self.lane.callee(self.procedure))
+    }
 }
 
 /// Its result, after it was transported.
@@ -170,6 +185,6 @@ impl Call<'_> {
     /// [`CallError::Peer`] when the result was no value of its type; [`CallError::Failed`] when there is no memory for it.
     #[inline]
     pub fn end<T>(&self, decoded: Result<T, DecodeError>) -> Result<T, CallError> {
-        decoded.map_err(CallError::undecoded)
+        decoded.map_err(|why| self.name(CallError::undecoded(why)))
     }
 }

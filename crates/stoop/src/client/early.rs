@@ -117,7 +117,7 @@ impl BeginsCalls for EarlyCalls {
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         let bounds = TimeBounds::current(batch.timeout_ns);
         if !bounds.has_time() {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let packet = std::mem::replace(&mut batch.packet, vec![0; MAX_DATAGRAM]);
         let number = self.0.state().add(Arguments { procedure, packet, len }, bounds);
@@ -129,6 +129,10 @@ impl BeginsCalls for EarlyCalls {
 }
 
 impl OutstandingCalls for EarlyCalls {
+    fn server(&self) -> String {
+        self.0.client.uri().into()
+    }
+
     fn is_ready(&self, call: u32) -> bool {
         match self.0.begun(call) {
             Some((calls, begun)) => calls.is_ready(begun),
@@ -416,7 +420,7 @@ impl Early {
         let mut state = self.state();
         let is_older = |call: &EarlyCall| matches!(call.stage, Stage::Waiting(_)) && call.begun <= attempted;
         let older = state.calls.open_where(is_older);
-        let end = |call| state.calls.end(call, Err(CallError::NotSent(why.clone())));
+        let end = |call| state.calls.end(call, Err(CallError::not_sent(why.clone())));
         let wakeups: Vec<Wakeup> = older.into_iter().map(end).collect();
         drop(state);
         wakeups.into_iter().for_each(Wakeup::give);
@@ -429,7 +433,7 @@ impl Arguments {
         let Self { procedure, packet, len } = self;
         let left_ns = deadline_ns.saturating_sub(clock::now_ns());
         if left_ns == 0 {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let mut batch = calls.open_batch(left_ns);
         let limit = batch.limit;
@@ -447,5 +451,5 @@ impl Arguments {
 }
 
 fn too_large(len: usize, limit: usize) -> CallError {
-    CallError::NotSent(SendError::Arguments(EncodeError::TooLarge { needed_at_least: len, limit }))
+    CallError::not_sent(SendError::Arguments(EncodeError::TooLarge { needed_at_least: len, limit }))
 }

@@ -167,13 +167,19 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         Ok(transport)
     }
 
-    /// The way that a call takes.
+    /// The way that a call of that procedure takes.
     ///
     /// # Errors
     /// The client is not bound yet in this process, and cannot bind within the time of the call.
+<<<<<<< HEAD
     #[inline(always)]
     pub fn route(&self) -> Result<Route<'_, L>, CallError> {
         self.route_within(self.timeout_ns)
+=======
+    #[inline]
+    pub fn route(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
+        self.route_within(procedure, self.timeout_ns)
+>>>>>>> fbfbfd42 (error: errors of calls name the procedure and the server)
     }
 
     /// The way that a call takes in an interface with ordered one-way procedures: those that this thread has called return before.
@@ -187,20 +193,25 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let is_marked = binding.order.is_marked();
         let timeout_ns =
             if is_marked { binding.await_order(self.timeout_ns, procedure)? } else { self.timeout_ns };
-        self.route_within(timeout_ns)
+        self.route_within(procedure, timeout_ns)
     }
 
+<<<<<<< HEAD
     #[inline(always)]
     fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+=======
+    #[inline]
+    fn route_within(&self, procedure: u16, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+>>>>>>> fbfbfd42 (error: errors of calls name the procedure and the server)
         if let Some(carried) = &self.carried {
-            return self.route_carrying(timeout_ns, carried);
+            return self.route_carrying(procedure, timeout_ns, carried);
         }
         if let Some(here) = self.shared.first.get() {
             return Ok(Route::Local(self.shared.local(here, timeout_ns)));
         }
         match self.shared.binding.transport() {
             Some(transport) => Ok(Route::Remote(Remote::new(transport, timeout_ns))),
-            None => self.route_anew(timeout_ns),
+            None => self.route_anew(procedure, timeout_ns),
         }
     }
 
@@ -209,10 +220,11 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     #[inline(never)]
     fn route_carrying<'a>(
         &'a self,
+        procedure: u16,
         timeout_ns: u64,
         carried: &'a Carried,
     ) -> Result<Route<'a, L>, CallError> {
-        let (transport, timeout_ns) = self.transport_anew(timeout_ns)?;
+        let (transport, timeout_ns) = self.transport_anew(procedure, timeout_ns)?;
         Ok(Route::Remote(Remote::new(transport, timeout_ns).carrying(carried)))
     }
 
@@ -234,25 +246,29 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         self.shared.binding.early_table(|| shared)
     }
 
-    /// The transport of this process, bound now if it is not, and the time that is left then.
-    fn transport_anew(&self, timeout_ns: u64) -> Result<(&AnyBinding, u64), CallError> {
+    /// The transport of this process for a call of that procedure, bound now if it is not, and the time that is left then.
+    fn transport_anew(&self, procedure: u16, timeout_ns: u64) -> Result<(&AnyBinding, u64), CallError> {
+        self.try_transport_anew(timeout_ns).map_err(|error| self.shared.binding.name(error, procedure))
+    }
+
+    fn try_transport_anew(&self, timeout_ns: u64) -> Result<(&AnyBinding, u64), CallError> {
         if let Some(transport) = self.shared.binding.transport() {
             return Ok((transport, timeout_ns));
         }
         let now_ns = clock::now_ns();
         let deadline_ns = bounded_deadline(now_ns, timeout_ns);
         if deadline_ns <= now_ns {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let transport = self.bind_by(Instant::from_nanos(deadline_ns));
-        let transport = transport.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?;
+        let transport = transport.map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?;
         Ok((transport, deadline_ns.saturating_sub(clock::now_ns())))
     }
 
     /// The client is lazy, or its process has been forked.
     #[cold]
-    fn route_anew(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
-        let (transport, timeout_ns) = self.transport_anew(timeout_ns)?;
+    fn route_anew(&self, procedure: u16, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
+        let (transport, timeout_ns) = self.transport_anew(procedure, timeout_ns)?;
         Ok(match self.shared.first.get() {
             Some(here) => Route::Local(self.shared.local(here, timeout_ns)),
             None => Route::Remote(Remote::new(transport, timeout_ns)),

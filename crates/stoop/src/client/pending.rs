@@ -109,6 +109,14 @@ impl BegunCall {
         mem::forget(self.calls);
     }
 
+    /// Names the server in the error of the call. A result stays where it is: to move it would take thirty instructions.
+    #[inline]
+    fn name(&self, outcome: &mut Outcome<'_>) {
+        if let Err(error) = outcome {
+            self.calls.note_server(error);
+        }
+    }
+
     /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
     #[inline]
     fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
@@ -218,6 +226,26 @@ impl<R> Pending<R> {
     ///
     /// # Panics
     /// As [`wait`](Self::wait).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:wait-timeout")?.start()?;
+    /// # let client = AdderClient::bind("local:wait-timeout")?;
+    /// let mut call = client.begin().add(1, 2);
+    /// let sum = loop {
+    ///     match call.wait_timeout(Duration::from_millis(100)) {
+    ///         Ok(sum) => break sum?,
+    ///         Err(later) => call = later, // do something else meanwhile
+    ///     }
+    /// };
+    /// assert_eq!(sum, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_timeout(mut self, limit: Duration) -> Result<R, Self> {
         let until = Instant::from_nanos(stoop_net::clock::now_ns()) + limit;
         loop {
@@ -245,6 +273,20 @@ impl<R> Pending<R> {
     /// Lets the call go on without its handle, until its result, its deadline, or the end of the process: it is sent again when
     /// it is lost, also when the client has been dropped. Its result is not kept. A process that ends does not wait for it:
     /// call the client's `close`, or [`Binding::flush`](crate::Binding::flush), before `main` returns.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:detach")?.start()?;
+    /// # let client = AdderClient::bind("local:detach")?;
+    /// client.begin().add(1, 2).detach();
+    /// client.close(Duration::from_secs(1))?; // waits for it
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn detach(mut self) {
         match self.take_call() {
             Some(begun) if begun.is_of_this_process() => {
@@ -284,13 +326,17 @@ impl<R> Pending<R> {
         let mut value = None;
         match mem::replace(&mut self.state, State::Rare(None)) {
             State::Outstanding { begun, decode } if begun.is_of_this_process() => {
-                if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
+                if !begun.take(&mut |mut outcome| {
+                    begun.name(&mut outcome);
+                    value = Some(decode(outcome));
+                }) {
                     self.state = State::Outstanding { begun, decode };
                 }
             }
             State::Outstanding { begun, decode } => {
+                let error = begun.calls.name(forked());
                 begun.leave();
-                value = Some(decode(Err(forked())));
+                value = Some(decode(Err(error)));
             }
             State::Rare(rare) => {
                 let mut rare = rare.expect("the result of this call has been taken already");
@@ -299,14 +345,18 @@ impl<R> Pending<R> {
                         if let Some(short) = begun.calls.take_short(begun.call) {
                             return Some(decode(Ok(Reader::new(short.bytes()))));
                         }
-                        if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
+                        if !begun.take(&mut |mut outcome| {
+                            begun.name(&mut outcome);
+                            value = Some(decode(outcome));
+                        }) {
                             self.state = State::Rare(Some(rare));
                         }
                     }
                     _ => match *rare {
                         Rare::Decoding { begun, mut decode } => {
+                            let error = begun.calls.name(forked());
                             begun.leave();
-                            value = Some(decode(Err(forked())));
+                            value = Some(decode(Err(error)));
                         }
                         Rare::Ready(result) => value = Some(result),
                     },
@@ -372,7 +422,7 @@ impl<R> Pending<R> {
 
 #[cold]
 fn forked() -> CallError {
-    CallError::Unknown { transmissions: 1, waited: Duration::ZERO, cause: UnknownCause::Forked }
+    CallError::Unknown { transmissions: 1, waited: Duration::ZERO, cause: UnknownCause::Forked, callee: None }
 }
 
 /// Waits for all of these, and gives their results in the same order.

@@ -224,7 +224,7 @@ impl BindError {
             // A rpcbind that is started together with the server.
             Self::Rpcbind { why, .. } => matches!(
                 &**why,
-                crate::error::CallError::NotSent(crate::error::SendError::Bind(_))
+                crate::error::CallError::NotSent(crate::error::SendError::Bind(_), ..)
                     | crate::error::CallError::Unknown { .. }
             ),
             _ => self.is_shutting_down() || self.is_crowded(),
@@ -333,6 +333,21 @@ impl std::error::Error for BindError {
 /// Why there is no buffer ([`InPlace`](crate::InPlace)).
 ///
 /// `{:?}` shows the same sentence as `{}`.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:in-place-error")?.start()?;
+/// # let client = AdderClient::bind("local:in-place-error")?;
+/// match client.binding().in_place::<u8>(640 * 480) {
+///     Ok(frame) => println!("shared: {}", frame.is_shared()),
+///     Err(why) => println!("{why}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum InPlaceError {

@@ -1,5 +1,6 @@
 //! Why a call gave no result.
 
+use crate::error::callee::Callee;
 use crate::error::{BindError, SendError, SunError, debug_as_display, with_detail};
 use std::fmt;
 use std::time::Duration;
@@ -28,18 +29,21 @@ use stoop_wire::{FailureCode, RefusalCode, Refused, RetryAfter, UnbindReason};
 /// let error = twice(|| client.null()).unwrap_err();
 /// assert_eq!(error.ran(), Ran::No);
 /// assert!(!error.is_timeout());
-/// assert!(error.to_string().starts_with("not sent, so the procedure did not run: "));
+/// assert!(error.to_string().starts_with("Test.null at local:not-there: not sent, so the procedure did not run: "));
 /// ```
+///
+/// Each variant has, besides its reason, the procedure and the server of the call, for [`callee`](Self::callee) and the printed sentence.
+/// Patterns pass it over: `CallError::NotSent(why, ..)`.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum CallError {
     /// The client did not send the call. The procedure did not run.
-    NotSent(SendError),
+    NotSent(SendError, Option<Box<Callee>>),
     /// The server did not run the procedure, and says why.
-    Refused(Refusal),
+    Refused(Refusal, Option<Box<Callee>>),
     /// The procedure ran, but its result cannot come back: it panicked, it returned at or after the call's deadline, or its result is
     /// too large or no longer held.
-    Failed(Failure),
+    Failed(Failure, Option<Box<Callee>>),
     /// The procedure may or may not have run: nothing was heard in time, or the server was restarted meanwhile.
     Unknown {
         /// Times that the call was sent.
@@ -48,12 +52,14 @@ pub enum CallError {
         waited: Duration,
         /// Why the caller stopped waiting.
         cause: UnknownCause,
+        /// The procedure and the server.
+        callee: Option<Box<Callee>>,
     },
     /// The peer broke the protocol: it ran something, but its result is not of the procedure's type. Believe nothing
     /// it said.
-    Peer(DecodeError),
+    Peer(DecodeError, Option<Box<Callee>>),
     /// Over Sun RPC: the server refused the call or failed, or its reply makes no sense.
-    Sun(SunError),
+    Sun(SunError, Option<Box<Callee>>),
 }
 
 /// Whether a procedure ran, as far as a caller without a result can know.
@@ -72,8 +78,8 @@ impl CallError {
     #[cold]
     #[doc(hidden)]
     pub fn undecoded(why: DecodeError) -> Self {
-        let DecodeError::NoMemory = why else { return Self::Peer(why) };
-        Self::Failed(Failure {
+        let DecodeError::NoMemory = why else { return Self::Peer(why, None) };
+        Self::failed(Failure {
             code: FailureCode::ResultTooLarge,
             detail: "the caller's process has no memory left for its values".into(),
         })
@@ -82,21 +88,34 @@ impl CallError {
     /// Whether the procedure ran.
     pub fn ran(&self) -> Ran {
         match self {
-            Self::NotSent(_) | Self::Refused(_) => Ran::No,
-            Self::Failed(_) => Ran::Yes,
-            Self::Unknown { .. } | Self::Peer(_) => Ran::Perhaps,
-            Self::Sun(why) => why.ran(),
+            Self::NotSent(_, ..) | Self::Refused(_, ..) => Ran::No,
+            Self::Failed(_, ..) => Ran::Yes,
+            Self::Unknown { .. } | Self::Peer(_, ..) => Ran::Perhaps,
+            Self::Sun(why, ..) => why.ran(),
         }
     }
 
     /// Whether the call ended because its time was over, before it was sent, at the server, or while the caller waited. A longer
     /// [timeout](crate::BindOptions::timeout) may help. [`ran`](Self::ran) says whether calling again is safe.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let lazy = stoop::BindOptions::new().lazy();
+    /// # let client = AdderClient::bind_with("local:nobody", &lazy)?;
+    /// let error = client.with_timeout(std::time::Duration::ZERO).add(1, 2).unwrap_err();
+    /// assert!(error.is_timeout());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_timeout(&self) -> bool {
         match self {
-            Self::NotSent(SendError::DeadlinePassed | SendError::OneWayPending) => true,
-            Self::NotSent(SendError::Bind(why)) => matches!(**why, BindError::NoAnswer { .. }),
-            Self::Refused(refusal) => refusal.code == RefusalCode::DeadlinePassed,
-            Self::Failed(failure) => failure.code == FailureCode::FinishedTooLate,
+            Self::NotSent(SendError::DeadlinePassed | SendError::OneWayPending, ..) => true,
+            Self::NotSent(SendError::Bind(why), ..) => matches!(**why, BindError::NoAnswer { .. }),
+            Self::Refused(refusal, ..) => refusal.code == RefusalCode::DeadlinePassed,
+            Self::Failed(failure, ..) => failure.code == FailureCode::FinishedTooLate,
             Self::Unknown { cause, .. } => {
                 matches!(cause, UnknownCause::DeadlinePassed | UnknownCause::InterfaceDown)
             }
@@ -107,11 +126,14 @@ impl CallError {
 
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(callee) = self.callee() {
+            write!(f, "{callee}: ")?;
+        }
         match self {
-            Self::NotSent(why) => write!(f, "not sent, so the procedure did not run: {why}"),
-            Self::Refused(why) => write!(f, "refused, so the procedure did not run: {why}"),
-            Self::Failed(why) => write!(f, "the procedure ran, but there is no result: {why}"),
-            Self::Unknown { transmissions, waited, cause } => {
+            Self::NotSent(why, ..) => write!(f, "not sent, so the procedure did not run: {why}"),
+            Self::Refused(why, ..) => write!(f, "refused, so the procedure did not run: {why}"),
+            Self::Failed(why, ..) => write!(f, "the procedure ran, but there is no result: {why}"),
+            Self::Unknown { transmissions, waited, cause, .. } => {
                 let times = Times(*transmissions);
                 write!(
                     f,
@@ -125,12 +147,12 @@ impl fmt::Display for CallError {
                     _ => "; call again only if it may run twice",
                 })
             }
-            Self::Peer(why) => write!(
+            Self::Peer(why, ..) => write!(
                 f,
                 "the server broke the protocol, and whether the procedure ran is not known: its result is no value of \
                  the procedure's type ({why}); is it built from the same interface?"
             ),
-            Self::Sun(why) => write!(f, "{why}"),
+            Self::Sun(why, ..) => write!(f, "{why}"),
         }
     }
 }
@@ -138,12 +160,12 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::NotSent(SendError::Io(why)) => Some(why),
-            Self::NotSent(SendError::Arguments(why)) => Some(why),
-            Self::NotSent(SendError::Metadata(why)) => Some(why),
-            Self::NotSent(SendError::Bind(why)) => Some(why),
-            Self::Peer(why) => Some(why),
-            Self::Sun(why) => Some(why),
+            Self::NotSent(SendError::Io(why), ..) => Some(why),
+            Self::NotSent(SendError::Arguments(why), ..) => Some(why),
+            Self::NotSent(SendError::Metadata(why), ..) => Some(why),
+            Self::NotSent(SendError::Bind(why), ..) => Some(why),
+            Self::Peer(why, ..) => Some(why),
+            Self::Sun(why, ..) => Some(why),
             _ => None,
         }
     }
@@ -162,6 +184,17 @@ impl fmt::Display for Times {
 }
 
 /// Why a server did not run a procedure.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::RefusalCode;
+/// use stoop::error::Refusal;
+///
+/// let denied = Refusal::denied("only the owner may");
+/// assert_eq!(denied.code, RefusalCode::Denied);
+/// let busy = Refusal { retry_after: Some(Duration::from_millis(20)), ..Refusal::overloaded("too many requests") };
+/// assert!(busy.to_string().contains("call again in 20ms"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The reason.
@@ -265,6 +298,17 @@ impl fmt::Display for Failure {
 }
 
 /// Why a caller stopped waiting without knowing the outcome.
+///
+/// ```
+/// use stoop::CallError;
+/// use stoop::error::UnknownCause;
+///
+/// /// Whether to look for the server's log, or for the network.
+/// fn is_server_lost(error: &CallError) -> bool {
+///     use UnknownCause::{ConnectionLost, PortClosed, ServerRestarted};
+///     matches!(error, CallError::Unknown { cause: ConnectionLost | PortClosed | ServerRestarted, .. })
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownCause {

@@ -36,6 +36,11 @@ impl ClientChain {
         (!interceptors.is_empty()).then(chain)
     }
 
+    /// The address of the server.
+    pub(crate) fn server(&self) -> &str {
+        &self.uri
+    }
+
     /// Makes a blocking call.
     ///
     /// # Errors
@@ -56,7 +61,7 @@ impl ClientChain {
                     let InterceptedCall { carried, answer, .. } = &mut call.call;
                     (self.interceptors.len(), attempt.make(carried.as_ref(), answer))
                 }
-                Err((by, why)) => (by, Err(CallError::NotSent(why))),
+                Err((by, why)) => (by, Err(CallError::not_sent(why))),
             };
             match self.after(passed, &mut call, &mut ended, Some(attempt)) {
                 None => return ended,
@@ -81,7 +86,7 @@ impl ClientChain {
         let mut call = self.call(procedure, deadline_ns);
         call.call.carried = carried;
         let Err((by, why)) = self.before(&mut call, 0) else { return Ok(call.call) };
-        let mut ended = Err(CallError::NotSent(why));
+        let mut ended = Err(CallError::not_sent(why));
         self.after(by, &mut call, &mut ended, None);
         ended.map(|()| call.call)
     }
@@ -184,7 +189,7 @@ impl ClientChain {
 /// Whether making the call again cannot run a procedure twice that may not.
 fn may_run_again(ended: &Result<(), CallError>, idempotent: bool) -> bool {
     match ended {
-        Ok(()) | Err(CallError::Peer(_)) => false,
+        Ok(()) | Err(CallError::Peer(..)) => false,
         Err(error) => match error.ran() {
             Ran::No => true,
             Ran::Perhaps => idempotent,
@@ -199,6 +204,6 @@ impl Panicked {
     fn spoils(self, ended: Result<(), CallError>) -> Result<(), CallError> {
         let Self { name, message } = self;
         let detail = format!("the client's interceptor `{name}`: {message}");
-        ended.and(Err(CallError::Failed(Failure { code: FailureCode::Panicked, detail })))
+        ended.and(Err(CallError::failed(Failure { code: FailureCode::Panicked, detail })))
     }
 }

@@ -142,11 +142,11 @@ fn put_block(
 /// # Errors
 /// There is none.
 pub(crate) fn block_of_result(message: &[u8]) -> Result<(&[u8], Block<'_>), CallError> {
-    Block::split(message).map_err(|_| CallError::Peer(DecodeError::Truncated))
+    Block::split(message).map_err(|_| CallError::Peer(DecodeError::Truncated, None))
 }
 
 impl From<MetadataError> for CallError {
     fn from(why: MetadataError) -> Self {
-        Self::NotSent(SendError::Metadata(why))
+        Self::not_sent(SendError::Metadata(why))
     }
 }

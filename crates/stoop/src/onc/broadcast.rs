@@ -149,9 +149,9 @@ pub fn broadcast<A: Encode + ?Sized, R: DecodeOwned>(
     timeout: Duration,
     each: impl FnMut(BroadcastReply<R>) -> bool,
 ) -> Result<bool, CallError> {
-    let arguments = to_vec(arguments).map_err(|why| CallError::NotSent(SendError::Xdr(why)))?;
+    let arguments = to_vec(arguments).map_err(|why| CallError::not_sent(SendError::Xdr(why)))?;
     let (xid, call) = callit(version, procedure, &arguments)?;
-    collect(to.0, xid, &call, timeout, each).map_err(|why| CallError::NotSent(SendError::Io(why)))
+    collect(to.0, xid, &call, timeout, each).map_err(|why| CallError::not_sent(SendError::Io(why)))
 }
 
 /// The message that asks a rpcbind to make the call.
@@ -162,7 +162,7 @@ fn callit(version: VersionId, procedure: u32, arguments: &[u8]) -> Result<(Xid, 
     let id = Version::Three.procedure(procedure::CALLIT);
     let header = Call { xid, procedure: id, credential: Auth::NONE, verifier: Auth::NONE };
     let mut call = Vec::new();
-    message::append(&header, &remote, &mut call).map_err(|why| CallError::NotSent(SendError::Xdr(why)))?;
+    message::append(&header, &remote, &mut call).map_err(|why| CallError::not_sent(SendError::Xdr(why)))?;
     Ok((xid, call))
 }
 

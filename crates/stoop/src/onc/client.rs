@@ -3,11 +3,11 @@
 use crate::calling::deadline::CallTimes;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{BindError, CallError, Callee, SendError};
 use crate::metadata::{Metadata, MetadataError};
 use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
-use crate::onc::caller::carrier::Carrier;
+use crate::onc::caller::carrier::{self, Carrier};
 use crate::onc::caller::link::Place;
 use crate::onc::caller::request::Request;
 use crate::onc::locate;
@@ -167,20 +167,36 @@ impl Client {
         arguments: &A,
         decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, CallError> {
-        let times = self.begin_call()?;
-        let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
-        carrier.call(self.shared.request(procedure, times, arguments), decode)
+        let made = || {
+            let times = self.begin_call()?;
+            let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
+            carrier.call(self.shared.request(procedure, times, arguments), decode)
+        };
+        made().map_err(|error| self.shared.name(error, procedure))
     }
 
     fn begin_call(&self) -> Result<CallTimes, CallError> {
         if self.has_metadata {
-            return Err(CallError::NotSent(SendError::Metadata(MetadataError::Inexpressible)));
+            return Err(CallError::not_sent(SendError::Metadata(MetadataError::Inexpressible)));
         }
-        CallTimes::begin(self.timeout_ns).ok_or(CallError::NotSent(SendError::DeadlinePassed))
+        CallTimes::begin(self.timeout_ns).ok_or(CallError::not_sent(SendError::DeadlinePassed))
     }
 
     /// Begins a call without waiting for its result: many can be in flight from one thread. The [handle](Pending) gives what
     /// [`call`](Self::call) returns.
+    ///
+    /// ```
+    /// use stoop::onc::{Client, ClientOptions};
+    ///
+    /// # let lazy = ClientOptions::new().lazy();
+    /// let client = Client::bind_with("onc+tcp://127.0.0.1:1/536870912:1", &lazy)?.with_timeout(std::time::Duration::from_millis(10));
+    /// let sums: Vec<_> = (0..3).map(|n: u32| client.begin::<_, u32>(1, &n)).collect();
+    /// for sum in sums {
+    ///     println!("{:?}", sum.wait());
+    /// }
+    /// # assert!(client.null().is_err() && client.send(1, &2u32).is_err());
+    /// # Ok::<(), stoop::BindError>(())
+    /// ```
     pub fn begin<A, R>(&self, procedure: u32, arguments: &A) -> Pending<Result<R, CallError>>
     where
         A: Encode + ?Sized,
@@ -217,30 +233,28 @@ impl Client {
         V: Send + Sync + 'static,
     {
         match self.try_begin(procedure, arguments) {
-            Ok((carrier, call)) => {
+            Ok(call) => {
                 let mut once = Some((decode, finish));
-                let asked = self.shared.address.version.version;
+                let shared = Arc::clone(&self.shared);
                 Pending::decoding(
                     call,
                     Box::new(move |outcome| {
                         let (decode, finish) = once.take().expect("a call ends once");
-                        finish(outcome.and_then(|results| carrier.result(Ok(results), asked, decode)))
+                        let asked = shared.address.version.version;
+                        let ended = carrier::result_of(outcome, &shared.options, asked, decode);
+                        finish(ended.map_err(|error| shared.name(error, procedure)))
                     }),
                 )
             }
-            Err(why) => Pending::ready(finish(Err(why))),
+            Err(error) => Pending::ready(finish(Err(self.shared.name(error, procedure)))),
         }
     }
 
-    fn try_begin<A: Encode + ?Sized>(
-        &self,
-        procedure: u32,
-        arguments: &A,
-    ) -> Result<(Arc<Carrier>, BegunCall), CallError> {
+    fn try_begin<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<BegunCall, CallError> {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
         let (connection, call) = carrier.begin(self.shared.request(procedure, times, arguments))?;
-        Ok((carrier, BegunCall::new(AnyCalls::Sun(Box::new(connection)), call, fork::generation())))
+        Ok(BegunCall::new(AnyCalls::Sun(Box::new(connection)), call, fork::generation()))
     }
 
     /// Sends a call to which the server sends no reply, or whose reply is not wanted (batching, RFC 5531 §8.4.1 of its
@@ -251,9 +265,12 @@ impl Client {
     /// It could not be sent, and will not run. That it was sent does not mean that it ran: only a later call with a result shows that
     /// a server which runs calls in their order has run it.
     pub fn send<A: Encode + ?Sized>(&self, procedure: u32, arguments: &A) -> Result<(), CallError> {
-        let times = self.begin_call()?;
-        let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
-        carrier.queue(self.shared.request(procedure, times, arguments))
+        let sent = || {
+            let times = self.begin_call()?;
+            let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
+            carrier.queue(self.shared.request(procedure, times, arguments))
+        };
+        sent().map_err(|error| self.shared.name(error, procedure))
     }
 
     /// Sends the calls that wait for the next one.
@@ -261,12 +278,22 @@ impl Client {
     /// # Errors
     /// They could not be sent, and will not run.
     pub fn flush(&self) -> Result<(), CallError> {
-        let deadline_ns = self.begin_call()?.deadline.latest_ns;
-        self.shared.carrier().map_or(Ok(()), |carrier| carrier.flush(deadline_ns))
+        let flushed = || {
+            let deadline_ns = self.begin_call()?.deadline.latest_ns;
+            self.shared.carrier().map_or(Ok(()), |carrier| carrier.flush(deadline_ns))
+        };
+        flushed().map_err(|error: CallError| error.at(&self.describe()))
     }
 }
 
 impl Shared {
+    /// The error of a call of that procedure, with its numbers and its server.
+    #[cold]
+    #[inline(never)]
+    fn name(&self, error: CallError, procedure: u32) -> CallError {
+        error.knowing(Callee::numbered(self.address.version, procedure, self.address.to_string()))
+    }
+
     #[inline]
     fn request<'a, A: ?Sized>(&self, procedure: u32, times: CallTimes, arguments: &'a A) -> Request<'a, A> {
         let VersionId { program, version } = self.address.version;
@@ -287,9 +314,9 @@ impl Shared {
     fn carrier_for_call(&self, deadline_ns: u64) -> Result<Arc<Carrier>, CallError> {
         match self.carrier() {
             Some(carrier) if !carrier.is_stale() => Ok(carrier),
-            _ => {
-                self.find_again(deadline_ns).map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))
-            }
+            _ => self
+                .find_again(deadline_ns)
+                .map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why)))),
         }
     }
 
@@ -361,5 +388,5 @@ pub fn call<A: Encode + ?Sized, R: DecodeOwned>(
 ) -> Result<R, CallError> {
     let options = ClientOptions::new().retransmission(stoop_onc::Retransmission::LIBTIRPC_RPC_CALL);
     let client = Client::bind_with(&format!("onc+udp://{host}/{program}:{version}"), &options);
-    client.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?.call(procedure, arguments)
+    client.map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?.call(procedure, arguments)
 }

@@ -112,7 +112,7 @@ fn versions_address(
             true => SocketAddr::new(host.ip(), found.port()),
             false => found,
         }))),
-        Err(CallError::Sun(why))
+        Err(CallError::Sun(why, ..))
             if matches!(why.fault, SunFault::VersionUnavailable { .. } | SunFault::ProcedureUnavailable) =>
         {
             Ok(None)

@@ -23,6 +23,19 @@ pub struct Registration {
 }
 
 /// A client of a rpcbind.
+///
+/// ```no_run
+/// use stoop::onc::{Rpcbind, Transport, VersionId};
+///
+/// let rpcbind = Rpcbind::of("server", Transport::Tcp)?; // or Rpcbind::local()
+/// for registration in rpcbind.dump()? {
+///     println!("{:?} over {} at {}", registration.version, registration.netid, registration.address);
+/// }
+/// let nfs = VersionId { program: 100_003, version: 4 };
+/// println!("{:?}", rpcbind.find(nfs)?);
+/// Rpcbind::ping("server", Transport::Tcp, nfs)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rpcbind {
     client: Client,
@@ -101,7 +114,7 @@ impl Rpcbind {
     /// As [`Client::null`].
     pub fn ping(host: &str, transport: Transport, version: VersionId) -> Result<(), CallError> {
         let client = Client::bind(&format!("{}://{host}/{version}", transport.scheme()));
-        client.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?.null()
+        client.map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?.null()
     }
 }
 

@@ -10,6 +10,12 @@ use stoop_xdr::{Decode, DecodeError, Layout, Reader, Xdr};
 ///
 /// # Errors
 /// As [`call`](crate::onc::call).
+///
+/// ```no_run
+/// println!("{} users, {} programs", stoop::onc::rusers("server")?, stoop::onc::rpcinfo("server")?.len());
+/// println!("{:?}", stoop::onc::rstat("server")?);
+/// # Ok::<(), stoop::CallError>(())
+/// ```
 pub fn rusers(host: &str) -> Result<u32, CallError> {
     call(host, 100_002, 2, 1, &())
 }
@@ -67,5 +73,5 @@ pub fn rstat(host: &str) -> Result<HostStatistics, CallError> {
 /// As [`call`](crate::onc::call).
 pub fn rpcinfo(host: &str) -> Result<Vec<Registration>, CallError> {
     let rpcbind = Rpcbind::of(host, Transport::Tcp);
-    rpcbind.map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?.dump()
+    rpcbind.map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?.dump()
 }

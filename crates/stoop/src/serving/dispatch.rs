@@ -328,9 +328,9 @@ impl NoRoom {
 pub(crate) fn error_of_panic(panic: &(dyn Any + Send)) -> CallError {
     #[cfg(feature = "onc")]
     if let Some((code, detail)) = crate::program::refusal(panic) {
-        return CallError::Refused(Refusal::new(code, detail));
+        return CallError::refused(Refusal::new(code, detail));
     }
-    CallError::Failed(Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() })
+    CallError::failed(Failure { code: FailureCode::Panicked, detail: panic_message(panic).into() })
 }
 
 #[cold]

@@ -198,7 +198,7 @@ impl Admitted {
             StoppedBy::Refusal(refusal) => as_interceptors_may(refusal),
             _ => Refusal::denied(format!("the server's interceptor `{}` panicked", interceptors.name(by))),
         };
-        interceptors.end_of(by, &mut call.at(None), Err(CallError::Refused(refusal.clone())));
+        interceptors.end_of(by, &mut call.at(None), Err(CallError::refused(refusal.clone())));
         refusal
     }
 
@@ -213,7 +213,7 @@ impl Admitted {
             Unserved::Later(later) => Unserved::Later(later.watched(Box::new(|ended| self.end(ended)))),
             why => {
                 let (code, detail) = refused(&why);
-                self.end(Err(CallError::Refused(Refusal::new(code, detail))));
+                self.end(Err(CallError::refused(Refusal::new(code, detail))));
                 why
             }
         }
@@ -236,7 +236,7 @@ impl Admitted {
 #[cold]
 pub(crate) fn not_dispatched_again(refused: Outcome) -> Outcome {
     if let (Some(admitted), Outcome::Refused(why)) = (NEEDS_ROOM.take(), &refused) {
-        admitted.end(Err(CallError::Refused(Refusal::new(why.0, why.1.clone()))));
+        admitted.end(Err(CallError::refused(Refusal::new(why.0, why.1.clone()))));
     }
     refused
 }
@@ -264,7 +264,7 @@ fn ended(result: &Writer<'_>, deadline_ns: u64) -> Result<(), CallError> {
 
 #[cold]
 fn failed(code: FailureCode) -> CallError {
-    CallError::Failed(Failure { code, detail: String::new() })
+    CallError::failed(Failure { code, detail: String::new() })
 }
 
 impl Interceptors {
@@ -292,7 +292,7 @@ impl Interceptors {
             if let Err(panicked) = self.after(place, call, Some(ended.as_ref().copied())) {
                 let why = format!("the server's interceptor `{}`: {}", panicked.name, panicked.message);
                 let failure = Failure { code: FailureCode::Panicked, detail: why.clone() };
-                ended = ended.and(Err(CallError::Failed(failure)));
+                ended = ended.and(Err(CallError::failed(failure)));
                 message.get_or_insert(why);
             }
         }

@@ -47,7 +47,7 @@ impl WatchedCall {
     }
 
     fn tell_failure(&self, code: FailureCode) {
-        self.tell(Err(CallError::Failed(Failure { code, detail: String::new() })));
+        self.tell(Err(CallError::failed(Failure { code, detail: String::new() })));
     }
 }
 
@@ -60,7 +60,7 @@ impl Open for WatchedCall {
                 return self.call.answer(given);
             }
             Given::Refusal(code, detail) => {
-                self.tell(Err(CallError::Refused(Refusal::new(code, detail))));
+                self.tell(Err(CallError::refused(Refusal::new(code, detail))));
                 return self.call.answer(given);
             }
         };
@@ -70,7 +70,7 @@ impl Open for WatchedCall {
                 Ok(Ok(())) => self.tell(Ok(())),
                 Ok(Err(why)) => {
                     let (code, detail) = refused(&why);
-                    self.tell(Err(CallError::Refused(Refusal::new(code, detail))));
+                    self.tell(Err(CallError::refused(Refusal::new(code, detail))));
                     return Err(why);
                 }
                 Err(panic) => {

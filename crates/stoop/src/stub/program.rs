@@ -172,8 +172,8 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
     /// # Errors
     /// See [`Client::route`].
     #[inline]
-    pub fn route(&self) -> Result<Route<'_, L>, CallError> {
-        self.native.route()
+    pub fn route(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
+        self.native.route(procedure)
     }
 }
 

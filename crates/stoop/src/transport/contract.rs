@@ -49,7 +49,7 @@ use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::calling::handshake::NotBound;
-use crate::error::{CallError, InPlaceError, SendError};
+use crate::error::{CallError, Callee, InPlaceError, SendError};
 use crate::interface::Interface;
 use crate::metadata::outgoing::Carried;
 use crate::options::{BindOptions, OwnOptions};
@@ -136,6 +136,9 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// A new lane is needed and cannot be made, or none became free in time. The call has not run.
     fn hold(&self, timeout_ns: u64) -> Result<Self::Lane<'_>, CallError>;
 
+    /// The procedure of that number in the binding's interface, and the server's address, for errors.
+    fn callee(&self, procedure: u16) -> Callee;
+
     /// In words: what carries the calls, why it was chosen, and with which options.
     fn describe(&self) -> String;
 
@@ -181,6 +184,9 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
 pub(crate) trait Lane {
     /// Whether large arguments can stay where the caller has them, and large results be placed there.
     const CAN_GATHER: bool = false;
+
+    /// As [`Binding::callee`].
+    fn callee(&self, procedure: u16) -> Callee;
 
     /// The writer of the arguments.
     fn arguments(&mut self) -> Writer<'_>;
@@ -230,7 +236,7 @@ pub(crate) trait Lane {
     ) -> Result<(), CallError> {
         let mut arguments = self.arguments();
         write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
-        let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        let len = arguments.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         self.transport_carrying(procedure, len, &mut GatherList::none(), carried)
     }
 

@@ -16,7 +16,7 @@ use crate::calling::handshake::{self, NotBound};
 use crate::calling::lanes::{Counted, LaneGuard, Lanes};
 use crate::calling::patience;
 use crate::calling::sessions::{Generation, Sessions};
-use crate::error::{BindError, CallError, InPlaceError, SendError};
+use crate::error::{BindError, CallError, Callee, InPlaceError, SendError};
 use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::locked::locked;
@@ -220,7 +220,7 @@ pub(crate) trait RemoteLane<R: Remote>: Counted + Sized {
         let mut arguments = self.arguments(limit);
         write(&mut arguments, &mut SharedBuffers::new(None, &mut NamedRanges::default()));
         let written = arguments.finish();
-        let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
+        let len = written.map_err(|why| Ended::With(CallError::not_sent(SendError::Arguments(why))))?;
         self.attempt::<false>(times, procedure, len, &mut GatherList::none())
     }
 
@@ -323,8 +323,7 @@ impl<R: Remote> RemoteBinding<R> {
         if let Some(mut slot) = lanes.try_hold() {
             *slot = lane;
         }
-        let account = options.account.as_ref();
-        let recorder = account.map(|account| Recorder::new(interface, uri, account));
+        let recorder = options.account.as_ref().map(|account| Recorder::new(interface, uri, account));
         let interceptors = ClientChain::new(&options.interceptors, interface, uri);
         let (uri, options) = (uri.to_owned(), options.once_bound());
         let care = Care::new(recorder.is_some(), interceptors);
@@ -431,7 +430,7 @@ impl<R: Remote> RemoteBinding<R> {
     ) -> Result<HeldLane<'a, R>, CallError> {
         let mut guard = guard
             .or_else(|| self.lanes.hold_another(timeout_ns))
-            .ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+            .ok_or(CallError::not_sent(SendError::DeadlinePassed))?;
         let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
         if !guard.as_ref().is_some_and(is_ready) {
             let located = self.located();
@@ -461,6 +460,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
             }
             guard => self.hold_renewed(guard, timeout_ns),
         }
+    }
+
+    fn callee(&self, procedure: u16) -> Callee {
+        Callee::new(self.interface, procedure, &self.uri)
     }
 
     fn describe(&self) -> String {

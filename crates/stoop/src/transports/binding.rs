@@ -100,6 +100,13 @@ impl AnyBinding {
         self.recorder().map_or_else(CallAccount::default, Recorder::account)
     }
 
+    /// The error of a call of that procedure, with its name and that of its server.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn name(&self, error: CallError, procedure: u16) -> CallError {
+        error.knowing(on!(AnyBinding, self, binding => binding.callee(procedure)))
+    }
+
     /// What makes spans of the calls that are begun.
     pub(crate) fn begun_spans(&self) -> BegunSpans {
         self.recorder().map_or_else(BegunSpans::default, Recorder::begun_spans)

@@ -4,7 +4,7 @@ use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, Outstan
 use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
-use crate::error::{CallError, CloseError};
+use crate::error::{CallError, Callee, CloseError};
 use crate::transports::BegunOf;
 use crate::transports::carrying::CarryingCalls;
 use crate::transports::intercepted::InterceptedCalls;
@@ -74,6 +74,26 @@ impl AnyCalls {
     #[inline]
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         list! { on_table (self, calls => calls.begin(batch, procedure, len), elsewhere begins_itself()) }
+    }
+
+    #[cold]
+    pub(crate) fn server(&self) -> String {
+        list! { on_table (self, calls => calls.server()) }
+    }
+
+    /// The error of one of the calls, with its server.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn name(&self, mut error: CallError) -> CallError {
+        self.note_server(&mut error);
+        error
+    }
+
+    /// As [`name`](Self::name), in place.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_server(&self, error: &mut CallError) {
+        error.note(Callee::at(&self.server()));
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {

@@ -35,6 +35,10 @@ impl CarryingCalls {
         self.table.is_same(&other.table)
     }
 
+    pub(crate) fn server(&self) -> String {
+        self.table.server()
+    }
+
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         self.table.open_batch(timeout_ns)
     }
@@ -121,5 +125,5 @@ impl CarryingCalls {
 pub(super) fn append(batch: &mut CallBatch, len: usize, block: &[u8]) -> Result<usize, CallError> {
     let mut writer = Writer::new(&mut batch.packet, batch.start, batch.limit).behind(len, 0);
     writer.scalars(block);
-    writer.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))
+    writer.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))
 }

@@ -51,6 +51,10 @@ impl InterceptedCalls {
         locked(&self.outstanding).remove(&number)
     }
 
+    pub(crate) fn server(&self) -> String {
+        self.interceptors.server().into()
+    }
+
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
         self.table.open_batch(timeout_ns)
     }

@@ -1,7 +1,7 @@
 //! A lane of any transport. Each method is that of [`Lane`].
 
 use crate::buffers::WriteArguments;
-use crate::error::CallError;
+use crate::error::{CallError, Callee};
 use crate::metadata::outgoing::Carried;
 use crate::transport::contract::Lane;
 use crate::transports::LaneOf;
@@ -66,6 +66,11 @@ impl AnyLane<'_> {
         carried: Option<&Carried>,
     ) -> Result<(), CallError> {
         on!(AnyLane, self, lane => lane.transport_with_buffers(procedure, write, carried))
+    }
+
+    #[cold]
+    pub(crate) fn callee(&self, procedure: u16) -> Callee {
+        on!(AnyLane, self, lane => lane.callee(procedure))
     }
 
     #[inline]

@@ -42,7 +42,8 @@ fn calls_beyond_what_a_server_takes_fail_and_the_others_succeed() {
     let (_server, client) = lab();
     let results = stoop::wait_all(begin_many(&client, 16_384));
     let (begun, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    let is_too_many = |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
+    let is_too_many =
+        |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }, ..));
     let otherwise = refused.iter().flat_map(|result| result.as_ref().err()).find(|error| !is_too_many(error));
     assert!(otherwise.is_none(), "{otherwise:?}");
     assert!(begun.len() >= 15_000 && !refused.is_empty(), "{} begun", begun.len());
@@ -72,9 +73,9 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
             block_on(client.with_timeout(Duration::from_millis(200)).begin().next(number)).unwrap_err();
         match &error {
             // It waits for the server to bind to, on a busy machine even before it leaves.
-            CallError::NotSent(cause) => assert!(matches!(cause, SendError::DeadlinePassed), "{error}"),
+            CallError::NotSent(cause, ..) => assert!(matches!(cause, SendError::DeadlinePassed), "{error}"),
             // By the notice of the server that was there before.
-            CallError::Refused(refusal) => assert_eq!(refusal.code, RefusalCode::ShuttingDown, "{error}"),
+            CallError::Refused(refusal, ..) => assert_eq!(refusal.code, RefusalCode::ShuttingDown, "{error}"),
             CallError::Unknown { cause, .. } => {
                 let is_known = matches!(cause, UnknownCause::ServerRestarted | UnknownCause::DeadlinePassed);
                 assert!(is_known, "{error}");

@@ -84,7 +84,7 @@ fn the_contents_of_a_buffer_to_be_filled_do_not_travel_with_the_call() {
     client.count_up(1, &mut short).unwrap();
     let mut long = InPlace::from(vec![5; 1_000_000]);
     match client.count_up(1, &mut long) {
-        Err(Error::Call(CallError::Refused(refusal))) => {
+        Err(Error::Call(CallError::Refused(refusal, ..))) => {
             assert_eq!(refusal.code, RefusalCode::ResultTooLarge, "{refusal:?}")
         }
         other => panic!("{other:?}"),
@@ -159,7 +159,7 @@ fn a_procedure_may_replace_a_buffer_by_one_of_the_same_length() {
             continue;
         }
         match client.replace(&mut buffer, &[4, 5, 6, 7]) {
-            Err(CallError::Failed(failure)) => {
+            Err(CallError::Failed(failure, ..)) => {
                 assert_eq!(failure.code, FailureCode::Panicked);
                 let is_within_machine =
                     ["unix:", "shm:"].iter().any(|scheme| client.binding().uri().starts_with(scheme));
@@ -278,8 +278,8 @@ fn memory_that_a_procedure_may_still_use_is_not_given_to_another_buffer() {
         match client.with_timeout(timeout).hold(&bytes) {
             Err(
                 CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }
-                | CallError::Refused(_)
-                | CallError::NotSent(SendError::DeadlinePassed),
+                | CallError::Refused(..)
+                | CallError::NotSent(SendError::DeadlinePassed, ..),
             ) => {}
             other => panic!("{other:?}"),
         }

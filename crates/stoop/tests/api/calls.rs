@@ -89,7 +89,7 @@ fn arguments_too_large_for_the_server_are_not_sent() {
     let client = LabClient::bind(&server.uris()[0]).unwrap();
     client.take(&[0; 1996]).unwrap();
     let error = client.take(&[0; 1997]).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_), ..)), "{error}");
     assert!(error.to_string().contains("2000"), "{error}");
     assert_eq!(server.counters().calls, 1);
 }
@@ -298,11 +298,11 @@ fn a_call_within_a_process_uses_the_trait_object() {
     assert_eq!(client.caller().unwrap(), "Local");
     let left = client.with_timeout(Duration::from_millis(500)).left().unwrap();
     assert!(left <= 500);
-    let CallError::Failed(failure) = client.panic("inside").unwrap_err() else { panic!("not failed") };
+    let CallError::Failed(failure, ..) = client.panic("inside").unwrap_err() else { panic!("not failed") };
     assert_eq!(failure.detail, "inside");
     assert!(matches!(Server::new().listen("local:within"), Err(stoop::ListenError::Io { .. })));
     server.shut_down();
-    assert!(matches!(client.next(1), Err(CallError::NotSent(SendError::Closed))));
+    assert!(matches!(client.next(1), Err(CallError::NotSent(SendError::Closed, ..))));
     assert!(LabClient::bind("local:within").unwrap_err().to_string().contains("is the server running"));
 }
 

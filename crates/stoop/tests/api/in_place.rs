@@ -122,7 +122,7 @@ fn a_result_longer_than_its_caller_accepts_is_a_failure() {
     let client = client(&server, &BindOptions::new().max_message(12_010));
     let too_long = client.array(&mut [1; 3000]);
     assert!(
-        matches!(&too_long, Err(CallError::Failed(why)) if why.code == FailureCode::ResultTooLarge),
+        matches!(&too_long, Err(CallError::Failed(why, ..)) if why.code == FailureCode::ResultTooLarge),
         "{too_long:?}"
     );
     assert_eq!(client.bytes(&mut vec![1; 12_000]).unwrap(), 12_000);

@@ -87,7 +87,7 @@ fn begun_calls_over_udp_follow_the_name() {
     let (client, second) = moved("udp", &names, (5, 6), &[6]);
     // The first call finds out, and a call that left before the client has bound there may have run.
     while let Err(error) = client.begin().number().wait() {
-        assert!(!matches!(error, CallError::Refused(_)), "{error}");
+        assert!(!matches!(error, CallError::Refused(..)), "{error}");
     }
     assert_eq!(client.begin().number().wait().unwrap(), 6);
     assert_eq!(client.begin().number_again().wait().unwrap(), 6);

@@ -76,7 +76,7 @@ fn a_connection_has_no_more_room_for_results_than_four_of_the_longest() {
         let mut slate = vec![0; LONG];
         let refused = greedy.leave(&mut slate).unwrap_err();
         assert!(
-            matches!(&refused, CallError::Refused(why) if why.code == RefusalCode::Overloaded),
+            matches!(&refused, CallError::Refused(why, ..) if why.code == RefusalCode::Overloaded),
             "{refused}"
         );
         modest.write(3, &mut slate).unwrap();
@@ -90,7 +90,7 @@ fn a_connection_has_no_more_room_for_results_than_four_of_the_longest() {
         greedy.write(5, &mut slate).unwrap();
         let refused = greedy.leave(&mut vec![0; LONG + 1]).unwrap_err();
         assert!(
-            matches!(&refused, CallError::Refused(why) if why.code == RefusalCode::ResultTooLarge),
+            matches!(&refused, CallError::Refused(why, ..) if why.code == RefusalCode::ResultTooLarge),
             "{refused}"
         );
     });

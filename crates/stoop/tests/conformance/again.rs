@@ -30,7 +30,7 @@ fn a_client_whose_server_has_ended_is_told_that_its_call_did_not_run(transport: 
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     drop(server);
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        assert!(matches!(error, CallError::NotSent(SendError::Closed)), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Closed, ..)), "{error}");
     }
 }
 
@@ -51,7 +51,7 @@ fn a_client_does_not_call_a_server_of_another_interface_that_took_the_name(trans
     let _kitchen =
         Server::new().export(KitchenServer::new(Cold)).listen_there(&uri).unwrap().start().unwrap();
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        let CallError::NotSent(SendError::Bind(why)) = error else { panic!("{error}") };
+        let CallError::NotSent(SendError::Bind(why), ..) = error else { panic!("{error}") };
         assert!(matches!(*why, BindError::NoSuchInterface { .. }), "{why}");
     }
 }

@@ -26,7 +26,7 @@ mod counted {
         assert_eq!(counted(), (1, 0));
         let refused = client.fill(1, &mut [0; 200_000]).unwrap_err();
         assert!(
-            matches!(&refused, CallError::Refused(why) if why.code == RefusalCode::ResultTooLarge),
+            matches!(&refused, CallError::Refused(why, ..) if why.code == RefusalCode::ResultTooLarge),
             "{refused}"
         );
         assert_eq!(counted(), (1, 1));
@@ -143,7 +143,7 @@ fn panics(client: &LabClient) -> String {
     let errors = [client.panic("out of luck"), client.begin().panic("out of luck").wait()];
     let messages = errors.map(|outcome| {
         let error = outcome.unwrap_err();
-        let CallError::Failed(failure) = &error else { panic!("{error}") };
+        let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
         assert_eq!((failure.code, error.ran()), (FailureCode::Panicked, Ran::Yes));
         let text = error.to_string();
         assert!(text.contains("panicked") && text.contains("the server's standard error tells"), "{text}");

@@ -19,7 +19,7 @@ fn a_call_takes_the_fast_path_and_is_counted_once(transport: &str) {
 fn a_call_larger_than_the_server_takes_is_refused_with_the_limit(transport: &str) {
     let (server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient(transport));
     let refused = client.sum(&vec![0; 5_000_000]).unwrap_err();
-    let CallError::Refused(refusal) = refused else { panic!("{refused}") };
+    let CallError::Refused(refusal, ..) = refused else { panic!("{refused}") };
     assert_eq!(refusal.code, RefusalCode::MessageTooLarge);
     assert!(refusal.detail.contains("100000"), "{refusal}");
     let counters = server.counters();

@@ -144,7 +144,7 @@ fn a_reply_that_is_dropped_fails_its_call_which_ran(transport: &str) {
     let (_server, clerk, client) = desk(transport);
     let check = |error: CallError| {
         assert!(
-            matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Abandoned),
+            matches!(&error, CallError::Failed(failure, ..) if failure.code == FailureCode::Abandoned),
             "{error}"
         );
         assert_eq!(error.ran(), Ran::Yes);
@@ -162,7 +162,7 @@ fn a_panic_after_the_reply_was_made_is_a_panic(transport: &str) {
     let (_server, _clerk, client) = desk(transport);
     for error in [client.panic().unwrap_err(), client.begin().panic().wait().unwrap_err()] {
         assert!(
-            matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Panicked),
+            matches!(&error, CallError::Failed(failure, ..) if failure.code == FailureCode::Panicked),
             "{error}"
         );
     }
@@ -235,7 +235,7 @@ fn a_caller_has_its_share_of_the_calls_that_wait_and_is_refused_more(transport: 
     eventually(|| server.counters().open == 6);
     let error = client.begin().later(7).wait().unwrap_err();
     assert!(
-        matches!(&error, CallError::Refused(refusal) if refusal.code == RefusalCode::Overloaded),
+        matches!(&error, CallError::Refused(refusal, ..) if refusal.code == RefusalCode::Overloaded),
         "{error}"
     );
     assert!(error.to_string().contains("Limits::open_calls"), "{error}");

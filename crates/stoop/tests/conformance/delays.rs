@@ -74,7 +74,7 @@ fn calls_beyond_workers_and_queue_are_refused(transport: &str) {
         for _ in 0..3 {
             let refused = ended.recv().unwrap().unwrap_err();
             assert_eq!(refused.ran(), Ran::No);
-            let CallError::Refused(refusal) = refused else { panic!("{refused}") };
+            let CallError::Refused(refusal, ..) = refused else { panic!("{refused}") };
             assert_eq!(refusal.code, RefusalCode::Overloaded);
             assert!(refusal.retry_after.is_some(), "{refusal}");
         }
@@ -92,7 +92,7 @@ fn a_call_that_still_waits_for_a_worker_is_refused_before_its_deadline(transport
         let hurried = client.with_timeout(Duration::from_millis(500));
         // On a busy machine the refusal may reach the caller after the deadline.
         let is_refused = |result| match result {
-            Err(CallError::Refused(refusal)) => refusal.code == RefusalCode::DeadlinePassed,
+            Err(CallError::Refused(refusal, ..)) => refusal.code == RefusalCode::DeadlinePassed,
             _ => false,
         };
         eventually(|| is_refused(hurried.next(1)));

@@ -61,7 +61,7 @@ fn shutting_down_finishes_what_runs_and_refuses_what_is_new(transport: &str) {
         let stopped = scope.spawn(move || closing.shut_down());
         eventually(|| match late.next(1) {
             Ok(_) => false,
-            Err(CallError::Refused(refusal)) => refusal.code == RefusalCode::ShuttingDown,
+            Err(CallError::Refused(refusal, ..)) => refusal.code == RefusalCode::ShuttingDown,
             Err(other) => panic!("{other}"),
         });
         assert!(LabClient::bind(&server.uris()[0]).is_err());

@@ -158,14 +158,14 @@ fn calls_without_room_until_their_deadline_say_that_it_passed(transport: &str) {
     let hurried = client.with_timeout(Duration::from_millis(50));
     for call in begin_each(&hurried) {
         let error = call.wait().unwrap_err();
-        let is_held_back = matches!(error, CallError::NotSent(SendError::DeadlinePassed));
+        let is_held_back = matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..));
         assert!(is_held_back && error.is_timeout(), "{error}");
     }
     for error in BLOCKING.map(|call| call(&hurried).unwrap_err()) {
         match &error {
-            CallError::NotSent(SendError::DeadlinePassed) => {}
+            CallError::NotSent(SendError::DeadlinePassed, ..) => {}
             // It has a lane of its own, and waits at the server.
-            CallError::Refused(why) => assert_eq!(why.code, RefusalCode::DeadlinePassed, "{error}"),
+            CallError::Refused(why, ..) => assert_eq!(why.code, RefusalCode::DeadlinePassed, "{error}"),
             CallError::Unknown { cause, .. } => assert_eq!(*cause, UnknownCause::DeadlinePassed, "{error}"),
             _ => panic!("{error}"),
         }
@@ -242,9 +242,9 @@ fn calls_that_wait_at_their_server_until_their_deadline_have_not_run(transport: 
     let opens = keeper.0.open_on_drop();
     for error in errors(each_way(&client.with_timeout(Duration::from_millis(200)), || ())) {
         let is_late = match &error {
-            CallError::Refused(why) => why.code == RefusalCode::DeadlinePassed,
+            CallError::Refused(why, ..) => why.code == RefusalCode::DeadlinePassed,
             // The refusal was late, or the call did not leave in time.
-            CallError::Unknown { .. } | CallError::NotSent(_) => true,
+            CallError::Unknown { .. } | CallError::NotSent(..) => true,
             _ => false,
         };
         assert!(is_late && error.is_timeout(), "{error}");
@@ -295,7 +295,7 @@ fn refused_calls_whose_time_ends_before_they_come_again_are_refused(transport: &
     let opens = keeper.0.open_on_drop();
     for error in errors(each_way(&client.with_timeout(Duration::from_millis(200)), || ())) {
         match &error {
-            CallError::Refused(why) => {
+            CallError::Refused(why, ..) => {
                 assert_eq!((why.code, error.ran()), (RefusalCode::Overloaded, Ran::No))
             }
             // The refusal was late.
@@ -320,7 +320,7 @@ fn refused_calls_that_wait_while_their_server_ends_have_not_run(transport: &str)
     });
     for error in errors(outcomes) {
         assert_eq!(error.ran(), Ran::No, "{error}");
-        let is_so = matches!(error, CallError::Refused(_) | CallError::NotSent(SendError::Bind(_)));
+        let is_so = matches!(error, CallError::Refused(..) | CallError::NotSent(SendError::Bind(_), ..));
         assert!(is_so, "{error}");
     }
     assert_eq!(keeper.ran(), 0);
@@ -417,8 +417,8 @@ fn calls_that_wait_for_another_server_until_their_deadline_have_not_run(transpor
         let (outcomes, ran) = after_the_end(transport, blocking, Duration::from_millis(100), false);
         for error in errors(outcomes) {
             match &error {
-                CallError::Refused(why) => assert_eq!(why.code, RefusalCode::ShuttingDown, "{error}"),
-                CallError::NotSent(SendError::Bind(_) | SendError::DeadlinePassed) => {}
+                CallError::Refused(why, ..) => assert_eq!(why.code, RefusalCode::ShuttingDown, "{error}"),
+                CallError::NotSent(SendError::Bind(_) | SendError::DeadlinePassed, ..) => {}
                 _ => panic!("{error}"),
             }
         }

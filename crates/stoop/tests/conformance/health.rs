@@ -33,8 +33,8 @@ fn a_server_that_shuts_down_tells_so_or_refuses(transport: &str) {
         let stopped = scope.spawn(|| server.shut_down());
         eventually(|| match health.check("") {
             Ok(health) => health == Some(Health::ShuttingDown),
-            Err(CallError::Refused(refusal)) => refusal.code == RefusalCode::ShuttingDown,
-            Err(CallError::NotSent(SendError::Closed)) => transport == "local",
+            Err(CallError::Refused(refusal, ..)) => refusal.code == RefusalCode::ShuttingDown,
+            Err(CallError::NotSent(SendError::Closed, ..)) => transport == "local",
             Err(other) => panic!("{other}"),
         });
         gate.open();

@@ -43,7 +43,7 @@ fn a_call_that_the_servers_interceptor_refuses_does_not_run(transport: &str) {
     let server = Server::new().interceptor(with_before("guard", &log, odd));
     let (_server, keeper, client) = shop(transport, server, &patient(transport));
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        let CallError::Refused(refusal) = &error else { panic!("{error}") };
+        let CallError::Refused(refusal, ..) = &error else { panic!("{error}") };
         assert_eq!(refusal.code, RefusalCode::Denied);
         assert!(refusal.detail.contains("closed on Mondays") && error.ran() == Ran::No, "{error}");
     }
@@ -63,7 +63,7 @@ fn a_call_that_the_clients_interceptor_refuses_is_not_sent(transport: &str) {
     let (_server, keeper, client) = shop(transport, server, &options);
     let begun = client.begin().next(1).wait().unwrap_err();
     for error in [client.next(1).unwrap_err(), begun, client.tell(1).unwrap_err()] {
-        let CallError::NotSent(SendError::Intercepted { interceptor, refusal }) = &error else {
+        let CallError::NotSent(SendError::Intercepted { interceptor, refusal }, ..) = &error else {
             panic!("{error}")
         };
         assert_eq!((&interceptor[..], refusal.code), ("purse", RefusalCode::Denied));
@@ -107,7 +107,7 @@ fn interceptors_see_the_call_and_each_outcome(transport: &str) {
     assert_eq!(client.look().unwrap(), 2);
     assert_eq!(taken(&log), seen("look", "Yes"));
     let failed = client.panic().unwrap_err();
-    assert!(matches!(&failed, CallError::Failed(why) if why.code == FailureCode::Panicked), "{failed}");
+    assert!(matches!(&failed, CallError::Failed(why, ..) if why.code == FailureCode::Panicked), "{failed}");
     assert_eq!(taken(&log), seen("panic", "Yes"));
 
     // The call may have run out of time before it has reached the server.
@@ -170,7 +170,7 @@ fn a_panic_before_the_call_keeps_it_from_running_and_harms_no_other(transport: &
     let server = Server::new().interceptor(with_before("careless", &log, careless));
     let (_server, keeper, client) = shop(transport, server, &patient(transport));
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        let CallError::Refused(refusal) = &error else { panic!("{error}") };
+        let CallError::Refused(refusal, ..) = &error else { panic!("{error}") };
         assert_eq!(refusal.code, RefusalCode::Denied);
         assert!(refusal.detail.contains("`careless` panicked"), "{error}");
     }
@@ -198,7 +198,7 @@ fn a_panic_after_the_call_fails_it_and_harms_no_other(transport: &str) {
     let server = server.interceptor(with_after("careless", &log, careless)).panic_texts(true);
     let (_server, keeper, client) = shop(transport, server, &patient(transport));
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        let CallError::Failed(failure) = &error else { panic!("{error}") };
+        let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
         assert_eq!((failure.code, error.ran()), (FailureCode::Panicked, Ran::Yes));
         assert!(failure.detail.contains("`careless`: the interceptor's own mistake"), "{error}");
     }
@@ -208,7 +208,7 @@ fn a_panic_after_the_call_fails_it_and_harms_no_other(transport: &str) {
     let options = patient(transport).interceptor(with_after("hasty", &log, careless));
     let (_server, _, client) = shop(transport, Server::new(), &options);
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        let CallError::Failed(failure) = &error else { panic!("{error}") };
+        let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
         assert!(failure.detail.contains("the client's interceptor `hasty`: the interceptor's"), "{error}");
     }
     assert_eq!((client.look().unwrap(), keeper.ran.load(Ordering::SeqCst)), (2, 3));
@@ -318,7 +318,7 @@ fn a_call_that_has_not_run_is_made_again_if_an_interceptor_says_so(transport: &s
         _ => Before::Go,
     };
     let again = |_: &CallInfo<'_>, ended: &Ended<'_>| match ended.outcome() {
-        Err(CallError::Refused(_)) => After::Again(Duration::from_millis(1)),
+        Err(CallError::Refused(..)) => After::Again(Duration::from_millis(1)),
         _ => After::Return,
     };
     let options = patient(transport).interceptor(witness("outer", &log));
@@ -370,7 +370,7 @@ fn interceptors_see_the_answers_that_come_later(transport: &str) {
         drop(take());
         let abandoned = call.join().unwrap().unwrap_err();
         assert!(
-            matches!(&abandoned, CallError::Failed(why) if why.code == FailureCode::Abandoned),
+            matches!(&abandoned, CallError::Failed(why, ..) if why.code == FailureCode::Abandoned),
             "{abandoned}"
         );
         assert_eq!(taken(&log), ["server before later", "server after later: ran Yes"]);

@@ -86,12 +86,12 @@ fn assert_too_late(result: Result<u32, Error<String>>) {
         other => panic!("{other:?} after its deadline"),
     };
     match &error {
-        CallError::Failed(failure) => {
+        CallError::Failed(failure, ..) => {
             assert_eq!((failure.code, error.ran()), (FailureCode::FinishedTooLate, Ran::Yes), "{error}");
         }
         CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. }
-        | CallError::NotSent(SendError::DeadlinePassed) => {}
-        CallError::Refused(refusal) if refusal.code == RefusalCode::DeadlinePassed => {}
+        | CallError::NotSent(SendError::DeadlinePassed, ..) => {}
+        CallError::Refused(refusal, ..) if refusal.code == RefusalCode::DeadlinePassed => {}
         other => panic!("{other}"),
     }
 }

@@ -78,7 +78,7 @@ fn calls_of_a_lazy_client_without_a_server_have_not_run(transport: &str) {
     let uri = free_address(transport);
     let client = LabClient::bind_with(&uri, &patient(transport).lazy()).unwrap();
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {
-        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
         assert_eq!(error.ran(), Ran::No);
     }
     let (_server, _) = serve_at(&uri, Server::new());
@@ -91,7 +91,7 @@ fn a_lazy_client_waits_for_its_server_no_longer_than_its_call_may_take(transport
     let client = LabClient::bind_with(&free_address(transport), &options).unwrap();
     let (begun, limit) = (Instant::now(), Duration::from_millis(40));
     let error = client.with_timeout(limit).next(1).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
     assert!(begun.elapsed() >= limit, "{error}");
 }
 

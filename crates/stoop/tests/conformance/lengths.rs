@@ -26,7 +26,7 @@ fn a_call_has_64_mib_of_arguments_or_results_unless_options_say_otherwise(transp
     assert!(bytes == vec![3; LEN]);
     assert!(client.echo(&bytes).unwrap() == bytes);
     let error = client.sum(&vec![0; LEN + 4096]).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_), ..)), "{error}");
 }
 
 /// Where some transport goes over from one way of sending to another: lines, slots, packets of some links, chunks, fragments,
@@ -82,7 +82,7 @@ fn a_result_without_bytes_arrives_after_one_of_many(transport: &str) {
 fn arguments_longer_than_the_caller_allows_are_not_sent(transport: &str) {
     let (server, _, client) = lab_with(transport, Server::new(), &patient(transport).max_message(100_000));
     let error = client.sum(&[0; 100_001]).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_), ..)), "{error}");
     assert!(error.to_string().contains("100000"), "{error}");
     assert_eq!(client.sum(&[1; 99_000]).unwrap(), 99_000);
     assert_eq!(server.counters().calls, 1);
@@ -100,7 +100,7 @@ fn arguments_longer_than_the_server_takes_do_not_run(transport: &str) {
 fn a_result_larger_than_the_server_sends_is_a_failure_that_names_the_limit(transport: &str) {
     let (_server, _, client) = lab_with(transport, Server::new().max_message(100_000), &patient(transport));
     let error = client.bytes(200_000, 1).unwrap_err();
-    let CallError::Failed(failure) = &error else { panic!("{error}") };
+    let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
     assert_eq!(failure.code, FailureCode::ResultTooLarge);
     assert!(error.to_string().contains("100000"), "{error}");
     assert_eq!(client.bytes(90_000, 1).unwrap(), vec![1; 90_000]);
@@ -111,7 +111,7 @@ fn a_result_larger_than_the_caller_takes_is_a_failure_and_the_binding_lives_on(t
     // Far longer, and so little longer that all of it lies there when its caller turns away.
     for len in [3_000_000, 300_000] {
         let error = client.bytes(len, 1).unwrap_err();
-        let CallError::Failed(failure) = &error else { panic!("{error}") };
+        let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
         assert_eq!(failure.code, FailureCode::ResultTooLarge);
         assert_eq!(client.bytes(90_000, 1).unwrap(), vec![1; 90_000]);
     }

@@ -234,8 +234,8 @@ fn too_late<T: std::fmt::Debug>(
     let (mut timeout, mut refused) = (Duration::from_millis(20), 0);
     loop {
         match call(&client.with_timeout(timeout)).unwrap_err() {
-            CallError::NotSent(SendError::DeadlinePassed) => {}
-            CallError::Refused(refusal) if refusal.code == RefusalCode::DeadlinePassed => refused += 1,
+            CallError::NotSent(SendError::DeadlinePassed, ..) => {}
+            CallError::Refused(refusal, ..) if refusal.code == RefusalCode::DeadlinePassed => refused += 1,
             error => return (error, refused),
         }
         timeout *= 2;

@@ -262,7 +262,7 @@ fn metadata_that_cannot_travel_is_not_sent_and_says_why(transport: &str) {
             let error = outcome.unwrap_err();
             assert_eq!(error.ran(), Ran::No);
             assert!(
-                matches!(&error, CallError::NotSent(SendError::Metadata(found)) if *found == why),
+                matches!(&error, CallError::NotSent(SendError::Metadata(found), ..) if *found == why),
                 "{error}"
             );
             assert!(error.to_string().contains(&why.to_string()), "{error}");
@@ -280,7 +280,7 @@ fn answer_metadata_that_cannot_travel_fails_the_call_and_says_why(transport: &st
     {
         assert_eq!(error.ran(), Ran::Yes);
         assert!(
-            matches!(&error, CallError::Failed(why) if why.code == FailureCode::Inexpressible),
+            matches!(&error, CallError::Failed(why, ..) if why.code == FailureCode::Inexpressible),
             "{error}"
         );
         assert!(error.to_string().contains("4096 bytes"), "{error}");
@@ -292,7 +292,7 @@ fn a_refused_or_failed_call_brings_no_metadata(transport: &str) {
     let (_server, client) = serve(transport);
     let answer = AnswerMetadata::new();
     let carrying = client.with_metadata(tenant(b"blue")).with_answer_metadata(&answer);
-    assert!(matches!(carrying.panic(), Err(CallError::Failed(_))));
+    assert!(matches!(carrying.panic(), Err(CallError::Failed(..))));
     assert!(answer.take().is_empty());
     assert_eq!(carrying.value("tenant").unwrap(), b"blue");
     assert_eq!(client.value("tenant").unwrap(), b"");

@@ -145,7 +145,7 @@ fn a_call_behind_a_slow_one_way_call_ends_at_its_deadline_without_being_sent(tra
     let (begun, timeout) = (Instant::now(), Duration::from_millis(30));
     for _ in 0..2 {
         let error = client.with_timeout(timeout).read().unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::OneWayPending, ..)), "{error}");
         assert_eq!(error.ran(), Ran::No);
     }
     assert!(begun.elapsed() >= 2 * timeout);
@@ -161,7 +161,7 @@ fn a_call_waits_for_a_one_way_call_for_which_another_thread_waits(transport: &st
         let flushes = scope.spawn(|| client.binding().flush(LIMIT));
         for _ in 0..20 {
             let error = client.with_timeout(Duration::from_millis(3)).read().unwrap_err();
-            assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+            assert!(matches!(error, CallError::NotSent(SendError::OneWayPending, ..)), "{error}");
         }
         cell.gate.open();
         assert_eq!((client.read().unwrap(), cell.reads.load(Ordering::SeqCst)), (1, 1));
@@ -205,9 +205,9 @@ fn a_one_way_call_that_panics_holds_nothing_back(transport: &str) {
 fn a_one_way_call_that_cannot_leave_says_so(transport: &str) {
     let (_server, _, client) = register(transport);
     let error = client.with_timeout(Duration::ZERO).write(1).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..)), "{error}");
     let error = client.take(&vec![0; 100 << 20]).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Arguments(_), ..)), "{error}");
     assert_eq!(client.read().unwrap(), 0);
 }
 
@@ -246,7 +246,7 @@ fn closing_tells_what_has_not_ended_and_what_gave_no_result(transport: &str) {
     let failed = client.binding().flush(Duration::from_secs(60)).unwrap_err();
     assert_eq!((failed.outstanding, failed.failed), (0, 1), "{failed}");
     assert!(
-        matches!(&failed.cause, Some(CallError::Failed(why)) if why.code == FailureCode::Panicked),
+        matches!(&failed.cause, Some(CallError::Failed(why, ..)) if why.code == FailureCode::Panicked),
         "{failed}"
     );
     client.close(Duration::from_secs(60)).unwrap();
@@ -281,7 +281,7 @@ mod in_process {
         // The gate is closed: the reader's thread must not run the procedure.
         let error = client.with_timeout(Duration::from_millis(30)).read().unwrap_err();
         cell.gate.open();
-        assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::OneWayPending, ..)), "{error}");
     }
 }
 
@@ -300,6 +300,6 @@ mod gone {
         let client = client.with_timeout(Duration::from_secs(1));
         assert!(client.read().is_err());
         let error = client.add().unwrap_err();
-        assert!(matches!(error, CallError::NotSent(_)), "{error}");
+        assert!(matches!(error, CallError::NotSent(..)), "{error}");
     }
 }

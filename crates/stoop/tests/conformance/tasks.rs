@@ -187,7 +187,7 @@ fn a_panic_after_an_await_is_an_error_to_its_caller_and_nothing_to_others(transp
     stove.finish("toast");
     for error in [call.wait().unwrap_err(), client.burnt("toast").unwrap_err()] {
         assert!(
-            matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Panicked),
+            matches!(&error, CallError::Failed(failure, ..) if failure.code == FailureCode::Panicked),
             "{error}"
         );
     }
@@ -262,7 +262,7 @@ fn an_executor_of_one_thread_runs_all_procedures(transport: &str) {
     calls.into_iter().for_each(|call| assert_eq!(call.wait().unwrap(), 3));
     let panicked = client.burnt("pie").unwrap_err();
     assert!(
-        matches!(&panicked, CallError::Failed(failure) if failure.code == FailureCode::Panicked),
+        matches!(&panicked, CallError::Failed(failure, ..) if failure.code == FailureCode::Panicked),
         "{panicked}"
     );
 }
@@ -271,7 +271,7 @@ fn an_executor_that_drops_a_task_fails_its_call(transport: &str) {
     let (_server, _stove, client) = kitchen_with(transport, Server::new().executor(drop::<Task>));
     let error = client.ready(1).unwrap_err();
     assert!(
-        matches!(&error, CallError::Failed(failure) if failure.code == FailureCode::Abandoned),
+        matches!(&error, CallError::Failed(failure, ..) if failure.code == FailureCode::Abandoned),
         "{error}"
     );
     assert_eq!(client.next(1).unwrap(), 2);
@@ -303,7 +303,7 @@ fn a_deadline_reaches_a_procedure_that_awaits_it(transport: &str) {
 
 fn check_overloaded(error: &CallError) {
     assert!(
-        matches!(error, CallError::Refused(refusal) if refusal.code == RefusalCode::Overloaded),
+        matches!(error, CallError::Refused(refusal, ..) if refusal.code == RefusalCode::Overloaded),
         "{error}"
     );
 }

@@ -80,7 +80,7 @@ fn late_ns(begun: Instant, timeout: Duration) -> i64 {
 
 /// Whether an unanswered call was refused: on a busy machine it may wait for a worker until shortly before its deadline.
 fn is_refused(ended: &Result<(), CallError>) -> bool {
-    matches!(ended.as_ref().unwrap_err(), CallError::Refused(_))
+    matches!(ended.as_ref().unwrap_err(), CallError::Refused(..))
 }
 
 fn wait_in_threads(client: &LabClient, way: Way, timeouts: &[Duration]) -> Vec<i64> {

@@ -50,7 +50,7 @@ pub(crate) fn begun(client: &EchoClient, bytes: &[u8]) -> Vec<u8> {
 
 fn until_sent(call: impl Fn() -> Result<Vec<u8>, CallError>) -> Vec<u8> {
     ethernet::wait_for(|| match call() {
-        Err(why @ CallError::NotSent(_)) => Err(why.to_string()),
+        Err(why @ CallError::NotSent(..)) => Err(why.to_string()),
         result => Ok(result.unwrap()),
     })
 }

@@ -188,7 +188,7 @@ fn outstanding_calls_end_when_their_server_is_killed() {
             match error {
                 CallError::Unknown { cause: UnknownCause::ConnectionLost, .. } => {}
                 // What it had not taken is known, in shared memory, and was to be sent to another server.
-                CallError::NotSent(SendError::Bind(_)) if uri.starts_with("shm:") => {}
+                CallError::NotSent(SendError::Bind(_), ..) if uri.starts_with("shm:") => {}
                 other => panic!("{other}"),
             }
         }
@@ -213,7 +213,7 @@ fn outstanding_calls_over_udp_end_when_their_server_is_killed() {
         match error {
             CallError::Unknown { cause: UnknownCause::PortClosed | UnknownCause::ServerSilent, .. } => {}
             // One that was sent after the server had died, and came back.
-            CallError::NotSent(SendError::Bind(_)) => {}
+            CallError::NotSent(SendError::Bind(_), ..) => {}
             other => panic!("{other}"),
         }
     }

@@ -94,7 +94,7 @@ fn fork_while_calling(uri: &str) {
                 let error = filling.wait().unwrap_err();
                 assert!(matches!(error, CallError::Unknown { cause: UnknownCause::Forked, .. }), "{error}");
                 let error = before_fork.next(1).wait().unwrap_err();
-                assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "{error}");
+                assert!(matches!(error, CallError::NotSent(SendError::Io(_), ..)), "{error}");
                 use_it(&client);
                 // The child's own child is another process again.
                 Child::fork(|| use_it(&client)).ends_well();

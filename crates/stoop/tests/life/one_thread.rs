@@ -172,11 +172,11 @@ fn an_early_call_ends_at_its_deadline_and_has_not_run() {
     let error = block_on(client.with_timeout(Duration::from_millis(20)).next(1)).unwrap_err();
     assert!(error.is_timeout() && error.ran() == Ran::No, "{error}");
     assert!(
-        matches!(&error, CallError::NotSent(SendError::Bind(why)) if matches!(**why, BindError::NoAnswer { .. }))
+        matches!(&error, CallError::NotSent(SendError::Bind(why), ..) if matches!(**why, BindError::NoAnswer { .. }))
     );
     assert!(!longer.is_ready());
     let error = block_on(client.with_timeout(Duration::ZERO).next(1)).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..)), "{error}");
 }
 
 #[test]
@@ -188,7 +188,10 @@ fn early_calls_end_with_the_error_of_binding_and_the_next_call_binds_again() {
         for call in both {
             let error = block_on(call).unwrap_err();
             let is_refused = |why: &BindError| matches!(why, BindError::Unreachable { .. });
-            assert!(matches!(&error, CallError::NotSent(SendError::Bind(why)) if is_refused(why)), "{error}");
+            assert!(
+                matches!(&error, CallError::NotSent(SendError::Bind(why), ..) if is_refused(why)),
+                "{error}"
+            );
         }
     }
     let _server = start(&uri);

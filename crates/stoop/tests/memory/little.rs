@@ -134,7 +134,9 @@ fn fetch_in_little(uri: &str) {
     for _ in 0..2 {
         let results = [client.give(LONG as u32), client.begin().give(LONG as u32).wait()];
         for result in results {
-            let Err(CallError::Failed(why)) = result else { panic!("{:?}", result.map(|bytes| bytes.len())) };
+            let Err(CallError::Failed(why, ..)) = result else {
+                panic!("{:?}", result.map(|bytes| bytes.len()))
+            };
             assert_eq!(why.code, FailureCode::ResultTooLarge);
             assert!(why.detail.contains("has no memory left"), "{}", why.detail);
         }
@@ -194,7 +196,7 @@ fn long_arguments_are_refused(uri: &str) {
     let (long, short) = (vec![1; LONG], vec![1; 300_000]);
     for _ in 0..2 {
         for result in [client.len(&long), client.begin().len(&long).wait()] {
-            let Err(CallError::Refused(why)) = result else { panic!("{result:?}") };
+            let Err(CallError::Refused(why, ..)) = result else { panic!("{result:?}") };
             assert_eq!(why.code, RefusalCode::Overloaded);
         }
         assert_eq!(client.len(&short).unwrap(), 300_000);

@@ -219,7 +219,10 @@ fn each_server_that_answers_a_broadcast_is_heard_and_no_other() {
     sandbox::run(TEST, || {
         let (result, _) = broadcast(LIMIT, |_| true);
         let error = result.unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::Io(_))), "no network has broadcast: {error}");
+        assert!(
+            matches!(error, CallError::NotSent(SendError::Io(_), ..)),
+            "no network has broadcast: {error}"
+        );
 
         run("ip link add bridge0 type bridge");
         run(&format!("ip address add {}/24 broadcast + dev bridge0", address(CALLER)));

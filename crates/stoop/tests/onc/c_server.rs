@@ -37,7 +37,7 @@ fn start(test: &str) -> Process {
 
 fn refusal(outcome: Result<i32, CallError>) -> SunFault {
     match outcome {
-        Err(CallError::Sun(SunError { fault, transmissions: 1 })) => fault,
+        Err(CallError::Sun(SunError { fault, transmissions: 1 }, ..)) => fault,
         other => panic!("a refusal: {other:?}"),
     }
 }
@@ -67,7 +67,7 @@ fn check(scheme: &str, waiting: Waiting, blob_max: usize) {
     let outcome = one.call::<_, i32>(2, &1);
     assert!(matches!(outcome, Ok(0)), "bytes behind the result are ignored: {outcome:?}");
     let error = one.call::<_, u64>(4, &()).unwrap_err();
-    assert!(matches!(error, CallError::Sun(SunError { fault: SunFault::BadResult(_), .. })), "{error}");
+    assert!(matches!(error, CallError::Sun(SunError { fault: SunFault::BadResult(_), .. }, ..)), "{error}");
     assert_eq!(error.ran(), Ran::Perhaps);
 }
 
@@ -95,7 +95,7 @@ fn versions_that_are_not_there_are_told_by_rpcbind_and_by_the_server() {
             let server = client(scheme, 1, &ClientOptions::new()).server().unwrap();
             let three = Client::bind(&format!("{scheme}://{server}/{PEER}:3")).unwrap();
             let error = three.null().unwrap_err();
-            let CallError::Sun(SunError { fault, .. }) = error else { panic!("{error}") };
+            let CallError::Sun(SunError { fault, .. }, ..) = error else { panic!("{error}") };
             assert_eq!(
                 fault,
                 SunFault::VersionUnavailable { asked: 3, range: VersionRange { low: 1, high: 2 } }
@@ -144,7 +144,7 @@ fn a_server_that_was_killed_and_started_again_is_found_again() {
             assert_ne!(error.ran(), Ran::Yes, "{error}");
         }
         let error = add(&clients[0], 1, 2).unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
         // rpcbind still knows the dead server until the new one has registered.
         let _server = Process::start(&folder.join("server"));
         for client in &clients {

@@ -121,7 +121,7 @@ fn a_closed_port_means_that_the_call_did_not_run() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let begun = Instant::now();
     let error = bind("onc+udp", closed, &ClientOptions::new()).null().unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
     assert!(begun.elapsed() < 10 * SECOND);
     assert!(Client::bind(&format!("onc+tcp://{closed}/7:1")).is_err());
 }
@@ -164,7 +164,7 @@ fn broken_replies_are_errors() {
             let error = bind(scheme, server, &ClientOptions::new()).call::<_, u32>(1, &()).unwrap_err();
             let is_told = matches!(
                 error,
-                CallError::Sun(SunError { fault: SunFault::BadReply(_) | SunFault::BadResult(_), .. })
+                CallError::Sun(SunError { fault: SunFault::BadReply(_) | SunFault::BadResult(_), .. }, ..)
             );
             assert!(is_told && error.ran() == Ran::Perhaps, "{name} over {scheme}: {error}");
         }
@@ -188,7 +188,7 @@ fn arguments_that_fit_in_no_datagram_are_not_sent() {
     let server = datagram_server(|_, _| vec![]);
     let client = bind("onc+udp", server, &ClientOptions::new());
     let error = client.call::<_, ()>(1, &stoop_xdr::Opaque(vec![0; 70_000])).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::Xdr(_))), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::Xdr(_), ..)), "{error}");
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn typed_clients_learn_of_a_denial_and_of_a_missing_procedure_that_nothing_has_r
         let codes =
             [client.open(1), client.never(), client.begin().open(1).wait(), client.begin().never().wait()];
         let codes = codes.map(|outcome| match outcome {
-            Err(CallError::Refused(refusal)) => refusal.code,
+            Err(CallError::Refused(refusal, ..)) => refusal.code,
             other => panic!("{uri}: {other:?}"),
         });
         let (denied, unknown) = (RefusalCode::Denied, RefusalCode::UnknownProcedure);

@@ -89,7 +89,7 @@ fn function_that_is_unregistered_is_not_found_and_can_be_registered_again() {
         server.shut_down();
         assert_eq!(place(), None);
         let error = square(3).unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
         let _again = onc::register(Two).unwrap();
         assert_eq!(square(4).unwrap(), 16);
     });
@@ -121,7 +121,7 @@ fn function_is_not_registered_where_no_rpcbind_runs() {
         let error = onc::register(Two).map(drop).unwrap_err();
         assert!(matches!(error, ListenError::Rpcbind(_)), "{error}");
         let error = square(2).unwrap_err();
-        assert!(matches!(error, CallError::NotSent(SendError::Bind(_))), "{error}");
+        assert!(matches!(error, CallError::NotSent(SendError::Bind(_), ..)), "{error}");
     });
 }
 

@@ -220,7 +220,7 @@ fn changed_results_are_errors_or_results_and_cost_little() {
     let mut errors = 0;
     for _ in 0..count {
         if let Err(error) = client.next(9, &sample(9)) {
-            let is_told = matches!(error, CallError::Sun(SunError { fault: SunFault::BadResult(_), .. }));
+            let is_told = matches!(error, CallError::Sun(SunError { fault: SunFault::BadResult(_), .. }, ..));
             assert!(is_told && error.ran() == Ran::Perhaps, "{error}");
             errors += 1;
         }

@@ -300,9 +300,15 @@ fn results_may_have_as_many_bytes_as_the_caller_takes() {
     assert!(client.returned(1, 50_000 - COUNT as u32).unwrap() == bytes[..50_000 - COUNT]);
 
     let error = client.fill(1, &mut vec![0; 50_001]).unwrap_err();
-    assert!(matches!(&error, CallError::Refused(why) if why.code == RefusalCode::ResultTooLarge), "{error}");
+    assert!(
+        matches!(&error, CallError::Refused(why, ..) if why.code == RefusalCode::ResultTooLarge),
+        "{error}"
+    );
     let error = client.returned(1, 50_001 - COUNT as u32).unwrap_err();
-    assert!(matches!(&error, CallError::Failed(why) if why.code == FailureCode::ResultTooLarge), "{error}");
+    assert!(
+        matches!(&error, CallError::Failed(why, ..) if why.code == FailureCode::ResultTooLarge),
+        "{error}"
+    );
     client.null().unwrap();
 }
 
@@ -311,7 +317,7 @@ fn a_panic_is_told_after_a_large_call() {
     let server = server();
     let client = client(&server);
     let error = client.panicking(&mut pattern(1, 300_000)).unwrap_err();
-    assert!(matches!(&error, CallError::Failed(why) if why.code == FailureCode::Panicked), "{error}");
+    assert!(matches!(&error, CallError::Failed(why, ..) if why.code == FailureCode::Panicked), "{error}");
     assert_eq!(client.weigh(&[1, 2]).unwrap(), weight(&[1, 2]));
 }
 

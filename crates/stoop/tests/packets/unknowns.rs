@@ -177,9 +177,12 @@ fn unknown_codes_say_whether_the_call_ran() {
         bind(&relay.uri).unwrap().reverse(bytes(9)).unwrap_err()
     };
     let refused = error_by(|_, packet| by(Kind::Refusal, packet));
-    assert!(matches!(&refused, CallError::Refused(why) if why.code == RefusalCode::Other(200)), "{refused}");
+    assert!(
+        matches!(&refused, CallError::Refused(why, ..) if why.code == RefusalCode::Other(200)),
+        "{refused}"
+    );
     let failed = error_by(|_, packet| by(Kind::Failure, packet));
-    assert!(matches!(&failed, CallError::Failed(why) if why.code == FailureCode::Other(200)), "{failed}");
+    assert!(matches!(&failed, CallError::Failed(why, ..) if why.code == FailureCode::Other(200)), "{failed}");
 }
 
 #[test]
@@ -319,7 +322,8 @@ fn outstanding_calls_use_no_more_lanes_than_the_server_grants() {
     let pending: Vec<_> = (0..50).map(|_| calls.reverse(bytes(9))).collect();
     drop(calls);
     let results = stoop::wait_all(pending);
-    let too_many = |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }));
+    let too_many =
+        |error: &CallError| matches!(error, CallError::NotSent(SendError::TooManyCalls { .. }, ..));
     assert!(results.iter().all(|result| result.as_ref().err().is_none_or(too_many)), "{results:?}");
     assert!(results.iter().any(|result| result.is_ok()) && HIGHEST.load(Ordering::SeqCst) < 10);
     client.reverse(bytes(9)).unwrap();

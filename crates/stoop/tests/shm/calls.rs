@@ -15,7 +15,7 @@ fn more_results_than_a_binding_may_leave_lying_cost_it_none_but_those() {
                 for _ in 0..12 {
                     match client.bytes(990_000, 5) {
                         Ok(bytes) => assert_eq!(bytes.len(), 990_000),
-                        Err(CallError::Failed(failure)) => {
+                        Err(CallError::Failed(failure, ..)) => {
                             assert_eq!(failure.code, FailureCode::ResultTooLarge);
                             assert!(failure.detail.contains("4000000"), "{failure}");
                         }

@@ -77,7 +77,7 @@ fn calls_in_progress_when_a_server_is_killed_ran_as_their_callers_are_told() {
                                 Ran::Perhaps
                             }
                             // No server listens until the next one has started.
-                            Err(error @ CallError::NotSent(_)) => error.ran(),
+                            Err(error @ CallError::NotSent(..)) => error.ran(),
                             Err(error) => panic!("{error}"),
                         };
                         ends.lock().unwrap().insert(number, ran);
@@ -169,7 +169,7 @@ fn a_server_that_is_stopped_is_not_taken_for_dead() {
         server.stop();
         let hurried = client.with_timeout(Duration::from_millis(30));
         let late = |result: Result<(), CallError>| match result.unwrap_err() {
-            CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. } | CallError::NotSent(_) => {}
+            CallError::Unknown { cause: UnknownCause::DeadlinePassed, .. } | CallError::NotSent(..) => {}
             error => panic!("{error}"),
         };
         thread::scope(|scope| {

@@ -141,7 +141,7 @@ fn client_does_not_bind_to_another_user_that_takes_its_servers_name() {
         // The end of its server may be noticed by a call that was under way then.
         let errors: Vec<_> = (0..2).filter_map(|_| client.next(1).err()).collect();
         let is_about_user = |error: &CallError| match error {
-            CallError::NotSent(SendError::Bind(why)) => {
+            CallError::NotSent(SendError::Bind(why), ..) => {
                 matches!(**why, BindError::OtherUser { user: NOBODY, .. })
             }
             _ => false,

@@ -134,8 +134,8 @@ fn too_late<T: std::fmt::Debug>(
     let mut timeout = Duration::from_millis(20);
     loop {
         match call(&client.with_timeout(timeout)).unwrap_err() {
-            CallError::NotSent(SendError::DeadlinePassed) => {}
-            CallError::Refused(refusal) if refusal.code == RefusalCode::DeadlinePassed => {}
+            CallError::NotSent(SendError::DeadlinePassed, ..) => {}
+            CallError::Refused(refusal, ..) if refusal.code == RefusalCode::DeadlinePassed => {}
             error => return error,
         }
         timeout *= 2;

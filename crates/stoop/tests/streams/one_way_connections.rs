@@ -65,7 +65,7 @@ fn a_call_says_once_that_it_could_overtake_a_one_way_call_whose_connection_was_l
     cell.gate.await_inside(1);
     proxy.cut();
     let error = client.read().unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. })), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. }, ..)), "{error}");
     assert_eq!((error.ran(), cell.reads.load(Ordering::SeqCst)), (Ran::No, 0));
     assert_eq!(client.read().unwrap(), 0);
     let report = client.binding().flush(Duration::from_secs(60)).unwrap_err();
@@ -85,7 +85,7 @@ fn an_idempotent_call_goes_on_though_an_earlier_one_way_call_is_unknown_and_the_
     assert!(
         matches!(
             error,
-            CallError::NotSent(SendError::OneWayUnknown { interface: "Register", procedure: "write" })
+            CallError::NotSent(SendError::OneWayUnknown { interface: "Register", procedure: "write" }, ..)
         ),
         "{error}"
     );
@@ -102,7 +102,7 @@ fn a_call_waits_for_a_one_way_call_that_is_sent_again_on_another_connection() {
     proxy.cut();
     cell.gate.await_inside(2);
     let error = client.with_timeout(Duration::from_millis(20)).read().unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::OneWayPending)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::OneWayPending, ..)), "{error}");
     cell.gate.open();
     assert_eq!(client.read().unwrap(), 1);
 }

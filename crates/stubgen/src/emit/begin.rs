@@ -83,11 +83,11 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let pending = outcome(procedure, names);
-    let by_program = program::begun_call(number, procedure, names);
+    let by_program = program::begun_call(index, number, procedure, names);
     let arguments = arguments(index, &quote!(self.begin), procedure, names);
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
-    let decode = decode(procedure, names);
+    let decode = decode(index, procedure, names);
     // A function pointer needs no allocation; a closure that holds lengths does.
     let submit = match lens.is_empty() {
         true if procedure.one_way => quote!(#call.submit_one_way(#written, #decode)),
@@ -112,7 +112,8 @@ pub(super) fn tell(
     procedure: &Procedure,
     names: &Names,
 ) -> TokenStream {
-    let by_program = program::one_way_call(number, procedure, names);
+    let by_program = program::one_way_call(index, number, procedure, names);
+    let named = named(index, names);
     let (root, Procedure { name, .. }) = (&names.root, procedure);
     let documentation = docs::of_one_way(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
@@ -125,9 +126,16 @@ pub(super) fn tell(
             #by_program
             let #begin = self.client.begin();
             #arguments
-            self.client.#tell(#call, #written)
+            self.client.#tell(#call, #written)#named
         }
     }
+}
+
+/// The call of a method of an outcome that names the procedure in its error.
+pub(super) fn named(index: usize, names: &Names) -> TokenStream {
+    let (client, error) = (&names.client, local("error"));
+    let index = u16::try_from(index).expect("the number of procedures has been checked");
+    quote!(.map_err(|#error| #error.of(#client::interface(), #index)))
 }
 
 /// Starts a call and writes its arguments.
@@ -243,8 +251,9 @@ fn tuple(parts: Vec<TokenStream>) -> TokenStream {
 }
 
 /// The closure that converts the call's outcome into the handle's result.
-fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
+fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { root, stub, .. } = names;
+    let named = named(index, names);
     let (outcome, reader, returned) = (local("outcome"), local("results"), local("returned"));
     let leading = leading_of_result(procedure, names);
     let received = coming_back(procedure).map(|each| receive(each, names));
@@ -286,6 +295,7 @@ fn decode(procedure: &Procedure, names: &Names) -> TokenStream {
                     })();
                     decoded.map_err(#root::CallError::undecoded)
                 })
+                #named
                 #into_error
                 #flatten
         }

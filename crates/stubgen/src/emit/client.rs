@@ -138,18 +138,16 @@ fn method(
     let passed: Vec<_> = arguments.iter().map(|argument| &argument.name).collect();
     let blank = arguments.iter().filter(|each| each.mode == Mode::Out).map(blank);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
-    let by_program = program::client_call(number, procedure, &into_error, names);
+    let by_program = program::client_call(index, number, procedure, &into_error, names);
     let (server, route) = (local("server"), local("route"));
     let call_local = match procedure.deferred {
         Some(_) => format_ident!("call_deferred"),
         None => format_ident!("call"),
     };
+    let index_of_call = u16::try_from(index).expect("the number of procedures has been checked");
     let routed = match in_order {
-        true => {
-            let number = u16::try_from(index).expect("the number of procedures has been checked");
-            quote!(self.client.route_in_order(#number)#into_error?)
-        }
-        false => quote!(self.client.route()#into_error?),
+        true => quote!(self.client.route_in_order(#index_of_call)#into_error?),
+        false => quote!(self.client.route(#index_of_call)#into_error?),
     };
     let local_call = match procedure.is_async {
         // Like a call to another process: a task of the server ends it.
@@ -159,7 +157,7 @@ fn method(
         },
         false => quote! {
             #(#blank)*
-            #route.#call_local(|#server| <dyn #here as #here>::#name(#server, #(#passed),*)) #into_result
+            #route.#call_local(#index_of_call, |#server| <dyn #here as #here>::#name(#server, #(#passed),*)) #into_result
         },
     };
     let remote = match procedure.has_buffers() {

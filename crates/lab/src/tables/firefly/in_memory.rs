@@ -116,7 +116,7 @@ pub(super) mod stub {
         }
 
         #[inline]
-        pub(in super::super) fn route(&self) -> Result<Route<'_, L>, CallError> {
+        pub(in super::super) fn route(&self, _: u16) -> Result<Route<'_, L>, CallError> {
             Ok(Route::Remote(Remote { server: &*self.server, packets: self.packets.borrow_mut() }))
         }
     }

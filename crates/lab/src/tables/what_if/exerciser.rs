@@ -80,7 +80,7 @@ impl HandMade {
     }
 
     fn call(&self, procedure: u16) -> Result<(), CallError> {
-        let Route::Remote(route) = self.0.route()? else {
+        let Route::Remote(route) = self.0.route(procedure)? else {
             unreachable!("the server is another process");
         };
         let mut call = route.start(procedure)?;

@@ -37,7 +37,7 @@ fn a_detached_call_gives_its_number_back_when_it_ends() {
     assert!(slots.detach(call, None).is_none());
     assert_eq!((slots.attended(), slots.open_count()), (0, 1));
     assert_ne!(slots.open(10, ()), call);
-    slots.end(call, Err(CallError::NotSent(SendError::Closed))).give();
+    slots.end(call, Err(CallError::not_sent(SendError::Closed))).give();
     assert_eq!(slots.open(10, ()), call);
     assert_eq!((slots.attended(), slots.open_count()), (2, 2));
 }

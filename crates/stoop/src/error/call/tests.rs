@@ -13,11 +13,11 @@ fn assert_says(error: &CallError, first: &str, then: &str) {
 fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
     let detail = || "what the server adds".to_string();
     for code in (1..=11).map(RefusalCode::from_code).filter(|code| *code != RefusalCode::Cancelled) {
-        let refused = CallError::Refused(Refusal::new(code, detail()));
+        let refused = CallError::refused(Refusal::new(code, detail()));
         assert_says(&refused, "refused, so the procedure did not run: ", "");
     }
     for code in (1..=4).map(FailureCode::from_code) {
-        let failed = CallError::Failed(Failure { code, detail: detail() });
+        let failed = CallError::failed(Failure { code, detail: detail() });
         assert_says(&failed, "the procedure ran, but there is no result: ", "");
     }
     for cause in [
@@ -29,18 +29,19 @@ fn errors_of_calls_say_whether_it_ran_and_then_what_to_do() {
         UnknownCause::EndedByServer(UnbindReason::NoResources),
         UnknownCause::GivenUp(UnbindReason::Owing),
     ] {
-        let unknown = CallError::Unknown { transmissions: 2, waited: Duration::from_millis(57), cause };
+        let unknown =
+            CallError::Unknown { transmissions: 2, waited: Duration::from_millis(57), cause, callee: None };
         assert_says(&unknown, "it is not known whether the procedure ran: ", "only if it may run twice");
         assert!(unknown.to_string().contains("(sent 2 times in 57.0ms)"));
     }
     let in_flight = 1024;
     for why in [SendError::TooManyCalls { in_flight }, SendError::Closed] {
-        assert_says(&CallError::NotSent(why), "not sent, so the procedure did not run: ", "bind");
+        assert_says(&CallError::not_sent(why), "not sent, so the procedure did not run: ", "bind");
     }
     let (pending, unknown) =
         (SendError::OneWayPending, SendError::OneWayUnknown { interface: "Lamp", procedure: "light" });
-    assert_says(&CallError::NotSent(pending), "not sent, so the procedure did not run: ", "more time");
-    assert_says(&CallError::NotSent(unknown), "not sent, so the procedure did not run: ", "call again");
+    assert_says(&CallError::not_sent(pending), "not sent, so the procedure did not run: ", "more time");
+    assert_says(&CallError::not_sent(unknown), "not sent, so the procedure did not run: ", "call again");
 }
 
 fn without_descriptors() -> io::Error {
@@ -49,7 +50,7 @@ fn without_descriptors() -> io::Error {
 
 #[test]
 fn a_call_without_a_descriptor_says_what_to_raise_and_what_to_use_instead() {
-    let text = CallError::NotSent(SendError::Io(without_descriptors())).to_string();
+    let text = CallError::not_sent(SendError::Io(without_descriptors())).to_string();
     assert!(text.starts_with("not sent, so the procedure did not run: Too many open files"), "{text}");
     assert!(text.contains("ulimit -n") && text.contains("begin()"), "{text}");
 }
@@ -58,26 +59,26 @@ fn a_call_without_a_descriptor_says_what_to_raise_and_what_to_use_instead() {
 fn copies_of_errors_say_the_same_and_have_the_same_sources() {
     let custom = io::Error::new(io::ErrorKind::TimedOut, "the flow has stopped");
     for why in [SendError::Io(without_descriptors()), SendError::Io(custom), SendError::Closed] {
-        let error = CallError::NotSent(why);
+        let error = CallError::not_sent(why);
         let source = |error: &CallError| {
             let why = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
             Some((why.kind(), why.raw_os_error(), why.to_string()))
         };
         let copy = error.clone();
         assert_eq!((copy.to_string(), source(&copy)), (error.to_string(), source(&error)));
-        assert_eq!(source(&copy).is_some(), matches!(error, CallError::NotSent(SendError::Io(_))));
+        assert_eq!(source(&copy).is_some(), matches!(error, CallError::NotSent(SendError::Io(_), ..)));
     }
 }
 
 #[test]
 fn a_call_that_found_no_room_until_its_deadline_is_a_timeout() {
-    let error = CallError::NotSent(SendError::DeadlinePassed);
+    let error = CallError::not_sent(SendError::DeadlinePassed);
     assert!(error.is_timeout(), "{error}");
     assert_eq!(error.ran(), Ran::No);
     let text = error.to_string();
     assert!(!text.contains("operating system"), "the library ended it: {text}");
 
-    let of_the_system = CallError::NotSent(SendError::Io(without_descriptors()));
+    let of_the_system = CallError::not_sent(SendError::Io(without_descriptors()));
     assert!(!of_the_system.is_timeout(), "{of_the_system}");
 }
 
@@ -85,7 +86,7 @@ fn a_call_that_found_no_room_until_its_deadline_is_a_timeout() {
 fn errors_of_procedures_have_run_and_are_no_timeouts() {
     let own: Error<&str> = Error::Application("no");
     assert_eq!((own.ran(), own.is_timeout()), (Ran::Yes, false));
-    let late = CallError::NotSent(SendError::DeadlinePassed);
+    let late = CallError::not_sent(SendError::DeadlinePassed);
     assert!(late.is_timeout());
     let late: Error<&str> = late.into();
     assert_eq!((late.ran(), late.is_timeout()), (Ran::No, true));

@@ -77,11 +77,8 @@ impl Carrier {
 
     #[cold]
     fn unreachable(&self, cause: io::Error) -> CallError {
-        let server = match &self.place {
-            Place::Datagrams(server) => format!("onc+udp://{server}"),
-            Place::Stream(server) => format!("onc+{server}"),
-        };
-        CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })))
+        let server = self.place.to_string();
+        CallError::not_sent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })))
     }
 
     /// Makes a call, and passes its results to `decode`.
@@ -102,8 +99,9 @@ impl Carrier {
         let call = connection.begin(request, false)?;
         connection.wait_any(&[call], Instant::NEVER);
         let (mut decode, mut result) = (Some(decode), None);
-        connection
-            .take(call, &mut |ended| result = decode.take().map(|decode| self.result(ended, asked, decode)));
+        connection.take(call, &mut |ended| {
+            result = decode.take().map(|decode| result_of(ended, &self.options, asked, decode))
+        });
         result.expect("a call ends by its deadline")
     }
 
@@ -136,16 +134,16 @@ impl Carrier {
         let connection = self.present().clone();
         connection.map_or(Ok(()), |connection| connection.send_waiting(deadline_ns))
     }
+}
 
-    /// The results in the reply to a call of the version `asked`.
-    pub(crate) fn result<R>(
-        &self,
-        ended: Outcome<'_>,
-        asked: u32,
-        decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
-    ) -> Result<R, CallError> {
-        let (message, transmissions) = reply::of_kept(ended?.into_payload());
-        let mut results = reply::results(message, transmissions, asked, &*self.options.authentication)?;
-        decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
-    }
+/// The results in the reply to a call of the version `asked`.
+pub(crate) fn result_of<R>(
+    ended: Outcome<'_>,
+    options: &ClientOptions,
+    asked: u32,
+    decode: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+) -> Result<R, CallError> {
+    let (message, transmissions) = reply::of_kept(ended?.into_payload());
+    let mut results = reply::results(message, transmissions, asked, &*options.authentication)?;
+    decode(&mut results).map_err(|why| reply::bad_result(why, transmissions))
 }

@@ -34,6 +34,8 @@ use stoop_xdr::{Encode, EncodeError};
 /// A connection to a server, and the calls on it.
 pub(crate) struct Connection {
     link: Link,
+    /// Where its server listens.
+    pub(super) place: Place,
     options: ClientOptions,
     /// The process that made it, see [`fork::generation`].
     generation: u32,
@@ -101,6 +103,7 @@ impl Connection {
     /// As [`Link::connect`].
     pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Arc<Self>> {
         let link = Link::connect(place, options, limit)?;
+        let place = place.clone();
         let retransmission = if link.is_stream() { Retransmission::Never } else { options.retransmission };
         let waiter = Waiter::new(options.waiting, placement::of_this_end());
         let completions = Arc::<CompletionTable>::default();
@@ -108,6 +111,7 @@ impl Connection {
         let table = CallTable::with_completions(Arc::clone(&completions));
         Ok(Arc::new_cyclic(|itself| Self {
             link,
+            place,
             options: options.clone(),
             generation: fork::generation(),
             outgoing: Mutex::default(),
@@ -235,13 +239,13 @@ impl Connection {
             // Part of a record has left: nothing can follow it, and the server will not run it.
             Ok(_) => {
                 self.lose();
-                Err(CallError::NotSent(SendError::DeadlinePassed))
+                Err(CallError::not_sent(SendError::DeadlinePassed))
             }
             Err(why) => {
                 if self.link.is_stream() {
                     self.lose();
                 }
-                Err(CallError::NotSent(SendError::Io(why)))
+                Err(CallError::not_sent(SendError::Io(why)))
             }
         }
     }
@@ -389,7 +393,7 @@ impl Connection {
     /// Makes sure that the background thread runs, and that it knows of the latest call.
     fn start_background(&self) -> Result<(), CallError> {
         if self.background.get().is_none() {
-            self.start_thread().map_err(|why| CallError::NotSent(SendError::Io(why)))?;
+            self.start_thread().map_err(|why| CallError::not_sent(SendError::Io(why)))?;
         }
         self.pass_to_background();
         Ok(())
@@ -475,5 +479,5 @@ impl Drop for Connection {
 fn unknown(table: &mut CallTable<SentCall>, call: u32, transmissions: u32, cause: UnknownCause) -> CallError {
     let begun_ns = table.get_mut(call).map_or(0, |sent| sent.begun_ns);
     let waited = Duration::from_nanos(clock::now_ns().saturating_sub(begun_ns));
-    CallError::Unknown { transmissions, waited, cause }
+    CallError::Unknown { transmissions, waited, cause, callee: None }
 }

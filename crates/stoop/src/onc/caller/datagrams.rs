@@ -129,7 +129,7 @@ impl DatagramCaller {
                 None => break,
             }
         }
-        self.new_lane().map_err(|why| CallError::NotSent(SendError::Io(why)))
+        self.new_lane().map_err(|why| CallError::not_sent(SendError::Io(why)))
     }
 
     #[cold]
@@ -190,7 +190,7 @@ impl DatagramCaller {
                 Ok(Sending::Sent) => return Ok(()),
                 // News of an earlier call, told once.
                 Ok(Sending::Refused) => {}
-                Err(why) => return Err(CallError::NotSent(SendError::Io(why))),
+                Err(why) => return Err(CallError::not_sent(SendError::Io(why))),
             }
         }
     }
@@ -245,7 +245,7 @@ impl DatagramCaller {
         if lane.is_clean && Ending::PortClosed.did_not_run(sent.transmissions) {
             let cause = io::ErrorKind::ConnectionRefused.into();
             let server = format!("onc+udp://{}", self.server);
-            return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
+            return CallError::not_sent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
         }
         lane.is_clean = false;
         unknown(sent, UnknownCause::PortClosed)
@@ -255,5 +255,5 @@ impl DatagramCaller {
 #[cold]
 fn unknown(sent: &SentCall, cause: UnknownCause) -> CallError {
     let waited = Duration::from_nanos(clock::now_ns().saturating_sub(sent.begun_ns));
-    CallError::Unknown { transmissions: sent.transmissions, waited, cause }
+    CallError::Unknown { transmissions: sent.transmissions, waited, cause, callee: None }
 }

@@ -1,6 +1,7 @@
 //! The link that carries the messages of a connection: datagrams, or a byte stream with record marks.
 
 use crate::onc::options::ClientOptions;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,6 +19,16 @@ pub(crate) enum Place {
     Datagrams(SocketAddr),
     /// At a TCP port or a Unix socket.
     Stream(StreamAddress),
+}
+
+/// As an address without a program.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Datagrams(server) => write!(f, "onc+udp://{server}"),
+            Self::Stream(server) => write!(f, "onc+{server}"),
+        }
+    }
 }
 
 /// A connected socket.

@@ -13,6 +13,10 @@ use stoop_net::clock;
 use stoop_onc::Instant;
 
 impl OutstandingCalls for Connection {
+    fn server(&self) -> String {
+        self.place.to_string()
+    }
+
     fn is_ready(&self, call: u32) -> bool {
         self.has_ended(call)
     }

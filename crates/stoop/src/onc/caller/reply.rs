@@ -62,7 +62,7 @@ pub(crate) fn bad_result(why: DecodeError, transmissions: u32) -> CallError {
 
 #[cold]
 fn failed(fault: SunFault, transmissions: u32) -> CallError {
-    CallError::Sun(SunError { fault, transmissions })
+    CallError::Sun(SunError { fault, transmissions }, None)
 }
 
 fn fault(status: Accepted, asked: u32) -> SunFault {

@@ -37,5 +37,5 @@ pub(crate) fn write<A: Encode + ?Sized>(
 
 #[cold]
 pub(crate) fn no_form(why: EncodeError) -> CallError {
-    CallError::NotSent(SendError::Xdr(why))
+    CallError::not_sent(SendError::Xdr(why))
 }

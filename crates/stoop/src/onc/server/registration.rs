@@ -90,7 +90,7 @@ impl Shared {
 
     /// Looks for entries that are gone, and registers them again if they were `missed` before. Returns whether some are missing.
     fn look(&self, missed: bool) -> Result<bool, CallError> {
-        let rpcbind = Rpcbind::local().map_err(|why| CallError::NotSent(SendError::Bind(Box::new(why))))?;
+        let rpcbind = Rpcbind::local().map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?;
         let found = rpcbind.dump()?;
         let mut missing = missing(&self.entries, &found).peekable();
         if !missed {

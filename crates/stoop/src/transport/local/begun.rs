@@ -96,7 +96,7 @@ impl BeginsCalls for LocalCalls {
         let Self(calls) = self;
         batch.read_clock();
         if batch.deadline <= batch.begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let mut arguments = Vec::new();
@@ -112,9 +112,9 @@ impl BeginsCalls for LocalCalls {
         // No handle has it yet.
         drop(calls.table().abandon(call));
         Err(match declined {
-            Declined::Closed => CallError::NotSent(SendError::Closed),
+            Declined::Closed => CallError::not_sent(SendError::Closed),
             Declined::Full => refused(RefusalCode::Overloaded, String::new()),
-            Declined::NoThread(why) => CallError::NotSent(SendError::Io(why)),
+            Declined::NoThread(why) => CallError::not_sent(SendError::Io(why)),
         })
     }
 
@@ -122,6 +122,10 @@ impl BeginsCalls for LocalCalls {
 }
 
 impl OutstandingCalls for LocalCalls {
+    fn server(&self) -> String {
+        format!("local:{}", self.0.server.name())
+    }
+
     fn is_ready(&self, call: u32) -> bool {
         self.0.look(&[call], Instant::NEVER).is_some()
     }
@@ -209,7 +213,7 @@ impl LocalCall {
             return refused(RefusalCode::DeadlinePassed, String::new());
         }
         let waited = Instant::from_nanos(now_ns).since(self.begun);
-        CallError::Unknown { transmissions: 1, waited, cause: UnknownCause::DeadlinePassed }
+        CallError::Unknown { transmissions: 1, waited, cause: UnknownCause::DeadlinePassed, callee: None }
     }
 }
 
@@ -370,13 +374,13 @@ pub(crate) fn result_len(ran: Ran) -> Result<usize, CallError> {
     match ran {
         Ran::Result(len) => Ok(len),
         Ran::Refused(why) => Err(refused(why.0, why.1)),
-        Ran::Failed(why) => Err(CallError::Failed(Failure { code: why.0, detail: why.1 })),
+        Ran::Failed(why) => Err(CallError::failed(Failure { code: why.0, detail: why.1 })),
         Ran::Later(_) => unreachable!("it has no answer yet"),
     }
 }
 
 fn failed(code: FailureCode) -> Outcome {
-    Err(CallError::Failed(Failure { code, detail: String::new() }))
+    Err(CallError::failed(Failure { code, detail: String::new() }))
 }
 
 /// A call that has run and waits for its answer.
@@ -455,5 +459,5 @@ impl LocalJob {
 }
 
 fn refused(code: RefusalCode, detail: String) -> CallError {
-    CallError::Refused(Refusal::new(code, detail))
+    CallError::refused(Refusal::new(code, detail))
 }

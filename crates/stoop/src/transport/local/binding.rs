@@ -2,7 +2,7 @@
 
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{BindError, CallError, Callee, SendError};
 use crate::intercept::chain::Interceptors;
 use crate::intercept::client::ClientChain;
 use crate::interface::{Interface, Procedure};
@@ -49,6 +49,11 @@ impl Source {
 
     pub(crate) fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// As [`Binding::callee`].
+    pub(crate) fn callee(&self, procedure: u16) -> Callee {
+        Callee::new(self.interface, procedure, &self.uri)
     }
 
     /// Binds to the server that has taken the name of one that was shut down.
@@ -130,6 +135,10 @@ impl Binding for LocalBinding {
     #[inline(never)]
     fn hold(&self, timeout_ns: u64) -> Result<Box<LocalLane<'_>>, CallError> {
         LocalLane::hold(self, timeout_ns)
+    }
+
+    fn callee(&self, procedure: u16) -> Callee {
+        self.source.callee(procedure)
     }
 
     fn describe(&self) -> String {

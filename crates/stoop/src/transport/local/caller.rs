@@ -47,9 +47,9 @@ impl<L: ?Sized + 'static> Here<L> {
         procedure: impl FnOnce(&L) -> R,
     ) -> Result<R, CallError> {
         let find = || match Source::find_next(&self.source) {
-            Ok(binding) if binding.is_marshaled => Err(CallError::NotSent(self.intercepted())),
+            Ok(binding) if binding.is_marshaled => Err(CallError::not_sent(self.intercepted())),
             Ok(binding) => Ok(Self::of(&binding)),
-            Err(why) => Err(CallError::NotSent(why)),
+            Err(why) => Err(CallError::not_sent(why)),
         };
         let Some(mut slot) = next.try_hold() else {
             return find()?.call(timeout_ns, procedure);
@@ -72,16 +72,23 @@ impl<L: ?Sized> Here<L> {
         SendError::Bind(Box::new(BindError::Refused { server: self.source.uri().into(), why }))
     }
 
+    /// The error of a call of that procedure, with its name and that of its server.
+    #[cold]
+    #[inline(never)]
+    fn name(&self, error: CallError, procedure: u16) -> CallError {
+        error.knowing(self.source.callee(procedure))
+    }
+
     #[inline]
     fn call<R>(&self, timeout_ns: u64, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
         let Some((_, deadline)) = begin_cheaply(timeout_ns) else {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         };
         let run = AssertUnwindSafe(|| serving(deadline, Caller::Local, || procedure(&self.server)));
         let (ran, asked) = noting_asked(|| catch_unwind(run));
         let returned = ran.map_err(|panic| error_of_panic(&*panic))?;
         if is_too_late(deadline, asked) {
-            return Err(CallError::Failed(finished_too_late()));
+            return Err(CallError::failed(finished_too_late()));
         }
         Ok(returned)
     }
@@ -120,23 +127,28 @@ impl<'a, L: ?Sized + 'static> Local<'a, L> {
     /// As [`call`](Self::call); or nothing is left that could give the answer.
     pub fn call_deferred<R: Send + 'static>(
         self,
+        number: u16,
         procedure: impl FnOnce(&L) -> Deferred<R>,
     ) -> Result<R, CallError> {
         let timeout_ns = self.timeout_ns;
         let deadline_ns = context::bounded_deadline(clock::now_ns(), timeout_ns);
-        self.call(procedure)?.wait(deadline_ns).map_err(CallError::Failed)
+        let here = self.here;
+        let answer = self.call(number, procedure)?.wait(deadline_ns);
+        answer.map_err(|why| here.name(CallError::failed(why), number))
     }
 
-    /// Calls `procedure` with the server.
+    /// Calls `procedure`, which has that number, with the server.
     ///
     /// # Errors
     /// The server has been shut down and no other has its name, an inherited deadline has passed, the procedure panicked, or it
     /// returned at or after the deadline.
     #[inline]
-    pub fn call<R>(self, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
-        match self.here.listening.is_open() {
+    pub fn call<R>(self, number: u16, procedure: impl FnOnce(&L) -> R) -> Result<R, CallError> {
+        let here = self.here;
+        let ended = match self.here.listening.is_open() {
             true => self.here.call(self.timeout_ns, procedure),
             false => self.here.call_next(self.next, self.timeout_ns, procedure),
-        }
+        };
+        ended.map_err(|error| here.name(error, number))
     }
 }

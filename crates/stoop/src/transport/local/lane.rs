@@ -2,7 +2,7 @@
 //! at either end stand between caller and trait. The calling thread runs the procedure.
 
 use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
-use crate::error::{CallError, FailureCode, SendError};
+use crate::error::{CallError, Callee, FailureCode, SendError};
 use crate::intercept::client::Attempt;
 use crate::later::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::locked::locked;
@@ -10,7 +10,7 @@ use crate::metadata::Metadata;
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::serving::one_call;
-use crate::transport::contract::Lane;
+use crate::transport::contract::{Binding, Lane};
 use crate::transport::local::begun::result_len;
 use crate::transport::local::binding::LocalBinding;
 use crate::transport::local::server::LocalServer;
@@ -37,7 +37,7 @@ pub(crate) struct LocalLane<'a> {
 
 impl<'a> LocalLane<'a> {
     pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Box<Self>, CallError> {
-        let (server, interface) = binding.present().map_err(CallError::NotSent)?;
+        let (server, interface) = binding.present().map_err(CallError::not_sent)?;
         let (arguments, packet) = (Vec::new(), vec![0; HEADER_LEN]);
         Ok(Box::new(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 }))
     }
@@ -45,6 +45,10 @@ impl<'a> LocalLane<'a> {
 
 // In a box, and out of line: the lanes of other transports are in the same enum, in the stubs.
 impl Lane for Box<LocalLane<'_>> {
+    fn callee(&self, procedure: u16) -> Callee {
+        self.binding.callee(procedure)
+    }
+
     #[cold]
     #[inline(never)]
     fn arguments(&mut self) -> Writer<'_> {
@@ -98,7 +102,7 @@ impl Attempt for LocalCall<'_, '_> {
         let lane = &mut *self.lane;
         let mut arguments = Writer::new(&mut lane.arguments, 0, lane.server.message_max).behind(self.len, 0);
         arguments.scalars(outgoing.block());
-        let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        let len = arguments.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         self.run(self.procedure | IN_PROCEDURE, len)?;
         let lane = &mut *self.lane;
         let (result, block) = block_of_result(&lane.packet[HEADER_LEN..HEADER_LEN + lane.result_len])?;
@@ -117,7 +121,7 @@ impl LocalCall<'_, '_> {
     fn run(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
         let &mut Self { ref mut lane, deadline_ns, .. } = self;
         if deadline_ns <= clock::now_ns() {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let result_max = lane.server.message_max;
         // A cancel of the call that this thread serves cancels this one, too.

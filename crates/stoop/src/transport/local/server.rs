@@ -66,6 +66,10 @@ impl LocalServer {
         self.open.load(Ordering::Acquire)
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Its export of that interface name.
     pub(crate) fn export(&self, interface: &Interface) -> Option<&Arc<dyn Exported>> {
         self.number(interface).map(|number| &self.exports.all[number])

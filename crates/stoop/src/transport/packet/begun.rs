@@ -191,7 +191,7 @@ impl<L: PacketLink> PacketCalls<L> {
     fn not_sent(&self, failed: Vec<NotSent>) {
         let (mut calls, now) = (self.calls(), now());
         for NotSent { call, packet, why } in failed {
-            calls.not_sent(call, &packet, CallError::NotSent(SendError::Io(why)), now);
+            calls.not_sent(call, &packet, CallError::not_sent(SendError::Io(why)), now);
         }
         self.unlock(calls, &mut Wakeups::default());
     }
@@ -214,7 +214,7 @@ impl<L: PacketLink> PacketCalls<L> {
             begin.read_clock();
         }
         if begin.deadline <= begin.begun {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let mut calls = self.calls();
         calls.note_session();
@@ -307,6 +307,10 @@ impl<L: PacketLink> BeginsCalls for PacketCalls<L> {
 }
 
 impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
+    fn server(&self) -> String {
+        self.link.binding.uri.clone()
+    }
+
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
         self.completions.has_ended(call) || self.wait(&[call], Instant::default()).is_some()

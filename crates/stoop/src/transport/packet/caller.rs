@@ -131,7 +131,7 @@ impl<L: PacketLink> RemoteLane<PacketTransport<L>> for PacketLane<Endpoint<L>> {
 
     fn new(plan: &Plan<'_, PacketTransport<L>>, session: Arc<Session>, _: u64) -> Result<Self, CallError> {
         let endpoint = Endpoint::connect(plan.address, Share::OneLane, plan.own.shares_endpoints)
-            .map_err(|e| CallError::NotSent(SendError::Io(e)))?;
+            .map_err(|e| CallError::not_sent(SendError::Io(e)))?;
         session.prepare(&endpoint);
         Ok(Self::of(session, endpoint, plan.options))
     }
@@ -231,7 +231,7 @@ impl<L: PacketLink> PacketLane<Endpoint<L>> {
         self.closed = None;
         match ended {
             Ended::Unbound(refusal) => fate::Ended::Unbound(refusal),
-            Ended::With(CallError::NotSent(SendError::Bind(_))) if self.waits_for_restart => {
+            Ended::With(CallError::NotSent(SendError::Bind(_), ..)) if self.waits_for_restart => {
                 fate::Ended::Lost { may_have_run: false }
             }
             // An idempotent call waits for the next server and runs there; any other ends with this cause.

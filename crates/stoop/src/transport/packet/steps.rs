@@ -60,9 +60,9 @@ impl Ended {
         match answer {
             NoResult::Unbound(refusal) => Self::Unbound(refusal),
             NoResult::Refused(refused) => {
-                Self::With(CallError::Refused(Refusal::new(refused, detail(packet))))
+                Self::With(CallError::refused(Refusal::new(refused, detail(packet))))
             }
-            NoResult::Failed(code) => Self::With(CallError::Failed(Failure { code, detail: detail(packet) })),
+            NoResult::Failed(code) => Self::With(CallError::failed(Failure { code, detail: detail(packet) })),
         }
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn give_up<E: CallerEndpoint>(steps: &mut Steps<'_, E>, clock: Instan
     if was_closed {
         // The error of a byte stream whose server refuses the connection.
         let (server, cause) = (session.uri.clone(), io::ErrorKind::ConnectionRefused.into());
-        return CallError::NotSent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
+        return CallError::not_sent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })));
     }
     CallError::Unknown {
         transmissions: effort.transmissions,
@@ -87,6 +87,7 @@ pub(crate) fn give_up<E: CallerEndpoint>(steps: &mut Steps<'_, E>, clock: Instan
             Lost::ServerSilent => UnknownCause::ServerSilent,
             Lost::PortClosed => UnknownCause::PortClosed,
         },
+        callee: None,
     }
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn check_result_len(len: usize, longest: usize) -> Result<(), CallErr
 }
 
 fn too_large(detail: String) -> CallError {
-    CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail })
+    CallError::failed(Failure { code: FailureCode::ResultTooLarge, detail })
 }
 
 /// The text that the server adds to a refusal or a failure.

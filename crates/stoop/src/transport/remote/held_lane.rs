@@ -8,11 +8,11 @@ use crate::calling::deadline::CallTimes;
 use crate::calling::fate::{Ended, Loss};
 use crate::calling::lanes::{Counted, LaneGuard};
 use crate::calling::recovery::{Attempts, CallTerms, recover};
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{BindError, CallError, Callee, SendError};
 use crate::intercept::client::Attempt;
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
-use crate::transport::contract::Lane;
+use crate::transport::contract::{Binding, Lane};
 use crate::transport::remote::{Observed, Remote, RemoteBinding, RemoteLane};
 use std::mem;
 use std::sync::Arc;
@@ -59,6 +59,10 @@ impl<'p, 'a> Arguments<'_, 'p, 'a> {
 
 impl<R: Remote> Lane for HeldLane<'_, R> {
     const CAN_GATHER: bool = R::Lane::CAN_GATHER;
+
+    fn callee(&self, procedure: u16) -> Callee {
+        self.binding.callee(procedure)
+    }
 
     #[inline]
     fn arguments(&mut self) -> Writer<'_> {
@@ -136,7 +140,7 @@ impl<R: Remote> HeldLane<'_, R> {
     #[inline(always)]
     fn call(&mut self, procedure: u16, mut arguments: Arguments<'_, '_, '_>) -> Result<(), CallError> {
         let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         };
         if self.needs_care() {
             return self.call_with_care(procedure, times, arguments, None);
@@ -164,7 +168,7 @@ impl<R: Remote> HeldLane<'_, R> {
     /// There is no result.
     pub(crate) fn make_begun(&mut self, procedure: u16, len: usize) -> Result<(), CallError> {
         let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         };
         // It counts the call.
         self.needs_care();
@@ -180,7 +184,7 @@ impl<R: Remote> HeldLane<'_, R> {
         carried: Option<&Carried>,
     ) -> Result<(), CallError> {
         let Some(times) = R::Lane::begin(self.guard.timeout_ns()) else {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         };
         // It counts the call.
         self.needs_care();
@@ -263,7 +267,7 @@ impl<R: Remote> HeldLane<'_, R> {
         let (packet, start) = self.lane().call_packet();
         let mut writer = Writer::new(packet, start, limit).behind(len, borrowed);
         writer.scalars(block);
-        writer.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))
+        writer.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))
     }
 
     /// As [`call`](Self::call), of a binding that doubts its server's address, or keeps an account.
@@ -434,7 +438,7 @@ impl<R: Remote> Attempt for InterceptedCall<'_, '_, '_, '_, '_, R> {
         let deadline_ns = self.times.deadline.latest_ns;
         // Interceptors may have taken their time.
         if clock::coarse_now_ns() >= deadline_ns {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         if mem::replace(&mut self.is_again, true) {
             self.times = CallTimes::exact(clock::now_ns(), deadline_ns);

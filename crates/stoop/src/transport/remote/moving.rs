@@ -112,7 +112,7 @@ impl Care {
 impl<R: Remote> RemoteBinding<R> {
     /// Whether a call that has ended like this, and so has not run, is made again where the binding's name leads now.
     pub(super) fn may_have_moved(&self, error: &CallError) -> bool {
-        self.name.is_some() && matches!(error, CallError::NotSent(why) if is_closed(why))
+        self.name.is_some() && matches!(error, CallError::NotSent(why, ..) if is_closed(why))
     }
 
     /// A call on the session `lost` was refused because its server shuts down, and so has not run: binds by `deadline` to another server,
@@ -137,8 +137,8 @@ impl<R: Remote> RemoteBinding<R> {
     pub(crate) fn note_failure(&self, error: &CallError) -> bool {
         let doubt = match error {
             CallError::Unknown { cause: UnknownCause::PortClosed, .. } => CLOSED,
-            CallError::NotSent(why) if is_closed(why) => CLOSED,
-            CallError::Refused(why) if why.code == RefusalCode::ShuttingDown => CLOSED,
+            CallError::NotSent(why, ..) if is_closed(why) => CLOSED,
+            CallError::Refused(why, ..) if why.code == RefusalCode::ShuttingDown => CLOSED,
             CallError::Unknown {
                 cause: UnknownCause::ServerSilent | UnknownCause::DeadlinePassed, ..
             } => SILENT,

@@ -155,7 +155,7 @@ impl BeginsCalls for StreamCalls {
 
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         if !TimeBounds::current(batch.timeout_ns).has_time() {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let mut state = self.0.state();
         let place = state.queue_call(batch, procedure, len)?;
@@ -176,6 +176,10 @@ impl BeginsCalls for StreamCalls {
 }
 
 impl OutstandingCalls for StreamCalls {
+    fn server(&self) -> String {
+        self.0.binding.uri.clone()
+    }
+
     fn is_ready(&self, call: u32) -> bool {
         let Self(calls) = self;
         if calls.has_ended(call) {
@@ -414,7 +418,7 @@ impl Outstanding {
                     call.explain(no_answer(&self.binding.uri, call.waited()))
                 }
                 Progress::Queued | Progress::Postponed => {
-                    call.explain(CallError::NotSent(SendError::DeadlinePassed))
+                    call.explain(CallError::not_sent(SendError::DeadlinePassed))
                 }
                 Progress::Sent { generation, lane } => {
                     if let Some(session) = self.session_of(generation) {

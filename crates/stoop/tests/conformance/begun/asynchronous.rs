@@ -38,7 +38,7 @@ fn futures_give_what_begun_calls_give(transport: &str) {
         assert!(matches!(&error, Error::Application(why) if why == "by zero"), "{error:?}");
         let (sum, turned, filled, name) = client.mixed(&[1, 2], 3, &"name".into()).await.unwrap();
         assert_eq!((sum, turned, filled, name.as_str()), (3, vec![2, 1], vec![7; 3], "name!"));
-        assert!(matches!(client.panic("expected").await.unwrap_err(), CallError::Failed(_)));
+        assert!(matches!(client.panic("expected").await.unwrap_err(), CallError::Failed(..)));
         let long = vec![9; 300_000];
         assert_eq!(client.echo(&long).await.unwrap(), long);
     });

@@ -18,7 +18,7 @@ fn a_call_that_has_no_time_fails_by_itself(transport: &str) {
     let pending = client.with_timeout(Duration::ZERO).begin().next(1);
     assert!(pending.is_ready());
     let error = pending.wait().unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..)), "{error}");
     let left = client.begin().left().wait().unwrap();
     assert!((1..=30_000).contains(&left), "{left}");
 }
@@ -73,7 +73,10 @@ fn what_is_too_long_fails_by_itself(transport: &str) {
     drop(calls);
     assert_eq!(argument.wait().unwrap_err().ran(), Ran::No);
     let error = result.wait().unwrap_err();
-    assert!(matches!(&error, CallError::Failed(why) if why.code == FailureCode::ResultTooLarge), "{error}");
+    assert!(
+        matches!(&error, CallError::Failed(why, ..) if why.code == FailureCode::ResultTooLarge),
+        "{error}"
+    );
     assert_eq!(short.wait().unwrap(), 2);
 }
 
@@ -89,7 +92,7 @@ fn more_calls_than_may_wait_are_refused(transport: &str) {
     let results = stoop::wait_all(pending.into_iter().chain([first]));
     opener.join().unwrap();
     for error in results.into_iter().filter_map(Result::err) {
-        let CallError::Refused(refusal) = error else { panic!("{error}") };
+        let CallError::Refused(refusal, ..) = error else { panic!("{error}") };
         assert_eq!(refusal.code, RefusalCode::Overloaded);
     }
 }

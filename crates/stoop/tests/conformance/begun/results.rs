@@ -42,7 +42,7 @@ fn every_kind_of_outcome_is_that_of_the_blocking_method(transport: &str) {
     let mixed = calls.mixed(&[1, 2, 3], 2, &"so".to_owned());
     let (none, full, taken) = (calls.bytes(0), calls.bytes(1436), calls.take(&[1; 1436]));
     drop(calls);
-    let CallError::Failed(failure) = panicked.wait().unwrap_err() else { panic!("not failed") };
+    let CallError::Failed(failure, ..) = panicked.wait().unwrap_err() else { panic!("not failed") };
     assert_eq!((failure.code, failure.detail.as_str()), (FailureCode::Panicked, "on purpose"));
     assert_eq!(divided.wait().unwrap(), 20);
     let Error::Application(why) = not_divided.wait().unwrap_err() else { panic!("no error of its own") };

@@ -54,5 +54,5 @@ fn a_call_that_a_procedure_begins_after_its_deadline_is_not_sent(transport: &str
         timeout *= 2;
     };
     let error = noted.unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed)), "{error}");
+    assert!(matches!(error, CallError::NotSent(SendError::DeadlinePassed, ..)), "{error}");
 }

@@ -80,7 +80,7 @@ fn a_call_does_not_overtake_a_one_way_call_silently_when_the_server_is_restarted
             // It was sent to the new server.
             Ok(has_run) => assert!(has_run),
             Err(error) => {
-                assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. })), "{error}");
+                assert!(matches!(error, CallError::NotSent(SendError::OneWayUnknown { .. }, ..)), "{error}");
                 assert!(!world.client.had_run(7).unwrap());
             }
         }

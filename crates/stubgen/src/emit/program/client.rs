@@ -5,6 +5,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
 use super::{form, form_of, outs};
+use crate::emit::begin::named;
 use crate::emit::names::{Names, local};
 use crate::model::{Argument, Interface, Mode, Number, Procedure, Returns, Shape, some_value};
 use crate::xdr::Marks;
@@ -102,6 +103,7 @@ fn read_out(argument: &Argument, reader: &TokenStream) -> TokenStream {
 
 /// The branch of a client method that calls the procedure by Sun RPC; empty if the interface is no program.
 pub(in crate::emit) fn client_call(
+    index: usize,
     number: Option<&Number>,
     procedure: &Procedure,
     into_error: &TokenStream,
@@ -109,6 +111,7 @@ pub(in crate::emit) fn client_call(
 ) -> TokenStream {
     let Some(Number { expression, .. }) = number else { return TokenStream::new() };
     let (program, returned) = (local("program"), local("returned"));
+    let named = named(index, names);
     let (lens, write, read) =
         (lens(procedure), write_arguments(procedure, names), read_results(procedure, names));
     let results = outs(procedure).map(received);
@@ -129,7 +132,7 @@ pub(in crate::emit) fn client_call(
     quote! {
         if let ::core::option::Option::Some(#program) = self.client.program() {
             #lens
-            let (#returned, #(#results,)*) = #program.call_with(#expression, #write, #read)#into_error?;
+            let (#returned, #(#results,)*) = #program.call_with(#expression, #write, #read)#named #into_error?;
             #(#assigned)*
             return #ok;
         }
@@ -142,6 +145,7 @@ fn received(argument: &Argument) -> Ident {
 
 /// The branch of the method that begins a call; empty if the interface is no program.
 pub(in crate::emit) fn begun_call(
+    index: usize,
     number: Option<&Number>,
     procedure: &Procedure,
     names: &Names,
@@ -149,12 +153,13 @@ pub(in crate::emit) fn begun_call(
     let Some(Number { expression, .. }) = number else { return TokenStream::new() };
     let (root, stub) = (&names.root, &names.stub);
     let (program, outcome) = (local("program"), local("outcome"));
+    let named = named(index, names);
     let (lens, write, read) =
         (lens(procedure), write_arguments(procedure, names), read_results(procedure, names));
     if procedure.one_way {
         return quote! {
             if let ::core::option::Option::Some(#program) = self.begin.program() {
-                return #stub::ended(#program.send(#expression, #write).and_then(|()| #program.flush()));
+                return #stub::ended(#program.send(#expression, #write).and_then(|()| #program.flush())#named);
             }
         };
     }
@@ -192,23 +197,24 @@ pub(in crate::emit) fn begun_call(
     quote! {
         if let ::core::option::Option::Some(#program) = self.begin.program() {
             #lens
-            return #program.begin_mapped(#expression, #write, #read, |#outcome| #outcome #value);
+            return #program.begin_mapped(#expression, #write, #read, |#outcome| #outcome #named #value);
         }
     }
 }
 
 /// The branch of the method of a one-way procedure; empty if the interface is no program.
 pub(in crate::emit) fn one_way_call(
+    index: usize,
     number: Option<&Number>,
     procedure: &Procedure,
     names: &Names,
 ) -> TokenStream {
     let Some(Number { expression, .. }) = number else { return TokenStream::new() };
     let (program, write) = (local("program"), write_arguments(procedure, names));
+    let named = named(index, names);
     quote! {
         if let ::core::option::Option::Some(#program) = self.client.program() {
-            #program.send(#expression, #write)?;
-            return #program.flush();
+            return #program.send(#expression, #write).and_then(|()| #program.flush())#named;
         }
     }
 }

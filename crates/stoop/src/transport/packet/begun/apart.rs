@@ -143,7 +143,7 @@ impl<L: PacketLink> PacketCalls<L> {
         if let Some(room) = arguments.chunk(1, apart.arguments.len()) {
             room.copy_from_slice(&apart.arguments);
         }
-        let len = arguments.finish().map_err(|why| CallError::NotSent(SendError::Arguments(why)))?;
+        let len = arguments.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         lane.make_begun(apart.procedure, len)?;
         Ok(lane.result().to_vec())
     }

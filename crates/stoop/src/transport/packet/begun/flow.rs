@@ -81,7 +81,7 @@ impl<L: PacketLink> Calls<L> {
             return true;
         }
         if clock >= slot.deadline {
-            self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock);
+            self.fail(call, CallError::not_sent(SendError::DeadlinePassed), clock);
             return true;
         }
         let (procedure, deadline, begun) = (slot.procedure, slot.deadline, slot.begun);

@@ -17,7 +17,7 @@ impl<L: PacketLink> Calls<L> {
     /// Ends a call with this error of its latest attempt, unless that is a refusal after which the call is sent again.
     #[cold]
     pub(super) fn fail_or_come_again(&mut self, call: u32, error: CallError, clock: Instant) {
-        if matches!(&error, CallError::Refused(why) if why.code == RefusalCode::ShuttingDown) {
+        if matches!(&error, CallError::Refused(why, ..) if why.code == RefusalCode::ShuttingDown) {
             // Calls that run there go on, also if this one does not go elsewhere.
             self.session.note_closing();
         }

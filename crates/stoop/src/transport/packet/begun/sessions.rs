@@ -15,7 +15,7 @@ impl<L: PacketLink> Calls<L> {
     /// Adds a slot with a lane of its own.
     #[cold]
     pub(crate) fn add_slot(&mut self) -> Result<u32, CallError> {
-        let too_many = CallError::NotSent(SendError::TooManyCalls { in_flight: self.outstanding });
+        let too_many = CallError::not_sent(SendError::TooManyCalls { in_flight: self.outstanding });
         self.note_session();
         let (session, call) = (Arc::clone(&self.session), self.slots.len() as u32);
         let Some(lane) = session.another_lane() else { return Err(too_many) };

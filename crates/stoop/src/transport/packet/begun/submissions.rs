@@ -105,7 +105,7 @@ impl<L: PacketLink> Calls<L> {
     pub(crate) fn expire_all(&mut self, queue: &mut SubmissionQueue, clock: Instant) {
         for submitted in queue.calls() {
             self.expand(submitted.call).lane.abandon(clock);
-            self.fail(submitted.call, CallError::NotSent(SendError::DeadlinePassed), clock);
+            self.fail(submitted.call, CallError::not_sent(SendError::DeadlinePassed), clock);
         }
         queue.clear();
     }
@@ -121,7 +121,7 @@ impl<L: PacketLink> Calls<L> {
         if len > self.longest_call {
             // The arguments were written for a server that has been replaced by one that takes fewer.
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
-            return Err(CallError::NotSent(SendError::Arguments(why)));
+            return Err(CallError::not_sent(SendError::Arguments(why)));
         }
         let call = self.take_slot()?;
         self.completions.open(call);

@@ -125,7 +125,7 @@ impl<L: PacketLink> Calls<L> {
             }
             Stage::Postponed => self.come_again(call, clock),
             Stage::Waiting => {
-                self.fail(call, CallError::NotSent(SendError::DeadlinePassed), clock);
+                self.fail(call, CallError::not_sent(SendError::DeadlinePassed), clock);
             }
             Stage::Sent => match slot.steps(&link.endpoint, window).on_timeout(clock) {
                 Some(lost) => self.give_up(call, lost, clock),
@@ -208,7 +208,7 @@ impl<L: PacketLink> Calls<L> {
         slot.compact = slot.lane.compact_call();
         self.map_lane(call);
         match error {
-            CallError::NotSent(SendError::Bind(_)) if link.binding.options.waits_for_server() => {
+            CallError::NotSent(SendError::Bind(_), ..) if link.binding.options.waits_for_server() => {
                 self.wait_for_restart(call, error, clock);
             }
             error => self.fail(call, error, clock),

@@ -145,7 +145,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
     #[cold]
     pub(crate) fn not_sent_because(&mut self, error: io::Error) -> Ended {
         self.exchange.abandon(now());
-        Ended::With(CallError::NotSent(SendError::Io(error)))
+        Ended::With(CallError::not_sent(SendError::Io(error)))
     }
 
     #[inline]

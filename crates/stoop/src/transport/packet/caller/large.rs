@@ -51,7 +51,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         if len > self.longest_call {
             // The arguments were written for a server that has been replaced by one that takes fewer.
             let why = EncodeError::TooLarge { needed_at_least: len, limit: self.longest_call };
-            return Err(Ended::With(CallError::NotSent(SendError::Arguments(why))));
+            return Err(Ended::With(CallError::not_sent(SendError::Arguments(why))));
         }
         let one_packet = self.exchange.packet_data();
         let (is_large, expects_large) = (len > one_packet, gather.scatter_end() > one_packet);

@@ -264,7 +264,7 @@ impl BeginsCalls for SessionCalls {
     #[inline]
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         if !TimeBounds::current(batch.timeout_ns).has_time() {
-            return Err(CallError::NotSent(SendError::DeadlinePassed));
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         if len <= SLOT
             && self.session.takes_calls()
@@ -284,6 +284,10 @@ impl BeginsCalls for SessionCalls {
 }
 
 impl OutstandingCalls for SessionCalls {
+    fn server(&self) -> String {
+        self.managed.binding.uri.clone()
+    }
+
     #[inline]
     fn is_ready(&self, call: u32) -> bool {
         self.has_ended(call) || self.is_ready_now(call)

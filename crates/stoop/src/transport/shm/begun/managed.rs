@@ -125,13 +125,13 @@ impl ManagedCall {
                 let len = result.len();
                 Step::Ended(Ok(Payload::new(std::mem::take(result), 0, len)))
             }
-            Err(NoResult::Answered(CallError::Refused(why))) => {
+            Err(NoResult::Answered(CallError::Refused(why, ..))) => {
                 if why.code == RefusalCode::ShuttingDown {
                     session.note_closing();
                 }
                 session.give_back([call.lane]);
                 self.sent = None;
-                Step::Refused(CallError::Refused(why))
+                Step::Refused(CallError::refused(why))
             }
             Err(NoResult::Answered(error)) => {
                 session.give_back([call.lane]);
@@ -179,7 +179,7 @@ impl ManagedCall {
         if binding.present().is_lost() {
             return self.explain(no_answer(&binding.uri, self.waited()));
         }
-        self.explain(CallError::NotSent(SendError::DeadlinePassed))
+        self.explain(CallError::not_sent(SendError::DeadlinePassed))
     }
 
     /// No thread waits for it any more: its server is told, unless it has answered.

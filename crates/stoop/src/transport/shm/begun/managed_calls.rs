@@ -281,7 +281,7 @@ impl ManagedCalls {
         }
         for key in before {
             let Some(managed) = find(calls, key) else { continue };
-            let unbound = || CallError::NotSent(SendError::Bind(Box::new(why.clone())));
+            let unbound = || CallError::not_sent(SendError::Bind(Box::new(why.clone())));
             let error = managed.refused.take().map_or_else(unbound, |refused| *refused);
             let error = managed.explain(error);
             wakeups.push(calls.end(key.0, Err(error)));

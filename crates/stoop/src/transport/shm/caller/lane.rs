@@ -74,7 +74,7 @@ impl RemoteLane<ShmTransport> for ShmLane {
     fn new(plan: &Plan<'_, ShmTransport>, session: Arc<Session>, timeout_ns: u64) -> Result<Self, CallError> {
         let lane = session
             .await_lane(Duration::from_nanos(timeout_ns))
-            .ok_or(CallError::NotSent(SendError::DeadlinePassed))?;
+            .ok_or(CallError::not_sent(SendError::DeadlinePassed))?;
         let recorded_share = plan.options.account.as_ref().map_or(1, |account| account.shm_share);
         Ok(Self {
             published: PublishedCall::none_on(lane),
@@ -149,7 +149,7 @@ impl RemoteLane<ShmTransport> for ShmLane {
         let mut arguments = Writer::new(&mut self.arguments, 0, limit);
         write(&mut arguments, &mut shared);
         let written = arguments.finish();
-        let len = written.map_err(|why| Ended::With(CallError::NotSent(SendError::Arguments(why))))?;
+        let len = written.map_err(|why| Ended::With(CallError::not_sent(SendError::Arguments(why))))?;
         let kind = if self.named.ranges.is_empty() { RequestKind::Call } else { RequestKind::CallInPlace };
         self.exchange(kind, times.deadline, procedure, len, &mut GatherList::none())
     }
@@ -321,7 +321,7 @@ impl ShmLane {
         let Some(channel) = self.session.take_channel(limit) else {
             return Err(match self.session.is_lost() {
                 true => Ended::Lost { may_have_run: false },
-                false => Ended::With(CallError::NotSent(SendError::DeadlinePassed)),
+                false => Ended::With(CallError::not_sent(SendError::DeadlinePassed)),
             });
         };
         let request = self.next_request(kind, procedure, len, deadline);

@@ -259,7 +259,7 @@ impl Receiving {
 }
 
 fn not_taken(detail: String) -> NoResult {
-    NoResult::NotTaken(CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail }))
+    NoResult::NotTaken(CallError::failed(Failure { code: FailureCode::ResultTooLarge, detail }))
 }
 
 /// Why an answer of that message is no result; `None` if it is one.
@@ -270,11 +270,11 @@ pub(crate) fn why_no_result(answer: &Answer, message: &[u8]) -> Option<CallError
         AnswerKind::Refusal => {
             let code = RefusalCode::from_code(answer.word);
             let retry_after = RetryAfter::from_millis(u16::try_from(answer.base).unwrap_or(u16::MAX));
-            Some(CallError::Refused(Refusal::new(Refused { code, retry_after }, detail())))
+            Some(CallError::refused(Refusal::new(Refused { code, retry_after }, detail())))
         }
         AnswerKind::Failure => {
             let code = FailureCode::from_code(answer.word);
-            Some(CallError::Failed(Failure { code, detail: detail() }))
+            Some(CallError::failed(Failure { code, detail: detail() }))
         }
     }
 }

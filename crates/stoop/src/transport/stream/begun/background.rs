@@ -102,7 +102,7 @@ impl Driven for Outstanding {
             let call = state.calls.get_mut(place).expect("it is open");
             let error = match call.refused {
                 Some(_) => call.refusal(),
-                None => call.explain(CallError::NotSent(SendError::Bind(Box::new(why.clone())))),
+                None => call.explain(CallError::not_sent(SendError::Bind(Box::new(why.clone())))),
             };
             let id = call.id;
             wakeups.extend(self.fail_with(&mut state, CallId { place, id }, error));

@@ -154,7 +154,7 @@ impl Outstanding {
                 }
             }
             Err(Unsent::Late) => {
-                let wakeup = self.fail(&mut state, call, CallError::NotSent(SendError::DeadlinePassed));
+                let wakeup = self.fail(&mut state, call, CallError::not_sent(SendError::DeadlinePassed));
                 drop(state);
                 self.give(wakeup);
             }

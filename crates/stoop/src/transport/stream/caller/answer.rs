@@ -80,13 +80,13 @@ impl Answer {
             [] => String::new(),
             text => String::from_utf8_lossy(text).into_owned(),
         };
-        let too_large = |detail| CallError::Failed(Failure { code: FailureCode::ResultTooLarge, detail });
+        let too_large = |detail| CallError::failed(Failure { code: FailureCode::ResultTooLarge, detail });
         match self {
             Self::Message(header) if header.kind == Kind::Refusal => {
-                CallError::Refused(Refusal::new(header.refused(), detail()))
+                CallError::refused(Refusal::new(header.refused(), detail()))
             }
             Self::Message(header) => {
-                CallError::Failed(Failure { code: FailureCode::from_code(header.time), detail: detail() })
+                CallError::failed(Failure { code: FailureCode::from_code(header.time), detail: detail() })
             }
             Self::TooLong(len) => {
                 too_large(format!("it has {len} bytes, more than the binding's BindOptions::max_message"))

@@ -155,7 +155,9 @@ impl StreamLane {
             match () {
                 () if self.session.is_lost() => return Err(Ended::Lost { may_have_run: false }),
                 () if self.mailbox.is_some() => return Ok(()),
-                () if left_ns == 0 => return Err(Ended::With(CallError::NotSent(SendError::DeadlinePassed))),
+                () if left_ns == 0 => {
+                    return Err(Ended::With(CallError::not_sent(SendError::DeadlinePassed)));
+                }
                 () => thread::sleep(LANE_LOOKS.min(Duration::from_nanos(left_ns))),
             }
             self.session.receive_all();
@@ -171,7 +173,7 @@ impl StreamLane {
             }
             Unsent::Late => {
                 self.mailbox().clear();
-                Ended::With(CallError::NotSent(SendError::DeadlinePassed))
+                Ended::With(CallError::not_sent(SendError::DeadlinePassed))
             }
             Unsent::LateButOnItsWay => {
                 self.calls += 1;
