@@ -30,6 +30,18 @@ pub struct CurrentCall {
 }
 
 /// The caller of a procedure.
+///
+/// ```
+/// use stoop::{Caller, current_call};
+///
+/// /// In a procedure: the user, as the kernel says.
+/// fn user() -> Option<u32> {
+///     match current_call()?.caller() {
+///         Caller::Process(process) => Some(process.uid),
+///         _ => None,
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caller {

@@ -74,6 +74,21 @@ pub(crate) const NAME: &str = "StoopHealth";
 ///
 /// Everything is [`Serving`](Health::Serving) until it is set, and [`ShuttingDown`](Health::ShuttingDown) when the server shuts
 /// down.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:health-board")?.start()?;
+/// # let client = AdderClient::bind("local:health-board")?;
+/// use stoop::health::Health;
+///
+/// server.health().set("Adder", Health::NotServing); // one interface
+/// server.health().set_all(Health::Serving);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct HealthBoard(Arc<Shared>);
 

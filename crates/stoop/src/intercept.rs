@@ -234,6 +234,36 @@ impl InterceptedCall {
 
 impl CallInfo<'_> {
     /// The name of the interface.
+    ///
+    /// ```
+    /// use stoop::Server;
+    /// use stoop::intercept::{After, Before, CallInfo, Ended, Intercept};
+    ///
+    /// /// Prints a line for each call.
+    /// struct Log;
+    ///
+    /// impl Intercept for Log {
+    ///     fn name(&self) -> &str {
+    ///         "log"
+    ///     }
+    ///
+    ///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+    ///         println!("{:?}: {:?} left, one way: {}", call.caller(), call.time_left(), call.is_one_way());
+    ///         Before::Go
+    ///     }
+    ///
+    ///     fn after(&self, call: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+    ///         let (interface, procedure) = (call.interface(), call.procedure());
+    ///         println!("{interface}.{procedure} at {:?}: {:?} in {:?}", call.server(), ended.ran(), ended.took());
+    ///         if let (true, Err(why)) = (ended.is_known(), ended.outcome()) {
+    ///             println!("idempotent: {}: {why}", call.is_idempotent());
+    ///         }
+    ///         After::Return
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new().interceptor(Log);
+    /// ```
     pub fn interface(&self) -> &'static str {
         self.call.interface.name
     }

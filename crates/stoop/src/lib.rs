@@ -29,13 +29,104 @@
 //! }
 //! ```
 //!
-//! Every call has a deadline, which travels with it ([`BindOptions::timeout`], [`current_call`]). A call runs at most
+//! # Where to begin
+//!
+//! | to | see |
+//! |---|---|
+//! | declare an interface: types, OUT arguments, `#[one_way]`, `#[idempotent]` | [`interface`](macro@interface), [`Data`] |
+//! | serve it, shut down, restart | [`Server`], [`RunningServer`], [`Limits`] |
+//! | bind: time limits, waiting for servers, retries, options of transports | [`BindOptions`], [`Binding`] |
+//! | make many calls from one thread | [`Pending`], [`wait_all`], [`wait_any`] |
+//! | call and serve in tasks, on any runtime or none | `client.to_async()`, [`Task`], [`Server::executor`] |
+//! | answer later, while no thread waits | [`Deferred`], [`Reply`] |
+//! | know who calls, by when, and whether it still waits | [`current_call`], [`CurrentCall`], [`Caller`] |
+//! | know what went wrong, and whether the procedure ran | [`CallError`], [`Error`], [`error`](mod@error) |
+//! | share large buffers between processes | [`InPlace`], [`ShmOptions`] |
+//! | run code around each call | [`intercept`] |
+//! | watch a running server | [`health`], [`account`], [`ServerCounters`] |
+#![cfg_attr(feature = "onc", doc = "| call and serve programs of Sun RPC | [`onc`], [`xdr`] |")]
+#![cfg_attr(not(feature = "onc"), doc = "| call and serve programs of Sun RPC | the cargo feature `onc` |")]
+//!
+//! # Addresses
+//!
+//! | address | transport |
+//! |---|---|
+//! | `local:NAME` | a server of the same process: a call through the trait |
+//! | `shm:NAME`, `shm:/PATH` | memory shared with a server of the same machine |
+//! | `unix:PATH`, `unix:@NAME` | a byte stream on the same machine |
+//! | `udp://HOST:PORT` | packet exchange: a packet there and one back |
+//! | `tcp://HOST:PORT` | a byte stream: one connection for all threads |
+//! | `ether://INTERFACE/NAME`, `ether://INTERFACE/MAC:PORT` | packet exchange in Ethernet frames (feature `ether`) |
+//! | `onc+udp://HOST`, `onc+tcp://HOST`, `onc+unix:PATH` | Sun RPC (feature `onc`) |
+//! | `NAME` | a server of this machine that listens at a name: the best of these |
+//!
+//! # Promises and limits
+//!
+//! Every call has a deadline, 30 s unless set, which travels with it ([`BindOptions::timeout`], [`current_call`]). A call runs at most
 //! once, and a [`CallError`] first says whether it ran ([`CallError::ran`]). A procedure that returns `Result<T, E>`
-//! has an error of its own, apart from those of the call ([`Error`]). The module [`error`] has them all.
+//! has an error of its own, apart from those of the call ([`Error`]). The module [`error`](mod@error) has them all.
+//!
+//! - Arguments and results have up to 64 MiB each, unless [`BindOptions::max_message`] and [`Server::max_message`] say otherwise.
+//! - A server runs 64 calls at a time and queues 1,024 ([`Server::workers`]); what it cannot do, it refuses, with a time after which to call again.
+//!   What one host or user may take of a server is in [`Limits`].
+//! - Types of an interface cannot change: client and server compare them in binding. Procedures may be added, at the server first.
+//! - There are no streams of results, no calls from server to client, no encryption, no name service. Systems other than Linux are not
+//!   supported.
+//!
+//! # Cargo features
+//!
+//! None is on by default; the library and all that it depends on are then at most 25 crates.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `ether` | calls directly on an Ethernet |
+//! | `onc` | Sun RPC: clients, servers, rpcbind, XDR, interface files |
+//! | `account` | stamps at the named points of a call, for the latency account; off until switched on, some nanoseconds per call then |
+//! | `opentelemetry` | recorded calls as spans |
+//!
+//! # Tasks
 //!
 //! [Many calls](Pending) can be in flight from one thread: `client.begin()` begins them without waiting.
 //! For tasks, `client.to_async()` and `GreeterAsync::bind(uri).await` give the client's asynchronous form, whose methods return futures. It
-//! never blocks its thread, also while it binds, and needs no runtime.
+//! never blocks its thread, also while it binds, and needs no runtime. At the server, a procedure may be an `async fn`:
+//!
+//! ```
+//! use stoop::Server;
+//!
+//! #[stoop::interface]
+//! pub trait Adder {
+//!     async fn add(&self, a: u32, b: u32) -> u32;
+//! }
+//!
+//! struct Two;
+//!
+//! impl Adder for Two {
+//!     async fn add(&self, a: u32, b: u32) -> u32 {
+//!         a + b
+//!     }
+//! }
+//!
+//! # fn block_on<F: Future>(future: F) -> F::Output {
+//! #     let mut future = std::pin::pin!(future);
+//! #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+//! #     loop {
+//! #         if let std::task::Poll::Ready(output) = future.as_mut().poll(&mut context) { return output }
+//! #     }
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+//! let uri = server.uris()[0].clone();
+//! let sum = block_on(async {
+//!     let adder = AdderAsync::bind(&uri).await?;
+//!     let (one, other) = (adder.add(1, 2), adder.add(3, 4)); // both are on their way now
+//!     Ok::<u32, Box<dyn std::error::Error>>(one.await? + other.await?)
+//! })?;
+//! assert_eq!(sum, 10);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Buffers in place
 //!
 //! Between processes that trust each other, [a buffer](InPlace) can stay where its caller has filled it:
 //!
@@ -69,6 +160,8 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # Threads and processes
 //!
 //! Clients are shared by all threads of a process. In a child that it forks they bind anew, each at its first call there; calls that
 //! were begun before are the parent's.

@@ -39,6 +39,16 @@ const PART_OF_MEMORY: u64 = 4;
 
 impl Limits {
     /// The defaults.
+    ///
+    /// ```
+    /// let limits = stoop::Limits::new()
+    ///     .bindings(1000)
+    ///     .lanes(16)
+    ///     .retained_results(4096)
+    ///     .argument_bytes(16 << 20)
+    ///     .result_bytes(16 << 20)
+    ///     .open_calls(10_000);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }

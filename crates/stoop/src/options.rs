@@ -41,6 +41,33 @@ pub(crate) const MAX_MESSAGE: usize = (64 << 20) + 4096;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::account::AccountOptions;
+/// use stoop::{BindOptions, PacketOptions, Retry, Waiting};
+///
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = BindOptions::new()
+///     .timeout(Duration::from_millis(500)) // of each call
+///     .bind_timeout(Duration::from_secs(2))
+///     .wait_for_server(Duration::from_secs(60)) // it may start later
+///     .wait_for_restart(Duration::from_secs(10)) // and be started again
+///     .lazy() // the first call binds
+///     .waiting(Waiting::Block)
+///     .max_message(1 << 20)
+///     .upgrade() // to shared memory, if it is on this machine
+///     .retry(Retry::default())
+///     .account(AccountOptions::new())
+///     .with(PacketOptions::new().checksum());
+/// let client = AdderClient::bind_with("udp://127.0.0.1:7400", &options)?;
+/// assert!(client.binding().describe().contains("not bound yet"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct BindOptions {

@@ -129,6 +129,31 @@ impl Recorder {
 }
 
 /// The account of a binding's calls, as [`Binding::account`](crate::Binding::account) gives it.
+///
+/// ```
+/// use stoop::BindOptions;
+/// use stoop::account::AccountOptions;
+///
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("tcp://127.0.0.1:0")?.start()?;
+/// let options = BindOptions::new().account(AccountOptions::new());
+/// let client = AdderClient::bind_with(&server.uris()[0], &options)?;
+/// client.add(1, 2)?;
+///
+/// let account = client.binding().account();
+/// let add = account.procedure("add").expect("it was called");
+/// println!("{:?} of {:?} at the server", add.server.quantile(0.5), add.whole.quantile(0.5));
+/// println!("{} calls, mean {:?}, sum {:?}, {} failed", add.whole.count(), add.whole.mean(), add.whole.sum(), add.failed);
+/// println!("{}", account.prometheus());
+/// for call in &account.slow {
+///     println!("{call:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CallAccount {

@@ -98,6 +98,16 @@ impl Histogram {
     }
 
     /// The durations that were added since `earlier`, an earlier copy of the same histogram.
+    ///
+    /// ```
+    /// use stoop::account::Histogram;
+    ///
+    /// let earlier = Histogram::default();
+    /// let mut now = earlier.clone();
+    /// now.add(&earlier);
+    /// assert_eq!(now.since(&earlier).count(), 0);
+    /// assert_eq!(now.count_below(std::time::Duration::from_millis(1)), 0);
+    /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before =

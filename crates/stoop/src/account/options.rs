@@ -4,6 +4,20 @@ use std::time::Duration;
 
 /// Options of the account of a binding ([`BindOptions::account`](crate::BindOptions::account)) or of a server
 /// ([`Server::account`](crate::Server::account)).
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::account::AccountOptions;
+///
+/// let options = AccountOptions::new()
+///     .slow_after(Duration::from_millis(20))
+///     .slow_kept(16)
+///     .note_arrivals()
+///     .shm_share(16)
+///     .short_share(16);
+/// let client = stoop::BindOptions::new().account(options.clone());
+/// let server = stoop::Server::new().account(options);
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct AccountOptions {

@@ -1,6 +1,20 @@
 //! The counters of a binding's calls.
 
 /// Counters of the calls of a binding.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:call-counters")?.start()?;
+/// # let client = AdderClient::bind("local:call-counters")?;
+/// let counters = client.binding().counters();
+/// println!("{} calls, {} of them slept", counters.calls, counters.slept);
+/// println!("{} packets were sent again", counters.packet.retransmissions);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallCounters {

@@ -7,6 +7,13 @@ use std::io;
 /// Why a server does not listen.
 ///
 /// `{:?}` shows the same sentence as `{}`.
+///
+/// ```
+/// use stoop::{ListenError, Server};
+///
+/// let error = Server::new().listen("udp:7400").unwrap_err();
+/// assert!(matches!(error, ListenError::Uri(_)), "{error}");
+/// ```
 #[non_exhaustive]
 pub enum ListenError {
     /// The text is not an address.

@@ -7,6 +7,24 @@ use std::io;
 use stoop_marshal::EncodeError;
 
 /// Why a client did not send a call.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let lazy = stoop::BindOptions::new().lazy();
+/// # let client = AdderClient::bind_with("local:nobody", &lazy)?;
+/// use stoop::CallError;
+/// use stoop::error::SendError;
+///
+/// match client.add(1, 2) {
+///     Err(CallError::NotSent(SendError::Bind(why), ..)) => println!("no server: {why}"),
+///     outcome => panic!("{outcome:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {

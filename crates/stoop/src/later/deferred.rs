@@ -230,6 +230,23 @@ impl<R> Reply<R> {
     ///
     /// Once the procedure has returned, the end of a connection (over TCP, Unix sockets and shared memory) tells it at once that the caller
     /// has gone; over UDP and Ethernet only a caller that gives its binding up tells it before the deadline.
+    ///
+    /// ```
+    /// use stoop::Reply;
+    ///
+    /// /// Works for the call while its caller waits.
+    /// fn work(reply: Reply<u64>) {
+    ///     for part in 0..1000 {
+    ///         if reply.is_cancelled() || reply.time_left().is_zero() {
+    ///             return;
+    ///         }
+    ///         let _ = part;
+    ///     }
+    ///     if let Err(why) = reply.send(1000) {
+    ///         println!("too late: {why}");
+    ///     }
+    /// }
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         if self.is_a_parents() {
             return true;

@@ -22,6 +22,15 @@ pub trait Authentication: Send + Sync {
 }
 
 /// A credential that stays the same, with AUTH_NONE as verifier.
+///
+/// ```
+/// use stoop::onc::{AuthSys, Credential, Flavor, Groups};
+///
+/// let nobody = AuthSys { stamp: 0, machine_name: b"here", uid: 65_534, gid: 65_534, gids: Groups::first_of(&[]) };
+/// let credentials = [Credential::none(), Credential::own(), Credential::sys(&nobody)];
+/// assert_ne!(credentials[0], credentials[2]);
+/// assert_eq!(Credential::of_flavor(Flavor::NONE, &[]), Credential::none());
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     flavor: Flavor,

@@ -12,6 +12,27 @@ pub use stoop_onc::Retransmission;
 /// A typed client, which `#[stoop::interface(program = N, version = N)]` makes, takes them by
 /// [`BindOptions::with`](crate::BindOptions::with). What `BindOptions` has itself counts there: time-outs, waiting, `lazy`,
 /// `wait_for_server` and `wait_for_restart`; and the smaller `max_message`.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::Waiting;
+/// use stoop::onc::{Client, ClientOptions, Credential, Retransmission};
+///
+/// let options = ClientOptions::new()
+///     .timeout(Duration::from_secs(5))
+///     .bind_timeout(Duration::from_secs(2))
+///     .wait_for_server(Duration::from_secs(60))
+///     .wait_for_restart(Duration::from_secs(10))
+///     .lazy()
+///     .retransmission(Retransmission::Measured)
+///     .authentication(Credential::own())
+///     .waiting(Waiting::Block)
+///     .max_message(1 << 20);
+/// let client = Client::bind_with("onc+tcp://127.0.0.1:2049/100003:4", &options)?;
+/// assert_eq!(client.version().program, 100_003);
+/// assert_eq!((client.server(), client.unmatched_replies()), (None, 0)); // the first call binds
+/// # Ok::<(), stoop::BindError>(())
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct ClientOptions {

@@ -24,9 +24,11 @@ pub struct Registration {
 
 /// A client of a rpcbind.
 ///
-/// ```no_run
-/// use stoop::onc::{Rpcbind, Transport, VersionId};
+/// ```
+/// use stoop::onc::rpcbind::Rpcbind;
+/// use stoop::onc::{Transport, VersionId};
 ///
+/// # fn ask() -> Result<(), Box<dyn std::error::Error>> {
 /// let rpcbind = Rpcbind::of("server", Transport::Tcp)?; // or Rpcbind::local()
 /// for registration in rpcbind.dump()? {
 ///     println!("{:?} over {} at {}", registration.version, registration.netid, registration.address);
@@ -34,7 +36,8 @@ pub struct Registration {
 /// let nfs = VersionId { program: 100_003, version: 4 };
 /// println!("{:?}", rpcbind.find(nfs)?);
 /// Rpcbind::ping("server", Transport::Tcp, nfs)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rpcbind {

@@ -11,10 +11,12 @@ use stoop_xdr::{Decode, DecodeError, Layout, Reader, Xdr};
 /// # Errors
 /// As [`call`](crate::onc::call).
 ///
-/// ```no_run
+/// ```
+/// # fn ask() -> Result<(), stoop::CallError> {
 /// println!("{} users, {} programs", stoop::onc::rusers("server")?, stoop::onc::rpcinfo("server")?.len());
 /// println!("{:?}", stoop::onc::rstat("server")?);
-/// # Ok::<(), stoop::CallError>(())
+/// # Ok(())
+/// # }
 /// ```
 pub fn rusers(host: &str) -> Result<u32, CallError> {
     call(host, 100_002, 2, 1, &())

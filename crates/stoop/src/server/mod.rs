@@ -226,6 +226,10 @@ impl Server {
     }
 
     /// Sets the way in which threads wait for calls. [`Waiting::Adaptive`] unless set.
+    ///
+    /// ```
+    /// let server = stoop::Server::new().waiting(stoop::Waiting::Block);
+    /// ```
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
@@ -240,6 +244,10 @@ impl Server {
     ///
     /// # Panics
     /// When it is zero.
+    ///
+    /// ```
+    /// let server = stoop::Server::new().workers(8).queue(64);
+    /// ```
     pub fn workers(mut self, workers: usize) -> Self {
         assert!(workers > 0, "without a worker no call can run");
         self.bounds.workers = workers;
@@ -263,6 +271,10 @@ impl Server {
     /// incomplete arguments, and as much of OUT arguments and results that its caller has not read. A UDP address holds
     /// at most 256 MiB of arguments and 512 MiB of results of many packets, or twice the longest message if that is more,
     /// however many its callers are. One host holds at most three quarters of that.
+    ///
+    /// ```
+    /// let server = stoop::Server::new().max_message(1 << 20);
+    /// ```
     pub fn max_message(mut self, bytes: usize) -> Self {
         // A message has 32 bits for its length.
         self.max_message = bytes.min(u32::MAX as usize);
@@ -285,6 +297,10 @@ impl Server {
 
     /// The server keeps an account of its calls: how long each procedure runs, and for which callers.
     /// [`RunningServer::account`] gives it, and `stoop top` shows it to [any caller](crate::account::StoopAccount). Not unless this is said.
+    ///
+    /// ```
+    /// let server = stoop::Server::new().account(stoop::account::AccountOptions::new());
+    /// ```
     pub fn account(mut self, options: AccountOptions) -> Self {
         self.account = Some(options);
         self
@@ -303,6 +319,10 @@ impl Server {
     /// server's own process always get the message, those by Sun RPC never: its reply (SYSTEM_ERR) has no text.
     ///
     /// Each message is on the server's standard error, unless the program has set another panic hook.
+    ///
+    /// ```
+    /// let server = stoop::Server::new().panic_texts(true);
+    /// ```
     pub fn panic_texts(mut self, told: bool) -> Self {
         self.panic_texts = Some(told);
         self

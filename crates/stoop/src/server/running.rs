@@ -212,6 +212,25 @@ impl RunningServer {
 
     /// The server's counters, summed over all its addresses; zero once it is shut down. Calls to `local:` addresses
     /// are not counted.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:counters")?.start()?;
+    /// # let client = AdderClient::bind("local:counters")?;
+    /// assert_eq!(client.add(1, 2)?, 3);
+    /// let counters = server.counters();
+    /// println!("{} calls, {} waiting", counters.calls, counters.queue.waiting);
+    /// println!("{}", server.prometheus());
+    /// println!("{} procedures", server.account().procedures.len());
+    /// server.health().set_all(stoop::health::Health::NotServing);
+    /// server.shut_down();
+    /// server.wait(); // until it has ended: at once
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn counters(&self) -> ServerCounters {
         match &*self.shared.state() {
             State::Running(running) | State::Stopping(running) => running.counters(),

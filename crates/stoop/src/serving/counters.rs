@@ -4,6 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stoop_wire::RefusalCode;
 
 /// Counters of a server, at all its addresses.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("local:server-counters")?.start()?;
+/// # let client = AdderClient::bind("local:server-counters")?;
+/// let counters = server.counters();
+/// println!("{} calls of {} bindings, {} open", counters.calls, counters.bindings, counters.open);
+/// println!("{:?} {:?} {:?} {:?}", counters.queue, counters.memory, counters.packet, counters.shm);
+/// println!("{:?}", counters.refusals);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerCounters {

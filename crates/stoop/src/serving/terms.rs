@@ -78,6 +78,12 @@ impl CallTerms {
 }
 
 /// Which calls run first while calls wait for a worker; see [`ProcedureOptions::priority`](crate::ProcedureOptions::priority).
+///
+/// ```
+/// use stoop::{Priority, ProcedureOptions};
+///
+/// let urgent = ProcedureOptions::new().priority(Priority::High);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Priority {

@@ -92,6 +92,10 @@ impl PacketOptions {
     /// which costs more than a socket of their own.
     /// A binding with this option stays at the address at which it has found the server, even if the server's name comes to
     /// stand for another.
+    ///
+    /// ```
+    /// let options = stoop::BindOptions::new().with(stoop::PacketOptions::new().share_endpoints());
+    /// ```
     pub fn share_endpoints(mut self) -> Self {
         self.shares_endpoints = true;
         self

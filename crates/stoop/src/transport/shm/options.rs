@@ -50,6 +50,10 @@ impl ShmOptions {
     }
 
     /// Allows processes of all users, as [`UnixOptions::allow_everybody`](crate::UnixOptions::allow_everybody) does.
+    ///
+    /// ```
+    /// let options = stoop::ShmOptions::new().allow_everybody();
+    /// ```
     pub fn allow_everybody(mut self) -> Self {
         self.users = Users::Everybody;
         self

@@ -51,6 +51,10 @@ impl UnixOptions {
     ///
     /// For a server: every process that can reach the socket may call. For an abstract name that is every process of the network namespace,
     /// for a path every process that the permissions of the file let in.
+    ///
+    /// ```
+    /// let options = stoop::UnixOptions::new().allow_everybody();
+    /// ```
     pub fn allow_everybody(mut self) -> Self {
         self.users = Users::Everybody;
         self
