@@ -14,6 +14,7 @@ mod in_place;
 mod instructions;
 mod little_stack;
 mod long_deadlines;
+mod mistakes;
 mod names;
 mod options;
 mod out_arguments;
@@ -27,5 +28,5 @@ mod watch;
 /// No test of its own: another process, when it is started as such.
 #[test]
 fn process() {
-    harness::processes::play(&[choice::play]);
+    harness::processes::play(&[choice::play, mistakes::play]);
 }
