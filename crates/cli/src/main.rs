@@ -6,6 +6,7 @@
 mod absent;
 mod generate;
 mod ping;
+mod terminal;
 mod top;
 
 #[cfg(not(feature = "lab"))]

@@ -1,5 +1,7 @@
 //! `stoop ping`: whether a server answers, and how fast.
 
+use crate::terminal;
+use serde_json::json;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +25,9 @@ pub(crate) struct PingArgs {
     /// Fails also if the interface of this name does not serve
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+    /// Prints one JSON object for each call, and one with the sum, in place of the lines for people
+    #[arg(long)]
+    json: bool,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -41,23 +46,31 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode, String> {
     let timeout = Duration::from_secs_f64(args.timeout);
     let options = BindOptions::new().timeout(timeout).bind_timeout(timeout);
     let client = StoopHealthClient::bind_with(&args.uri, &options).map_err(|why| not_bound(&why))?;
-    println!("{}", client.binding().describe());
     let mut about = client.about().map_err(|why| why.to_string())?;
-    println!("{}", describe(&about));
-    let mut times = Times::default();
+    if !args.json {
+        println!("{}\n{}", client.binding().describe(), describe(&about));
+    }
+    let mut times = Times { json: args.json, ..Times::default() };
     for number in 1.. {
         let begun = Instant::now();
         match client.ping() {
             Ok(()) => times.add(number, begun.elapsed()),
             Err(why) => times.lose(number, &why),
         }
-        tell_restart(&client, &mut about);
+        let is_restarted = note_restart(&client, &mut about);
+        if is_restarted && !args.json {
+            println!("the server was restarted: {}", describe(&about));
+        }
         if number == args.count {
             break;
         }
         thread::sleep(Duration::from_secs_f64(args.interval).saturating_sub(begun.elapsed()));
     }
-    println!("{}", times.summary());
+    if args.json {
+        println!("{}", times.summary_in_json(client.binding().describe(), &about));
+    } else {
+        println!("{}", times.summary());
+    }
     let serves = health_of(&client, args.interface.as_deref())?;
     Ok(if serves && times.lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -89,13 +102,12 @@ fn word(health: Health) -> &'static str {
     }
 }
 
-/// Tells when another start of the server answers.
-fn tell_restart(client: &StoopHealthClient, about: &mut About) {
-    let Ok(now) = client.about() else { return };
-    if now.incarnation != about.incarnation {
-        println!("the server was restarted: {}", describe(&now));
-    }
+/// Asks the server again. Returns whether another start of it answers.
+fn note_restart(client: &StoopHealthClient, about: &mut About) -> bool {
+    let Ok(now) = client.about() else { return false };
+    let is_another = now.incarnation != about.incarnation;
     *about = now;
+    is_another
 }
 
 fn health_of(client: &StoopHealthClient, interface: Option<&str>) -> Result<bool, String> {
@@ -107,35 +119,64 @@ fn health_of(client: &StoopHealthClient, interface: Option<&str>) -> Result<bool
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The times of the calls so far.
 #[derive(Default)]
 struct Times {
     all: Vec<Duration>,
     lost: u64,
+    json: bool,
 }
 
 impl Times {
     fn add(&mut self, number: u64, time: Duration) {
-        println!("call {number}: {time:.1?}");
+        match self.json {
+            true => println!("{}", json!({ "call": number, "ns": nanos(time) })),
+            false => println!("call {number}: {time:.1?}"),
+        }
         self.all.push(time);
     }
 
     fn lose(&mut self, number: u64, why: &CallError) {
-        println!("call {number}: {why}");
+        match self.json {
+            true => println!("{}", json!({ "call": number, "error": why.to_string() })),
+            false => println!("{}", terminal::failure(&format!("call {number}: {why}"))),
+        }
         self.lost += 1;
     }
 
-    fn summary(&self) -> String {
-        let Self { all, lost } = self;
-        let mut sorted = all.clone();
+    fn calls(&self) -> u64 {
+        self.all.len() as u64 + self.lost
+    }
+
+    /// The shortest, the median and the longest, if there are some.
+    fn spread(&self) -> Option<[Duration; 3]> {
+        let mut sorted = self.all.clone();
         sorted.sort();
-        let calls = all.len() as u64 + lost;
-        let times = match (sorted.first(), sorted.get(sorted.len() / 2), sorted.last()) {
-            (Some(min), Some(median), Some(max)) => {
-                format!("; min {min:.1?}, median {median:.1?}, max {max:.1?}")
-            }
-            _ => String::new(),
+        Some([*sorted.first()?, sorted[sorted.len() / 2], *sorted.last()?])
+    }
+
+    fn summary(&self) -> String {
+        let times = self.spread().map_or_else(String::new, |[min, median, max]| {
+            format!("; min {min:.1?}, median {median:.1?}, max {max:.1?}")
+        });
+        format!("{} calls, {} lost{times}", self.calls(), self.lost)
+    }
+
+    fn summary_in_json(&self, binding: String, about: &About) -> serde_json::Value {
+        let [min, median, max] = match self.spread() {
+            Some(spread) => spread.map(|time| Some(nanos(time))),
+            None => [None; 3],
         };
-        format!("{calls} calls, {lost} lost{times}")
+        let interfaces = about.interfaces.iter().map(|(name, health)| (name.clone(), word(*health).into()));
+        json!({
+            "calls": self.calls(), "lost": self.lost, "min_ns": min, "median_ns": median, "max_ns": max,
+            "binding": binding, "incarnation": format!("{:016x}", about.incarnation),
+            "up_seconds": about.up.as_secs_f64(), "health": word(about.health),
+            "interfaces": interfaces.collect::<serde_json::Map<_, _>>(),
+        })
     }
 }

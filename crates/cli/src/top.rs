@@ -2,6 +2,7 @@
 
 mod view;
 
+use crate::terminal;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::thread;
@@ -124,7 +125,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, String> {
 fn shown(args: &TopArgs, view: &View) -> String {
     match args.json {
         true => serde_json::to_string(view).expect("a view has only numbers and texts") + "\n",
-        false => view.table(&args.uri, args.peers as usize),
+        false => view.table(&args.uri, args.peers as usize, terminal::columns()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The calls that a server has served between two queries of its account, as a table and as JSON.
 
 use super::Look;
-use serde::Serialize;
+use crate::terminal;
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 use std::time::Duration;
 use stoop::account::{CallingPeer, Histogram, ServedProcedure};
@@ -19,8 +20,19 @@ pub(super) struct View {
     short_share: u32,
     procedures: Vec<Procedure>,
     peers: Vec<Peer>,
-    /// By name: how much each counter has grown, and its value.
-    counters: Vec<(String, u64, u64)>,
+    #[serde(serialize_with = "by_name")]
+    counters: Vec<(String, Counter)>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Counter {
+    value: u64,
+    /// How much it has grown in this stretch.
+    growth: u64,
+}
+
+fn by_name<S: Serializer>(counters: &[(String, Counter)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(counters.iter().map(|(name, counter)| (name, counter)))
 }
 
 /// A procedure. The one for which processors were busy longest comes first.
@@ -48,6 +60,11 @@ struct Peer {
 /// Counters that are levels: their growth says nothing.
 const LEVELS: [&str; 5] =
     ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+
+/// Columns of a table behind the names, the fewest for a name, and those of a terminal that is not wide.
+const FIGURES: usize = 53;
+const NAMES_MIN: usize = 12;
+const NARROW: usize = 80;
 
 impl View {
     /// All that a server has done so far.
@@ -77,7 +94,7 @@ impl View {
         });
         let counters = after.counters.iter().map(|(name, value)| {
             let then = before.counters.iter().find(|then| then.0 == *name).map_or(0, |then| then.1);
-            (name.clone(), value.saturating_sub(then), *value)
+            (name.clone(), Counter { value: *value, growth: value.saturating_sub(then) })
         });
         let mut view = Self {
             seconds,
@@ -94,63 +111,82 @@ impl View {
         view
     }
 
-    /// The table that a terminal shows, with at most so many peers.
-    pub(super) fn table(&self, uri: &str, peers_max: usize) -> String {
+    /// The table that a terminal of so many columns shows, with at most so many peers; `None`: lines may be as long as the names are.
+    pub(super) fn table(&self, uri: &str, peers_max: usize, columns: Option<usize>) -> String {
         let mut text = String::new();
         // Writing to a text does not fail.
-        let _ = self.write_table(&mut text, uri, peers_max);
+        let _ = self.write_table(&mut text, uri, peers_max, columns);
         text
     }
 
-    fn write_table(&self, text: &mut String, uri: &str, peers_max: usize) -> std::fmt::Result {
+    /// The columns of names: as many as the longest needs, if there is so much room.
+    fn names(&self, columns: Option<usize>) -> usize {
+        let names =
+            self.procedures.iter().map(|each| &each.name).chain(self.peers.iter().map(|each| &each.peer));
+        let longest = names.map(|name| name.chars().count() + 1).max().unwrap_or(0);
+        let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(FIGURES));
+        longest.min(room).max(NAMES_MIN)
+    }
+
+    fn write_table(
+        &self,
+        text: &mut String,
+        uri: &str,
+        peers_max: usize,
+        columns: Option<usize>,
+    ) -> std::fmt::Result {
         let shown = match (self.restarted, self.seconds < self.up_seconds) {
             (true, _) => "started anew; since then".into(),
             (false, true) => format!("in the last {:.1} s", self.seconds),
             (false, false) => "since its start".into(),
         };
         writeln!(text, "{uri}: up for {:.0} s; {shown}:", self.up_seconds)?;
-        self.write_counters(text)?;
+        self.write_counters(text, columns.unwrap_or(NARROW))?;
         if !self.account_is_kept {
             return writeln!(
                 text,
-                "The server keeps no account of its procedures: `Server::account` in its program makes it keep one."
+                "The server keeps no account of its procedures: `Server::account` in its\nprogram makes it keep one."
             );
         }
-        writeln!(
-            text,
-            "\n{:<32}{:>11}{:>9}{:>10}{:>10}{:>10}{:>8}",
+        let names = self.names(columns);
+        let head = format!(
+            "{:<names$}{:>10}{:>8}{:>9}{:>9}{:>9}{:>8}",
             "procedure", "calls/s", "running", "median", "99 %", "longest", "busy"
-        )?;
+        );
+        writeln!(text, "\n{}", terminal::heading(&head))?;
         for each in self.procedures.iter().filter(|each| each.calls > 0 || each.running > 0) {
             let [median, p99, longest] = [each.median_ns, each.p99_ns, each.longest_ns].map(time);
             let (rate, busy) = (self.rate(each.calls), percent(each.busy));
-            let name = shortened(&each.name, 31);
+            let name = shortened(&each.name, names - 1);
             writeln!(
                 text,
-                "{name:<32}{rate:>11}{:>9}{median:>10}{p99:>10}{longest:>10}{busy:>8}",
+                "{name:<names$}{rate:>10}{:>8}{median:>9}{p99:>9}{longest:>9}{busy:>8}",
                 each.running
             )?;
         }
-        writeln!(text, "\n{:<32}{:>11}{:>47}", "caller", "calls/s", "busy")?;
+        let head = format!("{:<names$}{:>10}{:>43}", "caller", "calls/s", "busy");
+        writeln!(text, "\n{}", terminal::heading(&head))?;
         for each in self.peers.iter().filter(|each| each.calls > 0).take(peers_max) {
-            let (name, rate) = (shortened(&each.peer, 31), self.rate(each.calls));
-            writeln!(text, "{name:<32}{rate:>11}{:>47}", percent(each.busy))?;
+            let (name, rate) = (shortened(&each.peer, names - 1), self.rate(each.calls));
+            writeln!(text, "{name:<names$}{rate:>10}{:>43}", percent(each.busy))?;
         }
         let share = self.short_share;
         writeln!(
             text,
-            "\nTimes are those of procedures, without queue and network; busy is in percent of one processor. Of calls that take\n\
-             less than 5 µs one in {share} is timed, hence figures of callers are estimates (- where no call was timed)."
+            "\nTimes are those of procedures, without queue and network; busy is in percent of\n\
+             one processor. Of calls that take less than 5 µs one in {share} is timed, hence\n\
+             figures of callers are estimates (- where no call was timed)."
         )
     }
 
-    fn write_counters(&self, text: &mut String) -> std::fmt::Result {
-        let growth = |(name, growth, value): &(String, u64, u64)| match LEVELS.contains(&&**name) {
-            true => (*value > 0).then(|| format!("{name} {value}")),
-            false => (*growth > 0).then(|| format!("{name} {}/s", self.rate(*growth))),
+    fn write_counters(&self, text: &mut String, columns: usize) -> std::fmt::Result {
+        let shown = |(name, counter): &(String, Counter)| match (LEVELS.contains(&&**name), counter) {
+            (true, Counter { value: 1.., .. }) => Some(format!("{name} {}", counter.value)),
+            (false, Counter { growth: 1.., .. }) => Some(format!("{name} {}/s", self.rate(counter.growth))),
+            _ => None,
         };
-        let all: Vec<_> = self.counters.iter().filter_map(growth).collect();
-        writeln!(text, "{}", all.join(", "))
+        let all: Vec<_> = self.counters.iter().filter_map(shown).collect();
+        writeln!(text, "{}", terminal::wrapped(&all, columns))
     }
 
     fn rate(&self, number: u64) -> String {
@@ -239,7 +275,7 @@ mod tests {
         let view = View::between(&before, &after);
         assert_eq!((view.procedures[0].calls, view.peers[0].calls), (50, 50));
         assert!((view.peers[0].busy - 0.025).abs() < 1e-9, "{}", view.peers[0].busy);
-        let table = view.table("udp://x:1", 10);
+        let table = view.table("udp://x:1", 10, None);
         for part in ["Store.get", "25.0", "10.0.0.1", "2.5 %", "calls 25.0/s, bindings 3"] {
             assert!(table.contains(part), "{part}: {table}");
         }
@@ -250,7 +286,28 @@ mod tests {
         let (before, after) = (look(1, 100), look(2, 30));
         let view = View::between(&before, &after);
         assert!(view.restarted && view.procedures[0].calls == 30);
-        assert!(view.table("x", 1).contains("started anew"));
+        assert!(view.table("x", 1, None).contains("started anew"));
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_shows_whole_names_where_there_is_room() {
+        let mut all = look(1, 100);
+        all.account.procedures[0].name = "a_procedure_with_a_name_that_is_quite_long".into();
+        all.counters.extend((0..20).map(|number| (format!("counter.number_{number}"), 7)));
+        let view = View::since_start(&all);
+        let widest = |table: &str| table.lines().map(|line| line.chars().count()).max().unwrap();
+        let (narrow, wide) = (view.table("udp://x:1", 10, Some(80)), view.table("udp://x:1", 10, None));
+        assert!(widest(&narrow) <= 80, "{narrow}");
+        let whole = &view.procedures[0].name;
+        assert!(!narrow.contains(whole) && wide.contains(whole), "{wide}");
+        assert_eq!(wide, view.table("udp://x:1", 10, Some(120)));
+    }
+
+    #[test]
+    fn counters_have_their_names_in_json() {
+        let json = serde_json::to_value(View::since_start(&look(1, 100))).unwrap();
+        assert_eq!(json["counters"]["bindings"]["value"], 3, "{json}");
+        assert_eq!(json["counters"]["calls"]["growth"], 100, "{json}");
     }
 
     #[test]

@@ -45,6 +45,20 @@ fn a_server_that_answers_is_described_and_its_calls_are_counted() {
 }
 
 #[test]
+fn a_ping_in_json_has_a_line_for_each_call_and_one_for_all() {
+    let server =
+        Server::new().export(IdleServer::new(Idler)).listen("tcp://127.0.0.1:0").unwrap().start().unwrap();
+    let output = ping(&[&server.uris()[0], "-n", "2", "-i", "0", "--json"]);
+    let text = said(&output);
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let [first, second, all] = &lines[..] else { panic!("{text}") };
+    assert!(first["call"] == 1 && second["call"] == 2 && second["ns"].as_u64() > Some(0), "{text}");
+    assert!(all["calls"] == 2 && all["lost"] == 0 && all["interfaces"]["Idle"] == "serving", "{text}");
+    assert!(all["median_ns"].as_u64() <= all["max_ns"].as_u64(), "{text}");
+}
+
+#[test]
 fn a_ping_without_a_server_says_why() {
     let output = ping(&["unix:@stoop-test-nobody-listens-here"]);
     assert!(!output.status.success());

@@ -9,6 +9,14 @@ fn stoop(words: &str) -> Output {
     command.args(words.split_whitespace()).stdin(Stdio::null()).output().expect("stoop can be started")
 }
 
+#[test]
+fn a_time_too_short_for_a_figure_is_refused_with_the_reason() {
+    let output = stoop("tables --ms 60");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("510 ms at least") && text.contains("--rounds 1"), "{text}");
+}
+
 fn has_two_processors() -> bool {
     std::thread::available_parallelism().is_ok_and(|number| number.get() > 1)
 }

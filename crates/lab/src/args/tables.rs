@@ -26,11 +26,23 @@ pub struct TablesArgs {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Milliseconds in which a round measures each figure, together with its floor
-    #[arg(long, default_value_t = 510, value_name = "MS", value_parser = clap::value_parser!(u32).range(510..=60_000))]
+    #[arg(long, default_value_t = 510, value_name = "MS", value_parser = cell_time)]
     pub(crate) ms: u32,
     /// Calls measured for each figure in a round, at least [default: as many as fit in its time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) calls: Option<u64>,
+}
+
+/// Milliseconds for a figure and its floor.
+fn cell_time(text: &str) -> Result<u32, String> {
+    let ms = text.parse().map_err(|why: std::num::ParseIntError| why.to_string())?;
+    match ms {
+        0..510 => Err("a figure needs 510 ms at least, for five pairs of slices, its own and its floor's, of 45 ms each behind 6 ms \
+             of warm-up: fewer have no median worth the name; for a shorter run choose a table by its name, or one round (--rounds 1)"
+            .into()),
+        60_001.. => Err("from 510 to 60000".into()),
+        ms => Ok(ms),
+    }
 }
 
 /// What a server program of the tables is told.
