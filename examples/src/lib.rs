@@ -15,6 +15,22 @@ pub mod weather;
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+/// The programs in the pages for tasks.
+#[cfg(doctest)]
+mod tasks {
+    #[doc = include_str!("../../docs/tasks/lock-service.md")]
+    pub struct LockService;
+
+    #[doc = include_str!("../../docs/tasks/web-gateway.md")]
+    pub struct WebGateway;
+
+    #[doc = include_str!("../../docs/tasks/frames.md")]
+    pub struct Frames;
+
+    #[doc = include_str!("../../docs/tasks/from-grpc.md")]
+    pub struct FromGrpc;
+}
+
 /// The example of interceptors.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/interceptors.md")]
