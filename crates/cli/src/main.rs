@@ -4,6 +4,7 @@
 
 #[cfg(any(test, not(feature = "lab")))]
 mod absent;
+mod dissector;
 mod generate;
 mod ping;
 mod terminal;
@@ -33,6 +34,8 @@ enum Command {
     Ping(ping::PingArgs),
     /// Shows a running server live: its counters, and which procedures take its time, for which callers.
     Top(top::TopArgs),
+    /// Prints a dissector for Wireshark and tshark, which shows packets over UDP, TCP and Ethernet: `stoop dissector > stoop.lua`
+    Dissector,
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Lab(command) => command.run(),
         Command::Ping(args) => ping::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Dissector => dissector::run(),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
