@@ -1,5 +1,6 @@
 //! The interfaces that a server exports, and their comparison with the interface that a caller expects.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::Hasher;
@@ -75,6 +76,18 @@ pub struct Interface {
     pub name: String,
     /// Its procedures. The position of a procedure is its number on the wire.
     pub procedures: Vec<Procedure>,
+}
+
+impl Interface {
+    /// A line for each procedure: fingerprint, interface, the server's number, signature. A dissector reads such lines to show procedures
+    /// by their names.
+    pub fn names(&self) -> String {
+        let line = |(number, procedure): (usize, &Procedure)| {
+            let Procedure { signature, .. } = procedure;
+            format!("{:016x} {} {number} {signature}\n", fingerprint(signature), self.name)
+        };
+        self.procedures.iter().enumerate().map(line).collect()
+    }
 }
 
 /// All interfaces of a server.
@@ -232,6 +245,16 @@ mod tests {
         {
             assert_ne!(fingerprint("f(a: u8, b: u16)"), fingerprint(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_line_of_names_has_fingerprint_interface_number_and_signature() {
+        let procedure = |signature: &str| Procedure { name: String::new(), signature: signature.into() };
+        let procedures = vec![procedure("null()"), procedure("max_result(buf: out [u8; 1440])")];
+        let names = Interface { name: "Test".into(), procedures }.names();
+        let lines =
+            ["c25a780961a0a498 Test 0 null()", "2b956a5b37223ad4 Test 1 max_result(buf: out [u8; 1440])"];
+        assert!(names.lines().eq(lines), "{names}");
     }
 
     #[test]

@@ -145,6 +145,18 @@ impl Server {
         self
     }
 
+    /// The procedures that it exports, with those of `StoopHealth` and `StoopAccount`: a line for each, with its fingerprint, its interface,
+    /// its number and its signature. The dissector for Wireshark (`stoop dissector`) reads a file of such lines, and then shows
+    /// procedures by their names.
+    pub fn names(&self) -> String {
+        let standard = [
+            StoopHealthServer::new(self.health.clone()).interface(),
+            StoopAccountServer::new(Teller::default()).interface(),
+        ];
+        let own = self.exports.iter().map(|export| export.interface());
+        own.chain(standard).map(|interface| interface.for_exchange().names()).collect()
+    }
+
     /// Its health, for the program to set: before the start, a server may be told not to serve yet.
     pub fn health(&self) -> HealthBoard {
         self.health.clone()
