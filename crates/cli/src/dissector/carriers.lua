@@ -99,26 +99,40 @@ local function dissect_pdu(tvb, pinfo, tree)
     return tvb:len()
 end
 
--- A segment of which the capture lacks the end: nothing can be put together.
-local function dissect_clipped(tvb, pinfo, tree)
-    local at = 0
-    while tvb:len() - at >= HEADER_LEN do
-        local size = math.min(pdu_len(tvb, pinfo, at), tvb:len() - at)
+-- The packets of a segment, one after the other. Wireshark does not desegment for `dissect_tcp_pdus` in the segment by which a heuristic
+-- knows a stream, and cannot where the capture lacks the end of the segment; the first asks for more bytes itself.
+local function dissect_segment(tvb, pinfo, tree)
+    local at, there = 0, tvb:len()
+    local is_clipped = there < tvb:reported_len()
+    while there - at >= HEADER_LEN do
+        local size = pdu_len(tvb, pinfo, at)
+        if at + size > there and not is_clipped then break end
+        size = math.min(size, there - at)
         dissect_pdu(tvb(at, size):tvb(), pinfo, tree)
         at = at + size
     end
-    if at < tvb:len() then tree:add(F.data, tvb(at)) end
+    if at == there then return end
+    if is_clipped then
+        tree:add(F.data, tvb(at))
+    else
+        pinfo.desegment_offset = at
+        pinfo.desegment_len = there - at < HEADER_LEN and DESEGMENT_ONE_MORE_SEGMENT or at + pdu_len(tvb, pinfo, at) - there
+    end
 end
 
-function stoop_tcp.dissector(tvb, pinfo, tree)
+local function dissect_stream(tvb, pinfo, tree, is_first)
     stream_context = new_context(pinfo, true)
-    if tvb:len() < tvb:reported_len() then
-        dissect_clipped(tvb, pinfo, tree)
+    if is_first or tvb:len() < tvb:reported_len() then
+        dissect_segment(tvb, pinfo, tree)
     else
         dissect_tcp_pdus(tvb, tree, HEADER_LEN, pdu_len, dissect_pdu)
     end
     show_summaries(pinfo, stream_context)
     if #stream_context.summaries > 0 then pinfo.cols.info:fence() end
+end
+
+function stoop_tcp.dissector(tvb, pinfo, tree)
+    dissect_stream(tvb, pinfo, tree, false)
     return tvb:len()
 end
 
@@ -127,7 +141,7 @@ stoop_tcp:register_heuristic("tcp", function(tvb, pinfo, tree)
     local payload = tvb:raw(HEADER_LEN, math.min(tvb:len() - HEADER_LEN, 16))
     if not is_surely_ours(header_of(tvb, 0, true), payload, true) then return false end
     pinfo.conversation = stoop_tcp
-    stoop_tcp.dissector(tvb, pinfo, tree)
+    dissect_stream(tvb, pinfo, tree, true)
     return true
 end)
 
