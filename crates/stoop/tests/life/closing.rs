@@ -1,5 +1,6 @@
 //! Clients of a server that shuts down are told so before they call again.
 
+use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::lab::{Bench, LabClient};
 use crate::harness::transports;
@@ -12,8 +13,6 @@ use stoop::{BindOptions, CallError, Ran, RunningServer, Server};
 const LONG: Duration = Duration::from_secs(60);
 /// A call without an answer ends after it.
 const SHORT: Duration = Duration::from_millis(300);
-/// Calls after which a client that is not told is given up.
-const CALLS_MAX: u32 = 100;
 
 fn serve(scheme: &str, bench: &Bench) -> RunningServer {
     bench.serve(Server::new(), &transports::address(scheme))
@@ -45,12 +44,13 @@ fn calls_stay_at_the_caller(scheme: &str) {
         bench.gate.await_inside(1);
         let ending = scope.spawn(|| server.shut_down());
         let hears = |kind: &str, call: &dyn Fn() -> Result<u64, CallError>| {
-            let is_told = (0..CALLS_MAX).any(|_| {
+            println!("{kind} calls over {scheme}");
+            // They are told some time after the server has begun to end.
+            eventually(|| {
                 let before = server.counters().refused;
                 // A call that crosses the notice may still run, before the server refuses others.
                 call().is_err() && server.counters().refused == before
             });
-            assert!(is_told, "{kind} calls over {scheme}");
             let before = server.counters().refused;
             assert_not_run(call());
             assert_eq!(server.counters().refused, before, "the call has not left");
