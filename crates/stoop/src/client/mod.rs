@@ -171,15 +171,9 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     ///
     /// # Errors
     /// The client is not bound yet in this process, and cannot bind within the time of the call.
-<<<<<<< HEAD
     #[inline(always)]
-    pub fn route(&self) -> Result<Route<'_, L>, CallError> {
-        self.route_within(self.timeout_ns)
-=======
-    #[inline]
     pub fn route(&self, procedure: u16) -> Result<Route<'_, L>, CallError> {
         self.route_within(procedure, self.timeout_ns)
->>>>>>> fbfbfd42 (error: errors of calls name the procedure and the server)
     }
 
     /// The way that a call takes in an interface with ordered one-way procedures: those that this thread has called return before.
@@ -196,13 +190,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         self.route_within(procedure, timeout_ns)
     }
 
-<<<<<<< HEAD
     #[inline(always)]
-    fn route_within(&self, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
-=======
-    #[inline]
     fn route_within(&self, procedure: u16, timeout_ns: u64) -> Result<Route<'_, L>, CallError> {
->>>>>>> fbfbfd42 (error: errors of calls name the procedure and the server)
         if let Some(carried) = &self.carried {
             return self.route_carrying(procedure, timeout_ns, carried);
         }
