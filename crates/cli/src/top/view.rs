@@ -300,7 +300,7 @@ mod tests {
         assert!(widest(&narrow) <= 80, "{narrow}");
         let whole = &view.procedures[0].name;
         assert!(!narrow.contains(whole) && wide.contains(whole), "{wide}");
-        assert_eq!(wide, view.table("udp://x:1", 10, Some(120)));
+        assert!(view.table("udp://x:1", 10, Some(120)).contains(whole));
     }
 
     #[test]
