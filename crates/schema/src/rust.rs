@@ -1,0 +1,113 @@
+//! Interfaces as Rust that compiles, and that binds to the server whose signatures they are from.
+//!
+//! The types are those of the signatures: `Vec` for every sequence, `BTreeMap` for every map. Two types of one name are told apart by modules.
+//! Keys of maps get an order from their fields, which a type with floats does not have.
+
+mod defaults;
+mod print;
+mod types;
+
+use crate::tree::{Mode, Parameter, Shape, Signature, Type};
+use print::{documented, ident};
+use std::fmt::Write;
+use types::Types;
+
+/// An interface, as it is printed.
+#[derive(Clone, Debug, Default)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its documentation.
+    pub docs: String,
+    /// Its procedures, in the order of their declaration.
+    pub procedures: Vec<Procedure>,
+    /// Documentation of types (`Point`), their fields (`Point.x`), variants (`Shape::Circle`) and fields of these (`Shape::Circle.radius`).
+    pub types: Vec<(String, String)>,
+}
+
+/// A procedure, as it is printed.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its signature.
+    pub signature: Signature,
+    /// Whether it may run more than once for a call.
+    pub idempotent: bool,
+    /// Its documentation.
+    pub docs: String,
+}
+
+/// Characters of the longest line, unless it cannot be divided.
+const COLUMNS: usize = 80;
+
+impl Interface {
+    /// The interface as Rust: the trait under `#[stoop::interface]`, and the types that it uses.
+    pub fn rust(&self) -> String {
+        let types = Types::of(self);
+        let mut text = documented(&self.docs, 0);
+        let _ = writeln!(text, "#[stoop::interface]\npub trait {} {{", ident(&self.name));
+        for (place, procedure) in self.procedures.iter().enumerate() {
+            if place > 0 && !procedure.docs.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&documented(&procedure.docs, 4));
+            if procedure.idempotent {
+                text.push_str("    #[idempotent]\n");
+            }
+            if procedure.signature.one_way {
+                text.push_str("    #[one_way]\n");
+            }
+            text.push_str(&method(&types, place, &procedure.signature));
+        }
+        text.push_str("}\n");
+        text.push_str(&types.definitions(self));
+        text
+    }
+}
+
+fn method(types: &Types<'_>, place: usize, signature: &Signature) -> String {
+    let names = types.names(place, None);
+    let parameters = signature.parameters.iter().map(|parameter| {
+        let out = if parameter.mode == Mode::Out { "#[out] " } else { "" };
+        format!("{out}{}: {}", ident(&parameter.name), argument(&names, signature, parameter))
+    });
+    let parameters: Vec<_> = ["&self".to_owned()].into_iter().chain(parameters).collect();
+    let returns = signature.returns.as_ref().map(|ty| format!(" -> {}", names.owned(ty))).unwrap_or_default();
+    let name = ident(&signature.name);
+    let line = format!("    fn {name}({}){returns};\n", parameters.join(", "));
+    if line.chars().count() <= COLUMNS {
+        return line;
+    }
+    format!("    fn {name}(\n        {},\n    ){returns};\n", parameters.join(",\n        "))
+}
+
+/// The type of a parameter in the trait.
+fn argument(names: &types::Names<'_>, signature: &Signature, parameter: &Parameter) -> String {
+    let Parameter { mode, shape, ty, .. } = parameter;
+    let reference = if *mode == Mode::In { "&" } else { "&mut " };
+    match (shape, ty) {
+        (Shape::Buffer, Type::Sequence(element)) => {
+            format!("{reference}stoop::InPlace<{}>", names.owned(element))
+        }
+        (Shape::Late, Type::Sequence(element)) => format!("&mut [{}]", types::alias(element)),
+        (Shape::Late, Type::Array(element, count)) => format!("&mut [{}; {count}]", types::alias(element)),
+        (Shape::Whole, ty) => format!("&mut {}", names.owned(ty)),
+        (_, ty) if *mode != Mode::In => format!("&mut {}", names.borrowed(ty, true)),
+        (_, Type::Option(inner)) if !is_passed_whole(signature, inner) => {
+            format!("{}<&{}>", names.prelude("Option"), names.borrowed(inner, false))
+        }
+        (_, ty) if is_passed_whole(signature, ty) => names.owned(ty),
+        (_, ty) => format!("&{}", names.borrowed(ty, false)),
+    }
+}
+
+/// Whether a procedure takes an argument of this type as it is, and not by a reference.
+fn is_passed_whole(signature: &Signature, ty: &Type) -> bool {
+    match ty {
+        Type::Named(place) => types::is_plain(&signature.types[*place].body),
+        Type::Text | Type::Sequence(_) | Type::Array(..) | Type::Tuple(_) | Type::Map(..) | Type::Set(_) => {
+            false
+        }
+        Type::Boxed(_) | Type::Result(..) => false,
+        _ => true,
+    }
+}
