@@ -3,6 +3,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use stoop_stubgen::check;
+use stoop_stubgen::documentation::first_paragraph;
 use stoop_stubgen::mistakes::Mistakes;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -68,6 +69,7 @@ pub(crate) fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
 struct Part<'a> {
     ty: &'a Type,
     is_shared: bool,
+    docs: String,
     /// Its member name: `x` or `0`.
     member: syn::Member,
 }
@@ -91,7 +93,7 @@ impl<'a> Part<'a> {
             });
             parsed.unwrap_or_else(|error| mistakes.extend(error));
         }
-        Part { ty: &field.ty, is_shared, member }
+        Part { ty: &field.ty, is_shared, docs: first_paragraph(&field.attrs), member }
     }
 
     fn layout(&self, stub: &TokenStream) -> TokenStream {
@@ -144,7 +146,9 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
         part.encode(quote!(&self.#member), stub)
     });
     let decoded = parts.iter().map(|part| part.decode(stub));
-    let described = described(item, fields_described(fields, &parts, stub), stub);
+    let documented = fields_documented(&item.ident.unraw().to_string(), &parts);
+    let fields = fields_described(fields, &parts, stub);
+    let described = described(item, quote!(#documented #fields), stub);
     // A struct with shared fields is never fixed: the values that they point to may be unsized.
     let in_place = (!parts.iter().any(|part| part.is_shared)).then(|| in_place(&parts, stub));
     quote! {
@@ -199,11 +203,26 @@ fn in_place(parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
 /// `describe` of a type: its name, then its structure the first time.
 fn described(item: &DeriveInput, structure: TokenStream, stub: &TokenStream) -> TokenStream {
     let name = item.ident.unraw().to_string();
+    let documented = documented(&name, &first_paragraph(&item.attrs));
     quote! {
         fn describe(description: &mut #stub::Description) {
-            description.named::<Self>(#name, |description| { #structure });
+            description.named::<Self>(#name, |description| { #documented #structure });
         }
     }
+}
+
+/// The statement that tells the documentation of an item, if it has some.
+fn documented(item: &str, docs: &str) -> TokenStream {
+    if docs.is_empty() { TokenStream::new() } else { quote!(description.document(#item, #docs);) }
+}
+
+/// The same of the fields of a struct or variant.
+fn fields_documented(item: &str, parts: &[Part<'_>]) -> TokenStream {
+    let documented = parts.iter().map(|part| match &part.member {
+        syn::Member::Named(name) => documented(&format!("{item}.{}", name.unraw()), &part.docs),
+        syn::Member::Unnamed(_) => TokenStream::new(),
+    });
+    quote!(#(#documented)*)
 }
 
 /// `{x: f64, y: f64}`, `(f64, f64)` or nothing.
@@ -232,8 +251,11 @@ fn choice(item: &DeriveInput, data: &DataEnum, stub: &TokenStream, mistakes: &mu
         data.variants.iter().map(|variant| (variant, Part::all(&variant.fields, mistakes))).collect();
     let structure = variants.iter().enumerate().map(|(index, (variant, parts))| {
         let label = format!("{}{}", if index > 0 { " | " } else { "" }, variant.ident.unraw());
+        let variant_name = format!("{name}::{}", variant.ident.unraw());
+        let documented = documented(&variant_name, &first_paragraph(&variant.attrs));
+        let fields_documented = fields_documented(&variant_name, parts);
         let fields = fields_described(&variant.fields, parts, stub);
-        quote!(description.text(#label); #fields)
+        quote!(description.text(#label); #documented #fields_documented #fields)
     });
     let structure = quote!(description.text("{"); #(#structure)* description.text("}"););
     let described = described(item, structure, stub);

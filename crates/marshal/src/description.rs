@@ -15,13 +15,55 @@ pub struct Description {
     names: HashMap<TypeId, String>,
     /// Number of types that have had each name.
     namesakes: HashMap<&'static str, usize>,
+    /// Documentation of types and their parts, if it is collected.
+    docs: Option<Vec<Documented>>,
 }
+
+/// A type (`Point`), field (`Point.x`), variant (`Shape::Circle`) or field of a variant (`Shape::Circle.radius`), and its documentation.
+pub type Documented = (&'static str, &'static str);
 
 impl Description {
     /// An empty description.
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// An empty description that collects documentation, too.
+    pub fn with_docs() -> Self {
+        Self { docs: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Notes the documentation of a part of the type that is being added.
+    pub fn document(&mut self, item: &'static str, docs: &'static str) {
+        if let Some(all) = &mut self.docs {
+            all.push((item, docs));
+        }
+    }
+
+    /// Adds the type of an argument that comes back, and that was not written as an array or slice of numbers. Its bytes may differ from
+    /// those of one that was, though the types are alike: `whole` says that a sequence comes back with its count, `late` that an array or
+    /// slice of numbers comes back after those whose places in the result are known.
+    pub fn comes_back(&mut self, is_slice: bool, describe: impl FnOnce(&mut Self)) {
+        let begin = self.text.len();
+        describe(self);
+        let Some(inside) = self.text[begin..].strip_prefix('[').and_then(|rest| rest.strip_suffix(']'))
+        else {
+            return;
+        };
+        let without_digits = inside.trim_end_matches(|each: char| each.is_ascii_digit());
+        let array_of = without_digits.strip_suffix("; ").filter(|_| without_digits.len() < inside.len());
+        let is_number = Self::NUMBERS.contains(&array_of.unwrap_or(inside));
+        let mark = match array_of {
+            None if !is_slice => "whole ",
+            _ if is_number => "late ",
+            _ => return,
+        };
+        self.text.insert_str(begin, mark);
+    }
+
+    /// Types whose arrays and slices a procedure writes where they lie in the result.
+    const NUMBERS: [&'static str; 12] =
+        ["u8", "u16", "u32", "u64", "u128", "i8", "i16", "i32", "i64", "i128", "f32", "f64"];
 
     /// Adds text as it is.
     pub fn text(&mut self, text: &str) -> &mut Self {
@@ -50,11 +92,34 @@ impl Description {
     pub fn finish(self) -> String {
         self.text
     }
+
+    /// The text and the documentation collected.
+    pub fn finish_with_docs(self) -> (String, Vec<Documented>) {
+        (self.text, self.docs.unwrap_or_default())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_back_in_other_bytes_is_marked() {
+        for (is_slice, ty, marked) in [
+            (false, "[u8]", "whole [u8]"),
+            (false, "[Point; 3]", "[Point; 3]"),
+            (false, "[[u8; 4]]", "whole [[u8; 4]]"),
+            (false, "[u8; 4]", "late [u8; 4]"),
+            (false, "String", "String"),
+            (true, "[u8]", "late [u8]"),
+            (true, "[usize]", "[usize]"),
+            (true, "[P4]", "[P4]"),
+        ] {
+            let mut description = Description::new();
+            description.text("out ").comes_back(is_slice, |description| _ = description.text(ty));
+            assert_eq!(description.finish(), format!("out {marked}"));
+        }
+    }
 
     #[test]
     fn two_types_of_one_name_stay_apart() {

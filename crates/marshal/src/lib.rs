@@ -35,7 +35,7 @@ mod view;
 mod writer;
 
 pub use data::{Data, Scalar};
-pub use description::Description;
+pub use description::{Description, Documented};
 pub use error::{DecodeError, EncodeError};
 pub use fixed::{FixedReader, FixedWriter};
 pub use gather::{BORROWED_MIN, Borrowed, GatherList};

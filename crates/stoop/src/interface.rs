@@ -8,13 +8,15 @@ use crate::later::unserved::Unserved;
 use crate::program::Program;
 use std::any::Any;
 use std::sync::Arc;
-use stoop_marshal::{Reader, Writer};
+use stoop_marshal::{Description, Documented, Reader, Writer};
 
 /// Description of an interface, emitted with its stubs.
 #[derive(Debug)]
 pub struct Interface {
     /// Its name.
     pub name: &'static str,
+    /// The first paragraph of its documentation.
+    pub docs: &'static str,
     /// Its procedures, in the order of their declaration.
     pub procedures: &'static [Procedure],
 }
@@ -24,8 +26,10 @@ pub struct Interface {
 pub struct Procedure {
     /// Its name.
     pub name: &'static str,
+    /// The first paragraph of its documentation.
+    pub docs: &'static str,
     /// Its signature, with user types spelled out down to their fields. Binding compares it, without the parameters' names.
-    pub signature: fn() -> String,
+    pub signature: Signature,
     /// Whether it may run more than once for a call (`#[idempotent]`).
     pub idempotent: bool,
     /// Whether callers do not wait for it to return (`#[one_way]`).
@@ -37,11 +41,45 @@ pub struct Procedure {
     pub buffers: bool,
 }
 
+/// The signature of a procedure.
+#[derive(Debug)]
+pub enum Signature {
+    /// Of emitted stubs: adds its text to a description.
+    Emitted(fn(&mut Description)),
+    /// Of an interface that is known at run time only.
+    Text(&'static str),
+}
+
+impl Procedure {
+    /// The text of its signature.
+    pub fn signature(&self) -> String {
+        self.described(Description::new()).0
+    }
+
+    /// The same, with the documentation of its types.
+    pub(crate) fn documented(&self) -> (String, Vec<Documented>) {
+        self.described(Description::with_docs())
+    }
+
+    fn described(&self, mut description: Description) -> (String, Vec<Documented>) {
+        match self.signature {
+            Signature::Emitted(describe) => describe(&mut description),
+            Signature::Text(text) => _ = description.text(text),
+        }
+        description.finish_with_docs()
+    }
+}
+
 impl Interface {
+    /// Whether it is known at run time only, so that calls cannot go through its trait.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        self.procedures.iter().all(|procedure| matches!(procedure.signature, Signature::Text(_)))
+    }
+
     /// The interface in the form in which the exchange compares it.
     pub(crate) fn for_exchange(&self) -> stoop_exchange::Interface {
         let procedure =
-            |p: &Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: (p.signature)() };
+            |p: &Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: p.signature() };
         stoop_exchange::Interface {
             name: self.name.into(),
             procedures: self.procedures.iter().map(procedure).collect(),

@@ -6,7 +6,7 @@ pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
-pub use crate::interface::{Exported, Interface, Procedure};
+pub use crate::interface::{Exported, Interface, Procedure, Signature};
 pub use crate::later::deferred::Later;
 pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments};
 pub use crate::later::tasks::{Tasks, run_task};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod documentation;
 pub mod emit;
 #[cfg(feature = "interface-file")]
 pub mod interface_file;

@@ -389,7 +389,7 @@ fn signatures_spell_out_the_types_of_the_user() {
     let interface = ModesClient::interface();
     let signature = |name: &str| {
         let procedure = interface.procedures.iter().find(|procedure| procedure.name == name).unwrap();
-        (procedure.signature)()
+        procedure.signature()
     };
     assert_eq!(interface.name, "Modes");
     assert_eq!(signature("null"), "null()");

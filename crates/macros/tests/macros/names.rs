@@ -128,7 +128,7 @@ fn names_of_the_user_and_of_the_stubs_stay_apart() {
 #[test]
 fn signatures_use_the_names_as_they_are_meant() {
     let procedures = NamesClient::interface().procedures;
-    let signatures: Vec<String> = procedures.iter().map(|procedure| (procedure.signature)()).collect();
+    let signatures: Vec<String> = procedures.iter().map(|procedure| procedure.signature()).collect();
     assert_eq!(signatures[0], "clone(value: T{type: u8, value: u16, writer: u32}) -> T");
     assert_eq!(
         signatures[2],

@@ -108,12 +108,27 @@ pub mod stub {
 
     pub struct Interface {
         pub name: &'static str,
+        pub docs: &'static str,
         pub procedures: &'static [Procedure],
+    }
+
+    pub enum Signature {
+        Emitted(fn(&mut Description)),
+    }
+
+    impl Procedure {
+        pub fn signature(&self) -> String {
+            let Signature::Emitted(describe) = self.signature;
+            let mut description = Description::new();
+            describe(&mut description);
+            description.finish()
+        }
     }
 
     pub struct Procedure {
         pub name: &'static str,
-        pub signature: fn() -> String,
+        pub docs: &'static str,
+        pub signature: Signature,
         pub idempotent: bool,
         pub one_way: bool,
         pub in_place: Option<u8>,

@@ -19,7 +19,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
         BindStep::Mismatch { procedure, theirs } => {
             let ours = &declared.procedures[procedure];
             let (interface, procedure) = (declared.name, ours.name);
-            BindError::Mismatch { interface, procedure, ours: (ours.signature)(), theirs }
+            BindError::Mismatch { interface, procedure, ours: ours.signature(), theirs }
         }
         BindStep::Refused(BindStatus::NoSuchInterface, exported) => {
             BindError::NoSuchInterface { server, interface: declared.name, exported }

@@ -30,8 +30,7 @@ fn host(number: u32) -> Address {
 fn declared() -> Interface {
     let export = EchoServer::new(Same);
     let interface = export.interface();
-    let procedure =
-        |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+    let procedure = |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
     Interface {
         name: interface.name.into(),
         procedures: interface.procedures.iter().map(procedure).collect(),

@@ -55,8 +55,7 @@ pub(crate) fn receive(socket: &mut UnixStream) -> Option<Vec<u8>> {
 
 /// Binds over a connection, and asks for no memory yet. `None` if the server ends the connection.
 pub(crate) fn bind(socket: &mut UnixStream, interface: &stoop::stub::Interface) -> Option<Bound> {
-    let procedure =
-        |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+    let procedure = |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
     let interface = Interface {
         name: interface.name.into(),
         procedures: interface.procedures.iter().map(procedure).collect(),

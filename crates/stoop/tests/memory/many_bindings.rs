@@ -76,7 +76,7 @@ impl Caller {
         interface: &stoop::stub::Interface,
     ) -> Vec<(BindingId, u16)> {
         let procedure =
-            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
         let interface = Interface {
             name: interface.name.into(),
             procedures: interface.procedures.iter().map(procedure).collect(),

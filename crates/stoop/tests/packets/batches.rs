@@ -94,7 +94,7 @@ impl RawCaller {
         let address = server.uris()[0].strip_prefix("udp://").unwrap().replace("0.0.0.0", "127.0.0.1");
         let socket = CallerSocket::connect(address.parse().unwrap()).unwrap();
         let procedure =
-            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
         let interface = Interface {
             name: interface.name.into(),
             procedures: interface.procedures.iter().map(procedure).collect(),

@@ -45,7 +45,7 @@ impl RawCaller {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server.uris()[0].strip_prefix("udp://").unwrap()).unwrap();
         let procedure =
-            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
         let interface = Interface {
             name: interface.name.into(),
             procedures: interface.procedures.iter().map(procedure).collect(),

@@ -63,7 +63,7 @@ impl Holding {
         let export = LaterServer::new(NoProgram);
         let told: &stoop::stub::Interface = export.interface();
         let procedure =
-            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: (p.signature)() };
+            |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
         let procedures = told.procedures.iter().map(procedure).collect();
         let interfaces = Interfaces::new([Interface { name: told.name.into(), procedures }]);
         let begun = Instant::now();

@@ -8,6 +8,7 @@ use syn::spanned::Spanned;
 
 use super::in_place;
 use super::names::{Names, data, local, whole};
+use crate::documentation::first_paragraph;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
 
 /// The function that returns the description.
@@ -15,6 +16,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = interface.name.unraw().to_string();
     let procedures = interface.procedures.iter().map(|each| procedure(each, names));
+    let docs = first_paragraph(&interface.attributes);
     let checks = interface.procedures.iter().filter_map(|each| check_returned(each, names));
     quote! {
         /// The interface as it is compared at bind time.
@@ -23,7 +25,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
         pub fn interface() -> &'static #stub::Interface {
             #(#checks)*
             static INTERFACE: #stub::Interface =
-                #stub::Interface { name: #name, procedures: &[#(#procedures),*] };
+                #stub::Interface { name: #name, docs: #docs, procedures: &[#(#procedures),*] };
             &INTERFACE
         }
     }
@@ -84,20 +86,20 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
             let describe = data(&returns.ty(), "describe", names);
             quote! {
                 #description.text(") -> ");
-                #describe(&mut #description);
+                #describe(#description);
             }
         }
     };
+    let docs = first_paragraph(&procedure.attributes);
     quote! {
         #stub::Procedure {
             name: #name,
-            signature: || {
-                let mut #description = #stub::Description::new();
+            docs: #docs,
+            signature: #stub::Signature::Emitted(|#description: &mut #stub::Description| {
                 #description.text(#begin);
                 #(#arguments)*
                 #returns
-                #description.finish()
-            },
+            }),
             idempotent: #idempotent,
             one_way: #one_way,
             in_place: #in_place,
@@ -122,7 +124,7 @@ fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
             let describe = data(&element.ty, "describe", names);
             quote! {
                 #description.text("[");
-                #describe(&mut #description);
+                #describe(#description);
                 #description.text("]");
             }
         }
@@ -130,14 +132,22 @@ fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
             let describe = data(element, "describe", names);
             quote! {
                 #description.text("in place [");
-                #describe(&mut #description);
+                #describe(#description);
                 #description.text("]");
             }
         }
         shape => {
             let describe = data(&whole(shape), "describe", names);
-            quote!(#describe(&mut #description);)
+            quote!(#describe(#description);)
         }
+    };
+    let is_marked = argument.is_result() && !argument.is_written_in_place() && !argument.is_buffer();
+    let shape = match is_marked {
+        true => {
+            let is_slice = matches!(argument.shape, Shape::Slice(_));
+            quote!(#description.comes_back(#is_slice, |#description| { #shape });)
+        }
+        false => shape,
     };
     quote! {
         #description.text(#begin);

@@ -27,10 +27,11 @@ const NULL: u16 = 0;
 const RESULT: u16 = 1;
 const RESULT_LEN: usize = 1440;
 
-const fn procedure(name: &'static str, signature: fn() -> String) -> stoop::stub::Procedure {
+const fn procedure(name: &'static str, signature: &'static str) -> stoop::stub::Procedure {
     stoop::stub::Procedure {
         name,
-        signature,
+        docs: "",
+        signature: stoop::stub::Signature::Text(signature),
         idempotent: false,
         one_way: false,
         in_place: None,
@@ -40,7 +41,8 @@ const fn procedure(name: &'static str, signature: fn() -> String) -> stoop::stub
 
 static INTERFACE: Interface = Interface {
     name: "ByHand",
-    procedures: &[procedure("null", || "fn()".into()), procedure("result", || "fn() -> [u8; 1440]".into())],
+    docs: "",
+    procedures: &[procedure("null", "null()"), procedure("result", "result() -> [u8; 1440]")],
 };
 
 impl Exported for Stubs {

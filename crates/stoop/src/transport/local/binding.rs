@@ -82,11 +82,13 @@ impl LocalBinding {
             });
         };
         let object = export.local();
-        if !is_ours(&*object) {
-            return Err(mismatch(interface, export.interface(), uri.clone()));
+        let theirs = export.interface();
+        let is_dynamic = interface.is_dynamic() || theirs.is_dynamic();
+        if !(is_ours(&*object) || is_dynamic && begins_as(interface, theirs)) {
+            return Err(mismatch(interface, theirs, uri.clone()));
         }
         let interceptors = ClientChain::new(interceptors, interface, uri);
-        let is_marshaled = interceptors.is_some() || export.is_intercepted();
+        let is_marshaled = interceptors.is_some() || export.is_intercepted() || is_dynamic;
         let (source, present) = (Arc::clone(source), Mutex::new(Arc::clone(&server)));
         Ok(Self { source, object, server, interceptors, is_marshaled, present })
     }
@@ -107,9 +109,18 @@ impl LocalBinding {
     }
 }
 
+/// Whether the first procedures of `theirs` are those of `ours`, so that their numbers are the same.
+fn begins_as(ours: &Interface, theirs: &Interface) -> bool {
+    let is_same = |(ours, theirs): (&Procedure, &Procedure)| {
+        fingerprint(&ours.signature()) == fingerprint(&theirs.signature())
+    };
+    ours.procedures.len() <= theirs.procedures.len()
+        && ours.procedures.iter().zip(theirs.procedures).all(is_same)
+}
+
 /// Two traits of one name in one process: says where they differ.
 fn mismatch(ours: &'static Interface, theirs: &Interface, server: String) -> BindError {
-    let signature = |procedure: &Procedure| (procedure.signature)();
+    let signature = Procedure::signature;
     let of_theirs =
         |name| theirs.procedures.iter().find(|p| p.name == name).map(signature).unwrap_or_default();
     let differs = |p: &&Procedure| fingerprint(&signature(p)) != fingerprint(&of_theirs(p.name));
@@ -144,7 +155,7 @@ impl Binding for LocalBinding {
     fn describe(&self) -> String {
         match self.is_marshaled {
             false => "calls through the trait, because the server is in this process".into(),
-            true => "calls in the caller's thread with marshaled arguments, because the server is in this process and an end has interceptors".into(),
+            true => "calls in the caller's thread with marshaled arguments, because the server is in this process and an end has interceptors, or knows the interface at run time only".into(),
         }
     }
 

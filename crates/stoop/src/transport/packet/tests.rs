@@ -1,6 +1,6 @@
 //! A server and a binding for the tests of the packet transport.
 
-use crate::interface::{Exported, Interface, Procedure};
+use crate::interface::{Exported, Interface, Procedure, Signature};
 use crate::later::unserved::Unserved;
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
@@ -15,10 +15,18 @@ use stoop_marshal::{Reader, Writer};
 use stoop_net::waiting::Waiting;
 
 pub(crate) static INTERFACE: Interface =
-    Interface { name: "Lab", procedures: &[procedure("null", false), procedure("again", true)] };
+    Interface { name: "Lab", docs: "", procedures: &[procedure("null", false), procedure("again", true)] };
 
 const fn procedure(name: &'static str, idempotent: bool) -> Procedure {
-    Procedure { name, signature: String::new, idempotent, one_way: false, in_place: None, buffers: false }
+    Procedure {
+        name,
+        docs: "",
+        signature: Signature::Text(""),
+        idempotent,
+        one_way: false,
+        in_place: None,
+        buffers: false,
+    }
 }
 
 pub(crate) struct Lab;

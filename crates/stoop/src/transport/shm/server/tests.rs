@@ -1,7 +1,7 @@
 //! An endpoint, and a peer that writes by hand what it wants into the memory of its binding.
 
 use crate::context::{Caller, Credentials, cancelled};
-use crate::interface::{Exported, Interface, Procedure};
+use crate::interface::{Exported, Interface, Procedure, Signature};
 use crate::later::unserved::Unserved;
 use crate::options::Waiting;
 use crate::serving::binder::Bound;
@@ -28,9 +28,11 @@ struct Idle;
 
 static IDLE: Interface = Interface {
     name: "Idle",
+    docs: "",
     procedures: &[Procedure {
         name: "rest",
-        signature: || "()".into(),
+        docs: "",
+        signature: Signature::Text("()"),
         idempotent: false,
         one_way: false,
         in_place: None,
