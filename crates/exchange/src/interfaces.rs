@@ -96,6 +96,8 @@ pub struct Interfaces {
     all: Vec<(Interface, Vec<u64>)>,
     /// Other addresses at which the server can be reached.
     offers: String,
+    /// Whether callers are told neither names nor signatures.
+    is_silent: bool,
     /// For each procedure of each interface: see [`returning_in_place`](Self::returning_in_place).
     in_place: Vec<Vec<Option<u8>>>,
 }
@@ -120,7 +122,7 @@ impl Interfaces {
         };
         let all: Vec<_> = interfaces.into_iter().map(with_fingerprints).collect();
         let in_place = all.iter().map(|(_, fingerprints)| alloc::vec![None; fingerprints.len()]).collect();
-        Self { all, in_place, offers: String::new() }
+        Self { all, in_place, offers: String::new(), is_silent: false }
     }
 
     /// Declares that the only argument of a procedure comes back as the beginning of its result, and that `leading`
@@ -147,11 +149,17 @@ impl Interfaces {
         Self { offers, ..self }
     }
 
+    /// The same, but a caller of another interface is not told which there are, and a caller of another signature not which it is.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self { is_silent: true, ..self }
+    }
+
     /// Text of a bind reply to a caller on the machine `there`: the names of the interfaces if it asked for an unknown
     /// one; the other addresses of the server if both are on one machine.
     pub fn reply_text(&self, status: BindStatus, here: &HostFacts, there: &HostFacts) -> String {
         match status {
-            BindStatus::NoSuchInterface => self.names(),
+            BindStatus::NoSuchInterface if !self.is_silent => self.names(),
             BindStatus::Bound | BindStatus::NotAllowed if here.shares_kernel_with(there) => {
                 self.offers.clone()
             }
@@ -193,7 +201,8 @@ impl Interfaces {
 
     /// Signature of a procedure; empty if there is none of that name.
     pub fn signature(&self, asked: &Describe) -> &str {
-        let of_interface = self.all.iter().find(|(interface, _)| interface.name == asked.interface);
+        let of_interface =
+            self.all.iter().find(|(interface, _)| interface.name == asked.interface && !self.is_silent);
         of_interface
             .and_then(|(interface, _)| interface.procedures.iter().find(|p| p.name == asked.procedure))
             .map_or("", |procedure| &procedure.signature)
@@ -280,6 +289,16 @@ mod tests {
         assert_eq!(server.reply_text(BindStatus::Bound, &on(0), &on(0)), "");
         assert_eq!(server.reply_text(BindStatus::NoSuchInterface, &on(1), &on(2)), "A, B");
         assert_eq!(server.reply_text(BindStatus::Full, &on(1), &on(1)), "");
+    }
+
+    #[test]
+    fn a_silent_server_tells_neither_names_nor_signatures() {
+        let server = server().silent();
+        let host = HostFacts::default();
+        assert_eq!(server.reply_text(BindStatus::NoSuchInterface, &host, &host), "");
+        let asked = Describe { nonce: 0, interface: "A".into(), procedure: "y".into() };
+        assert_eq!(server.signature(&asked), "");
+        assert_eq!(server.compare("A", &[fingerprint("x()")]), Ok((0, vec![0])));
     }
 
     #[test]

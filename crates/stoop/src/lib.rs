@@ -176,6 +176,7 @@ mod buffers;
 mod calling;
 mod client;
 mod context;
+pub mod dynamic;
 pub mod error;
 pub mod health;
 mod heap_array;
@@ -194,6 +195,7 @@ mod options;
 mod panics;
 #[cfg(feature = "onc")]
 mod program;
+pub mod reflection;
 mod server;
 mod serving;
 #[doc(hidden)]

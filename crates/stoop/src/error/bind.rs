@@ -142,7 +142,8 @@ impl fmt::Display for BindError {
             Self::NoSuchInterface { server, interface, exported } if exported.is_empty() => {
                 write!(
                     f,
-                    "the server at {server} exports no interface; export {interface} there (`Server::export`) before it starts"
+                    "the server at {server} exports no interface {interface}, and does not tell which it exports; export {interface} there \
+                     (`Server::export`) before it starts"
                 )
             }
             Self::NoSuchInterface { server, interface, exported } => {

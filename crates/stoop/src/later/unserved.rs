@@ -1,7 +1,7 @@
 //! Why a server half of an interface has no result of a call at once: it did not run the procedure, which the caller learns as a
 //! [refusal](crate::error::Refusal), or the result comes later.
 
-use crate::error::Refusal;
+use crate::error::{Failure, Refusal};
 use crate::later::deferred::Later;
 use stoop_marshal::DecodeError;
 
@@ -18,6 +18,8 @@ pub enum Unserved {
     TooManyOpen,
     /// An [interceptor](crate::intercept) refuses the call.
     Refused(Refusal),
+    /// The procedure ran, and there is no result: said by an [export by bytes](crate::dynamic).
+    Failed(Failure),
     /// The procedure ran, and its result [comes later](crate::Deferred).
     Later(Later),
 }

@@ -18,6 +18,7 @@ use crate::later::tasks::{Executor, Task, Tasks};
 use crate::limits::Limits;
 use crate::offers;
 use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
+use crate::reflection::{self, Reflection, Reflector, StoopReflectionServer};
 use crate::server::running::Running;
 pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
@@ -87,6 +88,7 @@ pub struct Server {
     procedures: Vec<(String, String, ProcedureOptions)>,
     panic_texts: Option<bool>,
     executor: Option<Executor>,
+    reflection: Reflection,
     #[cfg(feature = "onc")]
     sun: sun::SunRpc,
 }
@@ -125,6 +127,7 @@ impl Server {
             procedures: Vec::new(),
             panic_texts: None,
             executor: None,
+            reflection: Reflection::Full,
             #[cfg(feature = "onc")]
             sun: sun::SunRpc::default(),
         }
@@ -133,12 +136,16 @@ impl Server {
     /// Exports an implementation: `GreeterServer::new(…)` for a trait `Greeter`.
     ///
     /// # Panics
-    /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth` and
-    /// `StoopAccount` are the names of two that every server exports ([`health`](crate::health), [`account`](crate::account)).
+    /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth`,
+    /// `StoopAccount` and `StoopReflection` are the names of those that every server exports ([`health`](crate::health),
+    /// [`account`](crate::account), [`reflection`](crate::reflection)).
     pub fn export(mut self, export: impl Exported) -> Self {
         let name = export.interface().name;
         let twice = self.exports.iter().any(|other| other.interface().name == name);
-        assert!(![health::NAME, tell::NAME].contains(&name), "{name} is exported by every server already");
+        assert!(
+            ![health::NAME, tell::NAME, reflection::NAME].contains(&name),
+            "{name} is exported by every server already"
+        );
         assert!(!twice, "two interfaces of the name {name} are exported; a caller could not tell them apart");
         self.health.add(name);
         self.exports.push(Arc::new(export));
@@ -340,6 +347,13 @@ impl Server {
         self
     }
 
+    /// How much the server tells of its interfaces to callers that ask: see [`reflection`](crate::reflection). [`Reflection::Full`] unless
+    /// set.
+    pub fn reflection(mut self, told: Reflection) -> Self {
+        self.reflection = told;
+        self
+    }
+
     /// Has this run the [tasks](Task) of procedures that are an `async fn`, in place of threads of the server: procedures can await what
     /// belongs to a runtime, such as its timers and sockets. `run` is called by the thread at which the call has arrived, which it must not
     /// keep for long.
@@ -398,6 +412,12 @@ impl Server {
         // The last: the numbers of the program's own interfaces stay as they are.
         self.exports.push(Arc::new(StoopHealthServer::new(self.health.clone())));
         self.exports.push(Arc::new(StoopAccountServer::new(teller.clone())));
+        if self.reflection != Reflection::Off {
+            let options =
+                options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
+            let reflector = Reflector::new(&self.exports, &options, self.max_message, self.reflection);
+            self.exports.push(Arc::new(StoopReflectionServer::new(reflector)));
+        }
         fork::notice();
         let setup = self.setup()?;
         let awake = self.low_latency.then(StayAwake::begin).transpose()?;
@@ -451,7 +471,8 @@ impl Server {
             exports: Arc::new(
                 Exports::new(mem::take(&mut self.exports), options, offers)
                     .with_panic_texts(self.panic_texts)
-                    .with_open_room(room),
+                    .with_open_room(room)
+                    .silent_if(self.reflection == Reflection::Off),
             ),
             waiting: self.waiting,
             bounds: self.bounds,

@@ -35,6 +35,8 @@ pub(crate) struct Exports {
     /// Whether callers of other processes get the messages of panics; unless set, those of this machine do.
     panic_texts: Option<bool>,
     pub(crate) open_room: Arc<OpenRoom>,
+    /// Whether callers are told neither names nor signatures.
+    is_silent: bool,
 }
 
 /// The end of a call, or of its procedure.
@@ -90,7 +92,7 @@ impl Exports {
         };
         let times = options.iter().map(|options| options.iter().map(time).collect()).collect();
         let open_room = Arc::new(OpenRoom::new(OPEN_CALLS_MAX, usize::MAX));
-        Self { times, options, all, offers, panic_texts: None, open_room }
+        Self { times, options, all, offers, panic_texts: None, open_room, is_silent: false }
     }
 
     /// The same, with this room for open calls.
@@ -102,6 +104,11 @@ impl Exports {
     /// The same, telling the messages of panics to callers of other processes, or to none.
     pub(crate) fn with_panic_texts(self, panic_texts: Option<bool>) -> Self {
         Self { panic_texts, ..self }
+    }
+
+    /// The same, telling callers neither names nor signatures.
+    pub(crate) fn silent_if(self, is_silent: bool) -> Self {
+        Self { is_silent, ..self }
     }
 
     /// Where the server can be reached, see [`offers`](crate::offers).
@@ -118,6 +125,7 @@ impl Exports {
         let in_place = numbered.flat_map(|(interface, procedures)| {
             procedures.filter_map(move |(number, procedure)| Some((interface, number, procedure.in_place?)))
         });
+        let all = if self.is_silent { all.silent() } else { all };
         in_place.fold(all, |all, (interface, procedure, leading)| {
             all.returning_in_place(interface, procedure, leading)
         })
@@ -345,6 +353,7 @@ fn not_served(why: Unserved, result: Writer<'_>) -> Result<Outcome, NoRoom> {
             _ => return Err(NoRoom(usize::MAX)),
         },
         Unserved::Later(later) => Outcome::Later(Box::new(later)),
+        Unserved::Failed(why) => Outcome::failed(why.code, why.detail),
         why => {
             let (code, detail) = refused(&why);
             Outcome::refused(code, detail)
@@ -364,7 +373,7 @@ pub(crate) fn refused(why: &Unserved) -> (RefusalCode, String) {
         Unserved::ResultTooLarge => (RefusalCode::ResultTooLarge, String::new()),
         Unserved::TooManyOpen => (RefusalCode::Overloaded, TOO_MANY_OPEN.into()),
         Unserved::Refused(why) => (why.code, why.detail.clone()),
-        Unserved::Later(_) => unreachable!("a call that is answered later is not refused"),
+        Unserved::Later(_) | Unserved::Failed(_) => unreachable!("a call whose procedure ran is not refused"),
     }
 }
 

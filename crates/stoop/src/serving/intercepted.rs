@@ -211,6 +211,10 @@ impl Admitted {
                 Unserved::ResultTooLarge
             }
             Unserved::Later(later) => Unserved::Later(later.watched(Box::new(|ended| self.end(ended)))),
+            Unserved::Failed(failure) => {
+                self.end(Err(CallError::Failed(failure.clone())));
+                Unserved::Failed(failure)
+            }
             why => {
                 let (code, detail) = refused(&why);
                 self.end(Err(CallError::refused(Refusal::new(code, detail))));

@@ -9,6 +9,7 @@ mod begun_calls;
 mod buffers;
 mod calls;
 mod choice;
+mod dynamic;
 mod evolution;
 mod in_place;
 mod instructions;

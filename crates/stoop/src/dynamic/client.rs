@@ -1,0 +1,150 @@
+//! Calls of an interface that is known at run time only.
+
+use crate::client::Binding;
+use crate::client::pending::Pending;
+use crate::client::{self, Route};
+use crate::dynamic::Interface;
+use crate::error::{BindError, CallError};
+use crate::options::BindOptions;
+use std::time::Duration;
+use stoop_marshal::{DecodeError, Reader, Writer};
+
+/// The trait of all interfaces that are known at run time only. It has no implementation, so that no call goes through it.
+trait ByBytes: Send + Sync {}
+
+/// A client of an interface that is known at run time only. Clones share the binding; any thread may call.
+#[derive(Clone, Debug)]
+pub struct Client {
+    client: client::Client<dyn ByBytes>,
+    interface: Interface,
+    /// Whether calls wait for the thread's earlier one-way calls.
+    in_order: bool,
+}
+
+impl Client {
+    /// Binds to the server at `uri`.
+    ///
+    /// # Errors
+    /// The text is not an address, no server answers there in time, or it does not export this interface.
+    pub fn bind(uri: &str, interface: Interface, options: &BindOptions) -> Result<Self, BindError> {
+        let client = client::Client::bind(interface.0, uri, options)?;
+        Ok(Self { client, interface, in_order: interface.has_order() })
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    /// The binding: its address, its transport in words (`describe`), and what its calls have seen (`counters`).
+    pub fn binding(&self) -> &Binding {
+        self.client.binding()
+    }
+
+    /// The same binding, with another time in which each call has to end.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { client: self.client.with_timeout(timeout), ..*self }
+    }
+
+    /// Calls the procedure of that number and waits for its result: `write` writes the arguments, `read` reads the result, and has to read
+    /// all of it.
+    ///
+    /// # Errors
+    /// The call gives no result; the error says why, and `ran()` whether the procedure ran.
+    ///
+    /// # Panics
+    /// The interface has no procedure of that number.
+    #[inline]
+    pub fn call<R>(
+        &self,
+        procedure: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+        read: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
+    ) -> Result<R, CallError> {
+        self.check(procedure);
+        let route = match self.in_order {
+            true => self.client.route_in_order(procedure)?,
+            false => self.client.route()?,
+        };
+        let Route::Remote(route) = route else { unreachable!("nothing implements the trait") };
+        let mut call = route.start(procedure)?;
+        let written = {
+            let mut arguments = call.arguments();
+            write(&mut arguments);
+            arguments.finish()
+        };
+        call.transport(written)?;
+        let mut result = call.reader();
+        let decoded = read(&mut result).and_then(|value| result.finish().map(|()| value));
+        call.end(decoded)
+    }
+
+    /// Sends a call of a one-way procedure. The thread's next call of this client waits until it has returned.
+    ///
+    /// # Errors
+    /// The call could not be sent, and will not run.
+    ///
+    /// # Panics
+    /// As [`call`](Self::call).
+    pub fn tell(&self, procedure: u16, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), CallError> {
+        self.check(procedure);
+        let begin = self.client.begin();
+        let mut call = begin.start(procedure);
+        let written = {
+            let mut arguments = call.arguments();
+            write(&mut arguments);
+            arguments.finish()
+        };
+        self.client.tell_in_order(call, written)
+    }
+
+    /// Begins calls without waiting for them: those that are begun with one value of this method travel together, and leave when it is
+    /// dropped.
+    pub fn begin(&self) -> Begin<'_> {
+        Begin { begin: self.client.begin(), client: self }
+    }
+
+    #[inline]
+    fn check(&self, procedure: u16) {
+        assert!(
+            usize::from(procedure) < self.interface.0.procedures.len(),
+            "the interface has no such procedure"
+        );
+    }
+}
+
+/// Begins calls by bytes; see [`Client::begin`].
+#[derive(Debug)]
+#[must_use = "it begins calls by its methods"]
+pub struct Begin<'a> {
+    begin: client::Begin<'a>,
+    client: &'a Client,
+}
+
+impl Begin<'_> {
+    /// Begins a call of the procedure of that number, as [`Client::call`] makes it. Its handle gives the result.
+    ///
+    /// # Panics
+    /// The interface has no procedure of that number.
+    pub fn call<R: 'static>(
+        &self,
+        procedure: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+        mut read: impl FnMut(&mut Reader<'_>) -> Result<R, DecodeError> + Send + 'static,
+    ) -> Pending<Result<R, CallError>> {
+        self.client.check(procedure);
+        let mut call = self.begin.start(procedure);
+        let written = {
+            let mut arguments = call.arguments();
+            write(&mut arguments);
+            arguments.finish()
+        };
+        call.submit_with(written, move |outcome| {
+            outcome.and_then(|mut result| {
+                let decoded = read(&mut result).and_then(|value| result.finish().map(|()| value));
+                decoded.map_err(CallError::undecoded)
+            })
+        })
+    }
+}

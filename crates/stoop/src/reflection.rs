@@ -1,0 +1,261 @@
+//! A server tells its interfaces: what they are called, their procedures and types, their documentation and limits.
+//!
+//! `stoop describe` prints them, `stoop call` calls them, and programs [ask](ask) for them. Every server exports
+//! [`StoopReflection`] unless it is switched off:
+//!
+//! | [`Server::reflection`](crate::Server::reflection) | told |
+//! |---|---|
+//! | [`Reflection::Full`] | names and signatures to every caller; documentation to callers on the same machine (`shm:`, `unix:`, `local:`) |
+//! | [`Reflection::WithoutDocs`] | names and signatures |
+//! | [`Reflection::Off`] | nothing; also a caller whose interface does not fit learns neither the names nor the signatures that the server has |
+
+use crate::context::{Caller, serving_caller};
+use crate::dynamic::InterfaceError;
+use crate::error::{BindError, CallError};
+use crate::interface::{Exported, Interface};
+use crate::options::BindOptions;
+use crate::serving::procedures::ProcedureOptions;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
+
+/// How much a server tells of its interfaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reflection {
+    /// Names and signatures; to callers on the same machine documentation, too.
+    #[default]
+    Full,
+    /// Names and signatures.
+    WithoutDocs,
+    /// Nothing.
+    Off,
+}
+
+/// The interface by which servers tell their interfaces.
+#[stoop_macros::interface]
+pub trait StoopReflection {
+    /// The names of the interfaces of the server's program, in the order in which it exports them.
+    #[idempotent]
+    fn interfaces(&self) -> Vec<String>;
+    /// The interface of that name, with its procedures from number `first` on: as many as an answer holds.
+    #[idempotent]
+    fn describe(&self, interface: &str, first: u32) -> Option<Described>;
+}
+
+/// An interface, or a part of its procedures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
+pub struct Described {
+    /// The first paragraph of its documentation; empty if that is not told.
+    pub docs: String,
+    /// Bytes of the longest arguments and of the longest result.
+    pub max_message: u64,
+    /// Number of all its procedures.
+    pub total: u32,
+    /// Its procedures.
+    pub procedures: Vec<DescribedProcedure>,
+    /// Documentation of the types of these: of types (`Point`), fields (`Point.x`), variants (`Shape::Circle`) and their fields
+    /// (`Shape::Circle.radius`).
+    pub types: Vec<(String, String)>,
+}
+
+/// A procedure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
+pub struct DescribedProcedure {
+    /// Its signature: `get(name: String) -> Option<u32>`.
+    pub signature: String,
+    /// Whether it may run more than once for a call.
+    pub idempotent: bool,
+    /// Calls of it that run at once at each address, if that is limited.
+    pub at_once: Option<u32>,
+    /// The first paragraph of its documentation.
+    pub docs: String,
+}
+
+/// Name of the interface; no other can be exported under it.
+pub(crate) const NAME: &str = "StoopReflection";
+
+/// Bytes of texts in an answer beyond which no other procedure is put into it.
+const ANSWER_LEN: usize = 256 << 10;
+
+/// Bytes of texts of an interface that [`ask`] takes.
+const ASKED_LEN: usize = 4 << 20;
+
+/// The interfaces that a server tells.
+#[derive(Clone)]
+pub(crate) struct Reflector(Arc<Told>);
+
+struct Told {
+    interfaces: Vec<ToldInterface>,
+    max_message: usize,
+    tells_docs: bool,
+}
+
+struct ToldInterface {
+    interface: &'static Interface,
+    options: Vec<ProcedureOptions>,
+    /// Made when it is asked for first.
+    procedures: OnceLock<Vec<(DescribedProcedure, Vec<(&'static str, &'static str)>)>>,
+}
+
+// A panic leaves nothing half done: what is told is made once, as a whole.
+impl UnwindSafe for Reflector {}
+impl RefUnwindSafe for Reflector {}
+
+impl Reflector {
+    /// Of a server that exports these, with these options of their procedures.
+    pub(crate) fn new(
+        exports: &[Arc<dyn Exported>],
+        options: &[Vec<ProcedureOptions>],
+        max_message: usize,
+        reflection: Reflection,
+    ) -> Self {
+        let interfaces = exports.iter().zip(options).map(|(export, options)| ToldInterface {
+            interface: export.interface(),
+            options: options.clone(),
+            procedures: OnceLock::new(),
+        });
+        // Its own interfaces every server has, and every program has them in this crate.
+        let own = [crate::health::NAME, crate::account::tell::NAME];
+        let interfaces = interfaces.filter(|told| !own.contains(&told.interface.name)).collect();
+        Self(Arc::new(Told { interfaces, max_message, tells_docs: reflection == Reflection::Full }))
+    }
+
+    /// Whether the caller that this thread serves learns documentation: not over a network, where anybody may listen.
+    fn tells_docs(&self) -> bool {
+        self.0.tells_docs && matches!(serving_caller(), Caller::Local | Caller::Process(_))
+    }
+}
+
+impl ToldInterface {
+    fn procedures(&self) -> &[(DescribedProcedure, Vec<(&'static str, &'static str)>)] {
+        self.procedures.get_or_init(|| {
+            let procedures = self.interface.procedures.iter().zip(&self.options);
+            let told = procedures.map(|(procedure, options)| {
+                let (signature, types) = procedure.documented();
+                let (idempotent, at_once) = (procedure.idempotent, options.limit());
+                (DescribedProcedure { signature, idempotent, at_once, docs: procedure.docs.into() }, types)
+            });
+            told.collect()
+        })
+    }
+}
+
+impl StoopReflection for Reflector {
+    fn interfaces(&self) -> Vec<String> {
+        self.0.interfaces.iter().map(|told| told.interface.name.to_owned()).collect()
+    }
+
+    fn describe(&self, interface: &str, first: u32) -> Option<Described> {
+        let told = self.0.interfaces.iter().find(|told| told.interface.name == interface)?;
+        let (all, tells_docs) = (told.procedures(), self.tells_docs());
+        let mut described = Described {
+            docs: if tells_docs { told.interface.docs.into() } else { String::new() },
+            max_message: self.0.max_message as u64,
+            total: all.len() as u32,
+            ..Described::default()
+        };
+        let (mut len, mut types) = (0, BTreeMap::new());
+        for (procedure, docs_of_types) in all.iter().skip(first as usize) {
+            if len > ANSWER_LEN {
+                break;
+            }
+            len += procedure.signature.len() + procedure.docs.len();
+            let mut procedure = procedure.clone();
+            if tells_docs {
+                for (item, docs) in docs_of_types {
+                    if types.insert(*item, *docs).is_none() {
+                        len += item.len() + docs.len();
+                    }
+                }
+            } else {
+                procedure.docs.clear();
+            }
+            described.procedures.push(procedure);
+        }
+        described.types = types.into_iter().map(|(item, docs)| (item.to_owned(), docs.to_owned())).collect();
+        Some(described)
+    }
+}
+
+/// Why a server has not told an interface.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AskError {
+    /// It cannot be asked: it cannot be reached, or does not tell its interfaces.
+    Bind(BindError),
+    /// There was no answer.
+    Call(CallError),
+    /// It has no such interface, but these.
+    NoSuchInterface(Vec<String>),
+    /// It tells more than fits into the memory that an answer may take.
+    TooLong,
+    /// It tells what is no interface.
+    Interface(InterfaceError),
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(BindError::NoSuchInterface { server, .. }) => write!(
+                f,
+                "the server at {server} does not tell its interfaces: it is older than this, or was told not to (Server::reflection)"
+            ),
+            Self::Bind(why) => write!(f, "{why}"),
+            Self::Call(why) => write!(f, "{why}"),
+            Self::NoSuchInterface(all) => {
+                // From a peer, and shown to a person.
+                let all: Vec<_> = all.iter().map(|name| name.escape_debug().to_string()).collect();
+                write!(f, "the server has no such interface; it has {}", all.join(", "))
+            }
+            Self::TooLong => write!(f, "the server tells more than {} MiB of an interface", ASKED_LEN >> 20),
+            Self::Interface(why) => write!(f, "the server tells what is no interface: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Asks the server at `uri` for the names of the interfaces of its program.
+///
+/// # Errors
+/// It does not tell them.
+pub fn interfaces(uri: &str, options: &BindOptions) -> Result<Vec<String>, AskError> {
+    bind(uri, options)?.interfaces().map_err(AskError::Call)
+}
+
+/// Asks the server at `uri` for the whole interface of that name.
+///
+/// # Errors
+/// It does not tell it.
+pub fn ask(uri: &str, interface: &str, options: &BindOptions) -> Result<Described, AskError> {
+    let client = bind(uri, options)?;
+    let page = |first| client.describe(interface, first).map_err(AskError::Call);
+    let Some(mut described) = page(0)? else {
+        return Err(AskError::NoSuchInterface(client.interfaces().map_err(AskError::Call)?));
+    };
+    let mut len = 0;
+    let mut from = 0;
+    loop {
+        let told = &described.procedures[from..];
+        len += told.iter().map(|each| 64 + each.signature.len() + each.docs.len()).sum::<usize>();
+        if len > ASKED_LEN || described.procedures.len() >= usize::from(u16::MAX) {
+            return Err(AskError::TooLong);
+        }
+        from = described.procedures.len();
+        if from >= described.total as usize {
+            break;
+        }
+        // A server that tells none would be asked for ever.
+        let Some(next) = page(from as u32)?.filter(|next| !next.procedures.is_empty()) else { break };
+        described.procedures.extend(next.procedures);
+        len += next.types.iter().map(|(item, docs)| item.len() + docs.len()).sum::<usize>();
+        described.types.extend(next.types);
+    }
+    Ok(described)
+}
+
+fn bind(uri: &str, options: &BindOptions) -> Result<StoopReflectionClient, AskError> {
+    let options = options.clone().max_message(ASKED_LEN);
+    StoopReflectionClient::bind_with(uri, &options).map_err(AskError::Bind)
+}
