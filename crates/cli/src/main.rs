@@ -4,6 +4,9 @@
 
 #[cfg(any(test, not(feature = "lab")))]
 mod absent;
+mod call;
+mod complete;
+mod describe;
 mod dissector;
 mod generate;
 mod ping;
@@ -36,6 +39,22 @@ enum Command {
     Top(top::TopArgs),
     /// Prints a dissector for Wireshark and tshark, which shows packets over UDP, TCP and Ethernet: `stoop dissector > stoop.lua`
     Dissector,
+    /// Tells what a running server offers: its interfaces, or one of them as Rust.
+    Describe(describe::DescribeArgs),
+    /// Calls a procedure of a running server, without its types.
+    Call(call::CallArgs),
+    /// Prints the script by which a shell completes this command, also from running servers.
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: complete::Shell,
+    },
+    /// Prints the words that may stand in the place of the last of these.
+    #[command(hide = true)]
+    Complete {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -50,10 +69,14 @@ fn main() -> ExitCode {
         Command::Ping(args) => ping::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Dissector => dissector::run(),
+        Command::Describe(args) => describe::run(&args),
+        Command::Call(args) => Ok(call::run(&args)),
+        Command::Completions { shell } => complete::print_script(shell),
+        Command::Complete { words } => complete::print_candidates::<Args>(&words),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
-        eprintln!("{why}");
+        eprintln!("{}", describe::harmless(&why));
         ExitCode::FAILURE
     })
 }

@@ -55,6 +55,26 @@ impl Json {
         members.iter().find(|(of, _)| of == name).map(|(_, value)| value)
     }
 
+    /// The part at a path of names and numbers, as `entry.tags.0`. The empty path is all.
+    pub fn at(&self, path: &str) -> Option<&Json> {
+        let names = path.split('.').filter(|name| !name.is_empty());
+        names.into_iter().try_fold(self, |json, name| match json {
+            Self::Array(values) => values.get(name.parse::<usize>().ok()?),
+            json => json.member(name),
+        })
+    }
+
+    /// The bytes that a string or `{"base64": …}` stands for.
+    pub fn to_bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Text(text) => Some(text.clone().into_bytes()),
+            json => match json.member("base64")? {
+                Self::Text(text) => base64::decode(text),
+                _ => None,
+            },
+        }
+    }
+
     /// An object of these members.
     pub fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
         Self::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod decode;
+mod described;
 mod encode;
 pub mod json;
 mod layout;

@@ -6,6 +6,7 @@ mod absent;
 mod account;
 #[cfg(feature = "lab")]
 mod bench;
+mod call;
 mod generate;
 mod ping;
 #[cfg(feature = "lab")]

@@ -1,0 +1,219 @@
+//! `stoop call`: a call of a running server, whose types are not known before.
+
+use crate::describe::{ask, harmless, options, shown};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use stoop::dynamic::{self, Client};
+use stoop::{BindOptions, CallError, Ran};
+use stoop_schema::json::{Json, nearest};
+use stoop_schema::rust::Interface;
+use stoop_schema::{Argument, Outcome, Signature};
+
+/// The call that `call` makes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CallArgs {
+    /// Address of the server, as udp://HOST:PORT, or its name
+    uri: String,
+    /// The procedure, as Greeter.greet
+    procedure: String,
+    /// The arguments, as name=TEXT, or one JSON object with all
+    #[arg(allow_negative_numbers = true)]
+    arguments: Vec<String>,
+    /// Seconds in which the call has to end
+    #[arg(short, long, default_value_t = 30.0)]
+    timeout: f64,
+    /// Makes the call so often, one after the other
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    repeat: u64,
+    /// Prints an object with the outcome, whether the procedure ran, the time, and the result
+    #[arg(long, conflicts_with = "raw")]
+    json: bool,
+    /// Prints the bytes of a text or of bytes in the result as they are: of the part at this path, or of all for an empty one
+    #[arg(long, value_name = "PATH")]
+    raw: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Arguments:
+  name=TEXT       a text, number or name of a variant, as the type wants it
+  name=@FILE      the bytes of a file; - is standard input
+  name:=JSON      JSON; name:=@FILE from a file
+  {…}, @FILE, -   JSON of all arguments, also from a file or standard input
+  TEXT            as name=TEXT, of the next argument
+
+Exit status: 0 a result, 1 the procedure's own error, 2 wrong usage,
+  3 the procedure did not run, 4 it ran and there is no result, 5 it may have run";
+
+/// Why there is no result: a message, and the exit status.
+struct NoResult(String, u8);
+
+impl NoResult {
+    fn usage(why: impl ToString) -> Self {
+        Self(why.to_string(), 2)
+    }
+
+    fn not_run(why: impl ToString) -> Self {
+        Self(why.to_string(), 3)
+    }
+}
+
+pub(crate) fn run(args: &CallArgs) -> ExitCode {
+    match prepared(args).and_then(|call| call.make_all(args)) {
+        Ok(status) => ExitCode::from(status),
+        Err(NoResult(why, status)) => {
+            eprintln!("{}", harmless(&why));
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// A call that can be made.
+struct Prepared {
+    client: Client,
+    number: u16,
+    signature: Signature,
+    arguments: Vec<Argument>,
+    /// The payload.
+    written: Vec<u8>,
+}
+
+fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
+    let wanted = "the procedure is written as INTERFACE.PROCEDURE";
+    let (interface, procedure) =
+        args.procedure.rsplit_once(['.', '/']).ok_or_else(|| NoResult::usage(wanted))?;
+    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(NoResult::usage)?;
+    let options = options(timeout);
+    let interface = ask(&args.uri, interface, &options).map_err(NoResult::not_run)?;
+    let number = interface.procedures.iter().position(|each| each.signature.name == procedure);
+    let number = number.ok_or_else(|| NoResult::usage(no_procedure(&interface, procedure)))?;
+    let signature = interface.procedures[number].signature.clone();
+    let arguments = signature.arguments_of_words(&args.arguments, &mut read_file).map_err(NoResult::usage)?;
+    let mut written = Vec::new();
+    let mut writer = dynamic::Writer::new(&mut written, 0, u32::MAX as usize);
+    signature.put_call(&arguments, &mut writer).map_err(NoResult::usage)?;
+    let len = writer.finish().map_err(NoResult::usage)?;
+    written.truncate(len);
+    let client = bound(&args.uri, &interface, &options)?;
+    Ok(Prepared { client, number: number as u16, signature, arguments, written })
+}
+
+fn no_procedure(interface: &Interface, procedure: &str) -> String {
+    let names: Vec<_> = interface.procedures.iter().map(|each| each.signature.name.as_str()).collect();
+    let near = nearest(procedure, &names).map_or_else(|| names.join(", "), str::to_owned);
+    format!("{} has no procedure {procedure}; it has {near}", interface.name)
+}
+
+fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Client, NoResult> {
+    let procedures = interface.procedures.iter().map(|each| {
+        let procedure = dynamic::Procedure::new(each.signature.to_string());
+        if each.idempotent { procedure.idempotent() } else { procedure }
+    });
+    let interface = dynamic::Interface::new(&interface.name, procedures).map_err(NoResult::not_run)?;
+    Client::bind(uri, interface, options).map_err(NoResult::not_run)
+}
+
+/// The bytes of a file, or of standard input for `-`.
+fn read_file(path: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    match path {
+        "-" => {
+            io::stdin().read_to_end(&mut bytes).map(|_| bytes).map_err(|why| format!("standard input: {why}"))
+        }
+        path => fs::read(path).map_err(|why| format!("{path}: {why}")),
+    }
+}
+
+impl Prepared {
+    /// Makes the call as often as it was asked for. Returns the worst exit status.
+    fn make_all(&self, args: &CallArgs) -> Result<u8, NoResult> {
+        let mut worst = 0;
+        for _ in 0..args.repeat {
+            let begun = Instant::now();
+            let outcome = self.make();
+            let took = begun.elapsed();
+            worst = worst.max(self.print(args, outcome, took)?);
+        }
+        Ok(worst)
+    }
+
+    fn make(&self) -> Result<Outcome, CallError> {
+        let write = |writer: &mut dynamic::Writer<'_>| writer.scalars(&self.written);
+        if self.signature.one_way {
+            self.client.tell(self.number, write)?;
+            // The process ends, and the call would end with it.
+            let _ = self.client.binding().flush(Duration::from_secs(30));
+            return Ok(Outcome { returned: None, back: Vec::new() });
+        }
+        self.client.call(self.number, write, |result| self.signature.take_result(&self.arguments, result))
+    }
+
+    /// Prints the outcome. Returns its exit status.
+    fn print(
+        &self,
+        args: &CallArgs,
+        outcome: Result<Outcome, CallError>,
+        took: Duration,
+    ) -> Result<u8, NoResult> {
+        let outcome = outcome.map(|outcome| self.signature.json_of_outcome(&outcome));
+        let status = match &outcome {
+            Ok((_, is_error)) => u8::from(*is_error),
+            Err(why) => match why.ran() {
+                Ran::No => 3,
+                Ran::Yes => 4,
+                Ran::Perhaps => 5,
+            },
+        };
+        if args.json {
+            println!("{}", shown(&self.envelope(&outcome, took)));
+            return Ok(status);
+        }
+        match outcome {
+            Ok((json, _)) => match &args.raw {
+                Some(path) => print_raw(&json, path)?,
+                None => println!("{}", shown(&json)),
+            },
+            Err(why) => eprintln!("{}", harmless(&why.to_string())),
+        }
+        Ok(status)
+    }
+
+    fn envelope(&self, outcome: &Result<(Json, bool), CallError>, took: Duration) -> Json {
+        let (name, ran, rest) = match outcome {
+            Ok((json, false)) => ("result", Ran::Yes, ("result", json.clone())),
+            Ok((json, true)) => ("application_error", Ran::Yes, ("result", json.clone())),
+            Err(why) => (kind(why), why.ran(), ("message", Json::Text(why.to_string()))),
+        };
+        let ran = match ran {
+            Ran::No => "no",
+            Ran::Yes => "yes",
+            Ran::Perhaps => "perhaps",
+        };
+        Json::object([
+            ("outcome", Json::text(name)),
+            ("ran", Json::text(ran)),
+            ("took_us", Json::Number(took.as_micros().to_string())),
+            ("transport", Json::Text(self.client.binding().describe())),
+            rest,
+        ])
+    }
+}
+
+fn kind(why: &CallError) -> &'static str {
+    match why {
+        CallError::NotSent(_) => "not_sent",
+        CallError::Refused(_) => "refused",
+        CallError::Failed(_) => "failed",
+        CallError::Unknown { .. } => "unknown",
+        _ => "peer",
+    }
+}
+
+fn print_raw(json: &Json, path: &str) -> Result<(), NoResult> {
+    let bytes = json.at(path).and_then(Json::to_bytes);
+    let bytes = bytes
+        .ok_or_else(|| NoResult::usage(format!("there is no text and no bytes at {path:?} in {json}")))?;
+    io::stdout().write_all(&bytes).map_err(NoResult::usage)
+}

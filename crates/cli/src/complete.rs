@@ -1,0 +1,93 @@
+//! Completion of the command by a shell: names of commands, and of interfaces, procedures and arguments from the running server.
+
+use crate::describe::{ask, options};
+use clap::{CommandFactory, ValueEnum};
+use std::process::ExitCode;
+use std::time::Duration;
+use stoop::reflection;
+
+/// A shell that completes commands.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+// Bash divides words at colons and equals signs; an address has colons.
+const BASH: &str = r#"_stoop() {
+    local line=${COMP_LINE:0:COMP_POINT} words last
+    read -ra words <<<"$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    last=${words[-1]}
+    local IFS=$'\n'
+    COMPREPLY=($(stoop complete -- "${words[@]:1}" 2>/dev/null))
+    COMPREPLY=("${COMPREPLY[@]#"${last%"${last##*[:=]}"}"}")
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+}
+complete -o default -F _stoop stoop
+"#;
+
+const ZSH: &str = r#"#compdef stoop
+_stoop() {
+    local -a found
+    found=("${(@f)$(stoop complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    compadd -S '' -a found
+}
+compdef _stoop stoop
+"#;
+
+const FISH: &str =
+    "complete -c stoop -f -a '(stoop complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n";
+
+pub(crate) fn print_script(shell: Shell) -> Result<ExitCode, String> {
+    print!("{}", [BASH, ZSH, FISH][shell as usize]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the words that can stand in the place of the last.
+pub(crate) fn print_candidates<C: CommandFactory>(words: &[String]) -> Result<ExitCode, String> {
+    let Some((last, before)) = words.split_last() else { return Ok(ExitCode::SUCCESS) };
+    // Options stand before, and take their values with them.
+    let plain: Vec<&str> = before.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let candidates = candidates::<C>(&plain).unwrap_or_default();
+    // A server tells them, and a shell reads them: nothing that is no name is passed on.
+    let is_name = |word: &&String| word.chars().all(|each| each.is_alphanumeric() || "_.=-".contains(each));
+    for word in candidates.iter().filter(is_name).filter(|word| word.starts_with(last.as_str())) {
+        println!("{word}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn candidates<C: CommandFactory>(before: &[&str]) -> Result<Vec<String>, String> {
+    let options = options(Duration::from_secs(1));
+    let interfaces = |uri: &str| reflection::interfaces(uri, &options).map_err(|why| why.to_string());
+    match before {
+        [] => {
+            let all = C::command();
+            let shown = all.get_subcommands().filter(|command| !command.is_hide_set());
+            Ok(shown.map(|command| command.get_name().to_owned()).collect())
+        }
+        ["describe", uri] => interfaces(uri),
+        ["call", uri] => {
+            let mut all = Vec::new();
+            for name in interfaces(uri)? {
+                let interface = ask(uri, &name, &options)?;
+                all.extend(interface.procedures.iter().map(|each| format!("{name}.{}", each.signature.name)));
+            }
+            Ok(all)
+        }
+        ["call", uri, procedure, given @ ..] => {
+            let (interface, procedure) = procedure.rsplit_once(['.', '/']).ok_or("no procedure")?;
+            let interface = ask(uri, interface, &options)?;
+            let of = interface.procedures.iter().find(|each| each.signature.name == procedure);
+            let parameters = &of.ok_or("no such procedure")?.signature.parameters;
+            let is_given = |name: &str| {
+                given.iter().any(|word| word.split(['=', ':']).next() == Some(name) && word.contains('='))
+            };
+            let free = parameters.iter().filter(|each| each.is_given() && !is_given(&each.name));
+            Ok(free.map(|parameter| format!("{}=", parameter.name)).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,74 @@
+//! `stoop describe`: what a running server offers.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+use stoop::BindOptions;
+use stoop::reflection::{self, AskError, Described};
+use stoop_schema::json::{Json, is_harmless};
+use stoop_schema::rust::{Interface, Procedure};
+use stoop_schema::{Signature, SyntaxError};
+
+/// The server that `describe` asks.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DescribeArgs {
+    /// Address of the server, as udp://HOST:PORT, or its name
+    uri: String,
+    /// The interface that is printed as Rust [default: an overview of all]
+    interface: Option<String>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Time within which a server has to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
+    let options = options(TIMEOUT);
+    let ask = |name: &str| ask(&args.uri, name, &options);
+    let text = match &args.interface {
+        Some(name) if args.json => shown(&ask(name)?.json()) + "\n",
+        Some(name) => ask(name)?.rust(),
+        None => {
+            let names = reflection::interfaces(&args.uri, &options).map_err(|why| why.to_string())?;
+            let all = names.iter().map(|name| ask(name)).collect::<Result<Vec<_>, _>>()?;
+            match args.json {
+                true => shown(&Json::Array(all.iter().map(Interface::json).collect())) + "\n",
+                false => all.iter().map(Interface::overview).collect(),
+            }
+        }
+    };
+    print!("{}", harmless(&text));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Options of calls that end within this time.
+pub(crate) fn options(timeout: Duration) -> BindOptions {
+    BindOptions::new().timeout(timeout).bind_timeout(timeout)
+}
+
+/// The interface of a running server.
+pub(crate) fn ask(uri: &str, name: &str, options: &BindOptions) -> Result<Interface, String> {
+    let described = reflection::ask(uri, name, options).map_err(|why: AskError| why.to_string())?;
+    parsed(name, described).map_err(|why| format!("the server tells what is no interface: {why}"))
+}
+
+fn parsed(name: &str, described: Described) -> Result<Interface, SyntaxError> {
+    let procedures = described.procedures.into_iter().map(|told| {
+        let signature = Signature::parse(&told.signature)?;
+        Ok(Procedure { signature, idempotent: told.idempotent, docs: told.docs })
+    });
+    let (name, docs) = (name.to_owned(), described.docs);
+    Ok(Interface { name, docs, procedures: procedures.collect::<Result<_, _>>()?, types: described.types })
+}
+
+/// JSON on several lines for a person, on one for a program.
+pub(crate) fn shown(json: &Json) -> String {
+    if io::stdout().is_terminal() { json.pretty(80) } else { json.to_string() }
+}
+
+/// A text without characters that a terminal would obey, but for ends of lines.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|each| if is_harmless(each) || each == '\n' { each } else { '\u{fffd}' }).collect()
+}
