@@ -18,6 +18,7 @@
 mod base64;
 mod from_value;
 mod parse;
+mod scalar;
 mod text;
 mod time;
 mod to_value;

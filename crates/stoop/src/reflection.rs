@@ -10,7 +10,6 @@
 //! | [`Reflection::Off`] | nothing; also a caller whose interface does not fit learns neither the names nor the signatures that the server has |
 
 use crate::context::{Caller, serving_caller};
-use crate::dynamic::InterfaceError;
 use crate::error::{BindError, CallError};
 use crate::interface::{Exported, Interface};
 use crate::options::BindOptions;
@@ -190,8 +189,8 @@ pub enum AskError {
     NoSuchInterface(Vec<String>),
     /// It tells more than fits into the memory that an answer may take.
     TooLong,
-    /// It tells what is no interface.
-    Interface(InterfaceError),
+    /// It tells what is no interface, for this reason.
+    NoInterface(String),
 }
 
 impl fmt::Display for AskError {
@@ -209,7 +208,7 @@ impl fmt::Display for AskError {
                 write!(f, "the server has no such interface; it has {}", all.join(", "))
             }
             Self::TooLong => write!(f, "the server tells more than {} MiB of an interface", ASKED_LEN >> 20),
-            Self::Interface(why) => write!(f, "the server tells what is no interface: {why}"),
+            Self::NoInterface(why) => write!(f, "the server tells what is no interface: {why}"),
         }
     }
 }

@@ -133,7 +133,7 @@ impl Interface {
             let procedure = Procedure::new(told.signature);
             if told.idempotent { procedure.idempotent() } else { procedure }
         });
-        Self::new(name, procedures).map_err(AskError::Interface)
+        Self::new(name, procedures).map_err(|why| AskError::NoInterface(why.to_string()))
     }
 
     /// Its name.

@@ -14,15 +14,15 @@ use stoop::{
 ///
 /// Its second paragraph is not told.
 #[derive(stoop::Data, Clone, Debug, Default, PartialEq)]
-pub struct Point {
+struct Point {
     /// To the right.
-    pub x: f64,
-    pub y: f64,
+    x: f64,
+    y: f64,
 }
 
 /// Every kind of procedure.
 #[stoop::interface]
-pub trait Kinds {
+trait Kinds {
     /// Does nothing.
     fn null(&self);
     #[idempotent]
