@@ -203,9 +203,9 @@ impl Prepared {
 
 fn kind(why: &CallError) -> &'static str {
     match why {
-        CallError::NotSent(_) => "not_sent",
-        CallError::Refused(_) => "refused",
-        CallError::Failed(_) => "failed",
+        CallError::NotSent(..) => "not_sent",
+        CallError::Refused(..) => "refused",
+        CallError::Failed(..) => "failed",
         CallError::Unknown { .. } => "unknown",
         _ => "peer",
     }

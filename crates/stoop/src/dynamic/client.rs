@@ -65,7 +65,7 @@ impl Client {
         self.check(procedure);
         let route = match self.in_order {
             true => self.client.route_in_order(procedure)?,
-            false => self.client.route()?,
+            false => self.client.route(procedure)?,
         };
         let Route::Remote(route) = route else { unreachable!("nothing implements the trait") };
         let mut call = route.start(procedure)?;

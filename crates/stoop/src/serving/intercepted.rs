@@ -212,7 +212,7 @@ impl Admitted {
             }
             Unserved::Later(later) => Unserved::Later(later.watched(Box::new(|ended| self.end(ended)))),
             Unserved::Failed(failure) => {
-                self.end(Err(CallError::Failed(failure.clone())));
+                self.end(Err(CallError::failed(failure.clone())));
                 Unserved::Failed(failure)
             }
             why => {
