@@ -88,9 +88,9 @@ impl CallError {
     /// Whether the procedure ran.
     pub fn ran(&self) -> Ran {
         match self {
-            Self::NotSent(_, ..) | Self::Refused(_, ..) => Ran::No,
-            Self::Failed(_, ..) => Ran::Yes,
-            Self::Unknown { .. } | Self::Peer(_, ..) => Ran::Perhaps,
+            Self::NotSent(..) | Self::Refused(..) => Ran::No,
+            Self::Failed(..) => Ran::Yes,
+            Self::Unknown { .. } | Self::Peer(..) => Ran::Perhaps,
             Self::Sun(why, ..) => why.ran(),
         }
     }
