@@ -196,7 +196,7 @@ local function note_call_packet(record, ends, h, frame, time, payload)
     local lane = ends .. h.binding .. h.lane
     if h.kind == KIND.CALL then
         local is_first = note_message(record, call, h, frame, payload)
-        if h.at == 0 then call.procedure = h.procedure end
+        if h.at == 0 then call.procedure, call.has_metadata = h.procedure, h.has_metadata end
         if not call.frame and is_first then
             call.frame, call.time = frame, time
             if h.left then call.deadline = time + h.left end

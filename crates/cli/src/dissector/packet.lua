@@ -99,7 +99,6 @@ local function header_of(tvb, at, is_stream)
     h.has_word = h.kind == KIND.CHALLENGE or h.kind == KIND.PROOF or h.kind == KIND.VERSIONS or h.is_unknown_binding
     h.is_message = h.kind == KIND.CALL or h.kind == KIND.RESULT
     h.is_sized = has_bit(h.flags, 0)
-    h.has_metadata = has_bit(h.flags, 1) and h.is_message
     h.has_credit = has_bit(h.flags, 4) and h.is_message
     if h.magic ~= 0xd7 or (h.version ~= 1 and h.kind ~= KIND.VERSIONS) then
         h.is_foreign = true
@@ -108,6 +107,9 @@ local function header_of(tvb, at, is_stream)
     if not kinds[h.kind] then h.why = "unknown kind" end
     h.trailer = h.is_checked and CHECKSUM_LEN or 0
     if not h.has_word then place_of(h, is_stream) end
+    -- The top bit of the procedure's number, where that is.
+    local names_procedure = h.is_message and not (h.is_part and not h.is_sized) and not (h.kind == KIND.RESULT and h.has_credit)
+    if names_procedure and h.procedure >= 0x8000 then h.has_metadata, h.procedure = true, h.procedure - 0x8000 end
     -- Only hints travel unsealed on a sealed binding.
     local may_be_sealed = h.has_bit_62 and not h.is_unknown_binding and h.kind ~= KIND.VERSIONS
     h.is_sealed = may_be_sealed and not h.why and is_sealed_at(tvb, at, h, is_stream)
@@ -128,7 +130,7 @@ local SHORTEST = {
 local function is_surely_ours(h, payload, is_stream)
     if h.is_foreign or h.why or h.kind == KIND.HANDSHAKE or h.kind == KIND.ATTACH then return false end
     if h.kind == KIND.VERSIONS then return h.flags == 0 and h.version > 0 and h.versions:find(string.char(h.version), 1, true) ~= nil end
-    local flags = (h.is_sized and 1 or 0) + (h.has_metadata and 2 or 0) + (h.has_credit and 16 or 0)
+    local flags = (h.is_sized and 1 or 0) + (h.has_credit and 16 or 0)
         + (h.is_sealed and has_bit(h.flags, 2) and 4 or 0)
     if h.flags ~= flags or h.lane >= (is_stream and 1024 or 32768) then return false end
     if UNNUMBERED[h.kind] then
@@ -359,12 +361,18 @@ end
 payloads[KIND.REFUSAL] = add_explanation
 payloads[KIND.FAILURE] = add_explanation
 
--- Arguments or results, from byte `at` of a message of which `c` has all.
+-- Arguments or results of a message of which `c` has all, and the metadata behind them. Its last two bytes are the length of that.
 local function add_content(c, h, has_metadata)
-    if has_metadata then
-        local block = c:number(F.metadata_length, 2)
-        if block and block >= 2 then c:bytes(F.metadata, block - 2) else c.is_short = true end
+    local block = 0
+    if has_metadata and c.stop - c.at >= 4 then block = c.tvb(c.stop - 2, 2):le_uint() end
+    if has_metadata and (block < 4 or block > c.stop - c.at) then
+        c.is_short = true
+        return
     end
-    if c.at < c.stop and not c.is_short then c:bytes(h.kind == KIND.CALL and F.arguments or F.results, c.stop - c.at) end
+    c:bytes(h.kind == KIND.CALL and F.arguments or F.results, c.stop - block - c.at)
+    if block > 0 then
+        c:bytes(F.metadata, block - 2)
+        c:number(F.metadata_length, 2)
+    end
 end
 

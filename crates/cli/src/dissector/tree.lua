@@ -40,7 +40,7 @@ end
 local function add_flags(tree, tvb, at, h)
     local item = tree:add(F.flags, tvb(at + 3, 1))
     if h.flags > 0 then
-        for _, field in ipairs({ F.flag_sized, F.flag_metadata, F.flag_key_phase, F.flag_free, F.flag_credit }) do
+        for _, field in ipairs({ F.flag_sized, F.flag_key_phase, F.flag_free, F.flag_credit }) do
             item:add(field, tvb(at + 3, 1))
         end
     end
@@ -61,6 +61,7 @@ local function add_procedure(tree, range, h)
         field = F.credit
     end
     tree:add_le(field, range)
+    if h.has_metadata then tree:add_le(F.has_metadata, range) end
 end
 
 -- Bytes 20–27.
@@ -186,14 +187,19 @@ local function add_outcome(tree, h, record)
     end
 end
 
+-- Whether metadata stands behind the arguments or results: a result that grants credit, and a later part, do not say so themselves.
+local function has_metadata(h, record)
+    return h.has_metadata or record.call and record.call.has_metadata
+end
+
 -- The payload, of which `there` bytes were captured, up to its trailer.
-local function add_payload(tree, tvb, at, h, there, found)
+local function add_payload(tree, tvb, at, h, there, found, has_metadata)
     local c = cursor(tvb, at, there, tree)
     if there == 0 and not payloads[h.kind] then return end
     if h.is_sealed then
         c:bytes(F.sealed_data, there)
     elseif h.is_message then
-        if h.len == h.length then add_content(c, h, h.has_metadata) else c:bytes(F.part, there) end
+        if h.len == h.length then add_content(c, h, has_metadata) else c:bytes(F.part, there) end
     elseif payloads[h.kind] then
         payloads[h.kind](c, found, h)
     else
@@ -262,7 +268,7 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
         local is_new = false
         -- A packet that an ICMP error quotes was sent before.
         if not context.is_quoted then record, is_new = record_of(pinfo.number, at, tvb:raw(at, HEADER_LEN)) end
-        add_payload(item, tvb, payload_at, h, there, found)
+        add_payload(item, tvb, payload_at, h, there, found, has_metadata(h, record))
         if is_new then
             local payload = there == h.len and h.is_message and not h.is_sealed and h.len < h.length and tvb:raw(payload_at, there) or nil
             note(record, context, h, pinfo, payload, found)
@@ -278,7 +284,7 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
     if record.message then
         local whole = ByteArray.new(record.message, true):tvb("Message of " .. #record.message .. " bytes")
         item:add(F.packets, record.packets):set_generated()
-        add_content(cursor(whole, 0, #record.message, item), h, h.has_metadata or record.side.has_metadata)
+        add_content(cursor(whole, 0, #record.message, item), h, has_metadata(h, record))
     end
     local summary = summary_of(h, record, name, found)
     item:append_text(": " .. summary)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts};
+use stoop_wire::metadata::{Block, IN_PROCEDURE};
 use stoop_wire::{
     BindingId, CHECKSUM_LEN, CallList, HEADER_LEN, Header, Kind, Receipt, STREAM_FRAGMENT, flags,
     nanos_of_left,
@@ -75,8 +76,8 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
     expected.add("kind", kind as u8);
     expected.add("flags", format!("0x{flags:02x}"));
     if flags > 0 {
-        let names = ["sized", "metadata", "key_phase", "unknown", "credit"];
-        let bits = [flags::SIZED, flags::METADATA, flags::KEY_PHASE, 8, flags::CREDIT];
+        let names = ["sized", "key_phase", "unknown", "credit"];
+        let bits = [flags::SIZED, flags::KEY_PHASE, 10, flags::CREDIT];
         for (name, bit) in names.iter().zip(bits) {
             expected.add(&format!("flags.{name}"), u8::from(flags & bit > 0));
         }
@@ -95,7 +96,10 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         _ if is_message && !is_first && usize::from(procedure) == payload.len() => "part_length",
         _ => "procedure",
     };
-    expected.add(field, procedure);
+    if field == "procedure" && is_message && procedure & IN_PROCEDURE != 0 {
+        expected.add("has_metadata", 1);
+    }
+    expected.add(field, if field == "procedure" { procedure & !IN_PROCEDURE } else { procedure });
     if kind == Kind::Versions {
         packet[24..32]
             .iter()
@@ -135,8 +139,18 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
 fn add_payload(expected: &mut Expected, header: &Header, payload: &[u8]) {
     let whole = header.message_len as usize == payload.len();
     match header.kind {
-        Kind::Call if whole => expected.bytes("arguments", payload),
-        Kind::Result if whole => expected.bytes("results", payload),
+        Kind::Call | Kind::Result if whole => {
+            let name = if header.kind == Kind::Call { "arguments" } else { "results" };
+            match header.procedure & IN_PROCEDURE != 0 {
+                true => {
+                    let (rest, block) = Block::split(payload).expect("metadata");
+                    expected.bytes(name, rest);
+                    expected.bytes("metadata", &block.bytes()[..block.bytes().len() - 2]);
+                    expected.add("metadata.length", block.bytes().len());
+                }
+                false => expected.bytes(name, payload),
+            }
+        }
         Kind::Call | Kind::Result => expected.bytes("part", payload),
         Kind::Refusal | Kind::Failure if !payload.is_empty() => {
             expected.add("explanation", String::from_utf8_lossy(payload));
@@ -251,6 +265,9 @@ fn add_bind_reply(expected: &mut Expected, reply: &BindReply) {
     add_extension(expected, 2, "packet_data", reply.packet_data);
     add_extension(expected, 3, "lanes", reply.lanes);
     add_extension(expected, 4, "initial_credit", reply.credit);
+    if reply.metadata > 0 {
+        add_extension(expected, 5, "metadata_max", reply.metadata);
+    }
 }
 
 /// Fails if a field that is expected has other values than those that are shown, or a shown one of `compared` is not expected.
@@ -271,12 +288,12 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.kind",
     "stoop.flags",
     "stoop.flags.sized",
-    "stoop.flags.metadata",
     "stoop.flags.key_phase",
     "stoop.flags.unknown",
     "stoop.flags.credit",
     "stoop.lane",
     "stoop.procedure",
+    "stoop.has_metadata",
     "stoop.part_length",
     "stoop.up_time",
     "stoop.retry_after",
@@ -319,6 +336,7 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.packet_data",
     "stoop.lanes",
     "stoop.initial_credit",
+    "stoop.metadata_max",
     "stoop.status",
     "stoop.bind.chosen",
     "stoop.bind.checksums",
