@@ -41,6 +41,12 @@ pub const CHECKSUM_LEN: usize = 4;
 /// As [`PACKET_DATA`], with a checksum behind the data; a multiple of eight bytes, as without one.
 pub const PACKET_DATA_CHECKED: usize = PACKET_DATA - 8;
 
+/// Bytes behind the data of each packet of a sealed binding: the packet's number and its authentication tag.
+pub const SEAL_LEN: usize = 8 + 16;
+
+/// As [`PACKET_DATA`], in a packet that is sealed.
+pub const PACKET_DATA_SEALED: usize = PACKET_DATA - SEAL_LEN;
+
 /// Bytes of the largest datagram with a whole message: it fills an Ethernet frame.
 pub const MAX_DATAGRAM: usize = HEADER_LEN + PACKET_DATA;
 

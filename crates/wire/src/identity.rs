@@ -1,6 +1,6 @@
 //! The numbers that name a call: of its binding, of its lane, and its own.
 
-use crate::{CHECKSUM_LEN, HEADER_LEN, PACKET_DATA, PACKET_DATA_CHECKED};
+use crate::{CHECKSUM_LEN, HEADER_LEN, PACKET_DATA, PACKET_DATA_CHECKED, PACKET_DATA_SEALED, SEAL_LEN};
 use core::fmt;
 
 /// The number of a binding: 64 bits drawn by the server at bind time. It is a capability (Peregrine §3.1): only a host
@@ -22,28 +22,57 @@ impl BindingId {
         Self(u64::from_le_bytes(*binding))
     }
 
+    /// Bit of a binding number that says that each packet is sealed, if [`CHECKSUM`](Self::CHECKSUM) is not set.
+    pub const SEALED: u64 = 1 << 62;
+
     /// Whether each packet whose header has this number has a checksum behind its data.
     #[inline]
     pub fn has_checksum(self) -> bool {
         self.0 & Self::CHECKSUM != 0
     }
 
-    /// The same number, for packets that have a checksum or have none.
-    #[must_use]
-    pub fn with_checksum(self, checksum: bool) -> Self {
-        Self(self.0 & !Self::CHECKSUM | if checksum { Self::CHECKSUM } else { 0 })
+    /// Whether each packet whose header has this number is sealed: its data is encrypted, and a number and a tag follow.
+    #[inline]
+    pub fn is_sealed(self) -> bool {
+        self.0 & (Self::CHECKSUM | Self::SEALED) == Self::SEALED
     }
 
-    /// Bytes of the checksum behind the data of each packet: 4, or 0 if there is none.
+    /// Whether each packet whose header has this number has a trailer behind its data: a checksum, or what seals it.
     #[inline]
-    pub fn checksum_len(self) -> usize {
-        if self.has_checksum() { CHECKSUM_LEN } else { 0 }
+    pub fn has_trailer(self) -> bool {
+        self.0 & (Self::CHECKSUM | Self::SEALED) != 0
+    }
+
+    /// The same number, for packets that have a checksum or have none, and are not sealed.
+    #[must_use]
+    pub fn with_checksum(self, checksum: bool) -> Self {
+        Self(self.0 & !(Self::CHECKSUM | Self::SEALED) | if checksum { Self::CHECKSUM } else { 0 })
+    }
+
+    /// The same number, for packets that are sealed.
+    #[must_use]
+    pub fn sealed(self) -> Self {
+        Self(self.0 & !Self::CHECKSUM | Self::SEALED)
+    }
+
+    /// Bytes of the trailer behind the data of each packet: of a checksum, of what seals a packet, or 0 if there is none.
+    #[inline]
+    pub fn trailer_len(self) -> usize {
+        match (self.has_checksum(), self.has_trailer()) {
+            (true, _) => CHECKSUM_LEN,
+            (false, true) => SEAL_LEN,
+            (false, false) => 0,
+        }
     }
 
     /// Bytes of a message that fit into one packet on a standard Ethernet.
     #[inline]
     pub fn packet_data(self) -> usize {
-        if self.has_checksum() { PACKET_DATA_CHECKED } else { PACKET_DATA }
+        match (self.has_checksum(), self.has_trailer()) {
+            (true, _) => PACKET_DATA_CHECKED,
+            (false, true) => PACKET_DATA_SEALED,
+            (false, false) => PACKET_DATA,
+        }
     }
 
     /// Bytes of a message that fit into a packet of at most so many bytes.
@@ -93,5 +122,27 @@ impl CallNumber {
     pub fn is_after(self, other: Self) -> bool {
         let distance = self.0.wrapping_sub(other.0);
         distance != 0 && distance < 1 << 31
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_has_a_checksum_or_is_sealed_or_neither() {
+        for high in 0..4 {
+            let id = BindingId(high << 62 | 7);
+            for (id, checked, sealed, len, data) in [
+                (id.with_checksum(false), false, false, 0, 1440),
+                (id.with_checksum(true), true, false, 4, 1432),
+                (id.sealed(), false, true, 24, 1416),
+            ] {
+                assert_eq!((id.has_checksum(), id.is_sealed()), (checked, sealed));
+                assert_eq!((id.has_trailer(), id.trailer_len()), (checked || sealed, len));
+                assert_eq!((id.packet_data(), id.data_in(1472)), (data, data));
+                assert_eq!(id.0 << 2, 28, "the other bits are as they were");
+            }
+        }
     }
 }

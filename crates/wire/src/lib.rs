@@ -28,7 +28,7 @@ pub use call_list::CallList;
 pub use error::HeaderError;
 pub use header::{
     CHECKSUM_LEN, Challenge, HEADER_LEN, Header, MAGIC, MAX_DATAGRAM, PACKET_DATA, PACKET_DATA_CHECKED,
-    STREAM_FRAGMENT, Template, VERSION, flags,
+    PACKET_DATA_SEALED, SEAL_LEN, STREAM_FRAGMENT, Template, VERSION, flags,
 };
 pub use identity::{BindingId, CallNumber, LaneId};
 pub use kind::Kind;

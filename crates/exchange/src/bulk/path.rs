@@ -20,8 +20,8 @@ pub struct Path {
     jitter: Jitter,
     /// Latest time of sending among the packets that have arrived.
     newest_arrival: Instant,
-    /// Length of the checksum behind each packet.
-    checksum_len: usize,
+    /// Length of the trailer behind each packet.
+    trailer_len: usize,
 }
 
 impl Path {
@@ -32,7 +32,7 @@ impl Path {
         Self::of(BindingId::NONE, largest, round_trip, seed)
     }
 
-    /// As [`new`](Self::new), for packets of `binding`, which may have checksums.
+    /// As [`new`](Self::new), for packets of `binding`, which may have trailers.
     pub fn of(binding: BindingId, largest: u32, round_trip: RoundTrip, seed: u64) -> Self {
         let size = FragmentSize::new(binding.packet_data() as u32, largest);
         let measured = round_trip.measured_nanos().map(|(smoothed, _)| Duration::from_nanos(smoothed));
@@ -43,7 +43,7 @@ impl Path {
             pacing: Pacing::default(),
             jitter: Jitter::new(seed),
             newest_arrival: Instant::default(),
-            checksum_len: binding.checksum_len(),
+            trailer_len: binding.trailer_len(),
         }
     }
 
@@ -52,10 +52,10 @@ impl Path {
         Duration::from_nanos(self.round_trip.wait_after(u32::MAX))
     }
 
-    /// Length of a packet with `fragment` bytes of a message, with header and checksum.
+    /// Length of a packet with `fragment` bytes of a message, with header and trailer.
     #[inline]
     pub fn packet_len(&self, fragment: u32) -> usize {
-        HEADER_LEN + fragment as usize + self.checksum_len
+        HEADER_LEN + fragment as usize + self.trailer_len
     }
 
     /// Number of packets with fragments of this size that fit into `most_bytes`.

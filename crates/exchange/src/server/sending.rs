@@ -89,8 +89,8 @@ impl<P: Peer> Server<P> {
         self.agenda.enqueue(large, place);
     }
 
-    /// Puts the next datagrams for one peer into `room`, at most `most` bytes. To be called until it returns `None`. If the binding has
-    /// checksums, each packet has space for one behind it.
+    /// Puts the next datagrams for one peer into `room`, at most `most` bytes. To be called until it returns `None`. If the packets
+    /// of the binding have trailers, each packet has space for one behind it.
     pub fn next_transmission(
         &mut self,
         now: Instant,
@@ -372,7 +372,7 @@ impl<P: Peer> Server<P> {
 
 /// The transmission of one packet.
 fn single<P>(peer: P, binding: BindingId, packet: &[u8], room: &mut impl PacketRoom) -> Transmission<P> {
-    let segment = packet.len() + binding.checksum_len();
+    let segment = packet.len() + binding.trailer_len();
     room.put(segment, segment, |place| place[..packet.len()].copy_from_slice(packet));
     Transmission { peer, segment }
 }
@@ -389,7 +389,7 @@ fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
     })
 }
 
-/// Writes the packets of a run, each of `segment` bytes with the space for its checksum.
+/// Writes the packets of a run, each of `segment` bytes with the space for its trailer.
 fn frame(framing: &Framing, run: &Run, answer: &[u8], segment: usize, room: &mut impl PacketRoom) {
     let from = HEADER_LEN + run.offset as usize;
     let mut parts = answer[from..from + run.len as usize].chunks(run.fragment as usize);

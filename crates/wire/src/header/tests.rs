@@ -98,8 +98,12 @@ fn a_part_lies_within_its_message_and_is_not_empty() {
 
 #[test]
 fn messages_have_parts_exactly_if_they_are_longer_than_a_packet() {
-    for (checksum, largest) in [(false, PACKET_DATA), (true, PACKET_DATA_CHECKED)] {
-        let binding = sample().binding.with_checksum(checksum);
+    let plain = sample().binding.with_checksum(false);
+    for (binding, largest) in [
+        (plain, PACKET_DATA),
+        (plain.with_checksum(true), PACKET_DATA_CHECKED),
+        (plain.sealed(), PACKET_DATA_SEALED),
+    ] {
         for offset in [0, 10] {
             let parse = |message_len: usize| {
                 let mut packet = part(Kind::Call, message_len as u32, offset, 20);
