@@ -44,7 +44,7 @@ use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
-use crate::transport::packet::{checksum, now};
+use crate::transport::packet::now;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -174,8 +174,9 @@ impl<L: PacketLink> PacketCalls<L> {
             let (call, packet) = queue.packet(position);
             failed.push(NotSent { call, packet: packet.to_vec(), why });
         };
-        if self.link.binding.own.checksum {
-            let (packets, segment) = checksum::sealed_together(queue.packets(), queue.segment());
+        if self.link.binding.has_trailers() {
+            let session = self.link.binding.present();
+            let (packets, segment) = session.protection.together(queue.packets(), queue.segment());
             let at_once = MAX_SEGMENTS_LEN / segment;
             for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
                 endpoint.send_many(packets, segment, |position, why| not_sent(first + position, why));

@@ -5,9 +5,10 @@ use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Sending, Share};
+use crate::transport::packet::now;
 use crate::transport::packet::options::PacketOptions;
+use crate::transport::packet::protection::Protection;
 use crate::transport::packet::session::{MOST_LANES, Session};
-use crate::transport::packet::{checksum, now};
 use std::io;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -50,7 +51,8 @@ pub(crate) fn bind<L: PacketLink>(
         Binder::new(begun, deadline, interface.for_exchange(), crate::host_facts::to_wire(&own), nonce)
             .accepting(max_message, endpoint.window().min(UNASKED_MAX))
             .asking(L::required_flags(server) | if own_options.checksum { CHECKSUM } else { 0 }, 0);
-    let bound = match ask(&mut binder, &endpoint).map_err(unreachable)? {
+    let protection = Protection::default();
+    let bound = match ask(&mut binder, &endpoint, &protection).map_err(unreachable)? {
         Some(BindStep::Bound(bound)) => bound,
         Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
         None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
@@ -77,7 +79,11 @@ pub(crate) fn bind<L: PacketLink>(
 ///
 /// # Errors
 /// The system cannot send, or no program listens at the server's port.
-fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option<BindStep>> {
+fn ask(
+    binder: &mut Binder,
+    endpoint: &impl CallerEndpoint,
+    protection: &Protection,
+) -> io::Result<Option<BindStep>> {
     let mut packet = vec![0; MAX_DATAGRAM];
     let (mut refused, mut has_asked) = (0, false);
     loop {
@@ -87,7 +93,7 @@ fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option
                 endpoint.follow_route();
             }
             has_asked = true;
-            if checksum::send(endpoint, &question)? == Sending::Refused {
+            if protection.send(endpoint, &question)? == Sending::Refused {
                 arrival = CallerArrival::Refused;
             }
         }
@@ -96,7 +102,7 @@ fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option
             arrival = endpoint.receive_within(&mut packet, wait.as_nanos() as u64)?;
         }
         match arrival {
-            CallerArrival::Datagram(len) if is_sound(&packet[..len]) => {
+            CallerArrival::Datagram(len) if is_sound(protection, &mut packet[..len]) => {
                 match binder.handle_packet(now(), &packet[..len]) {
                     BindStep::Continue => {}
                     step => return Ok(Some(step)),
@@ -115,9 +121,8 @@ fn ask(binder: &mut Binder, endpoint: &impl CallerEndpoint) -> io::Result<Option
 
 /// Whether binding may look at the packet. It looks at a challenge without a checksum, because a server that knows no checksums sends
 /// one before it refuses them; a wrong cookie leads to another challenge.
-fn is_sound(packet: &[u8]) -> bool {
-    let is_challenge = || Header::parse(packet).is_ok_and(|(header, _)| header.kind == Kind::Challenge);
-    checksum::is_right(packet) || is_challenge()
+fn is_sound(protection: &Protection, packet: &mut [u8]) -> bool {
+    protection.open(packet) || Header::parse(packet).is_ok_and(|(header, _)| header.kind == Kind::Challenge)
 }
 
 fn session(
@@ -150,6 +155,7 @@ fn session(
         lanes: Mutex::default(),
         most_lanes,
         closing_ns: Default::default(),
+        protection: Protection::default(),
         corrupt: Default::default(),
     }
 }

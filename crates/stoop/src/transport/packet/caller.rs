@@ -13,7 +13,6 @@ use crate::error::{CallError, SendError, UnknownCause};
 use crate::transport::contract::Target;
 use crate::transport::packet::bind::bind;
 use crate::transport::packet::caller::lane::PacketLane;
-use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink, Share};
 use crate::transport::packet::options::PacketOptions;
@@ -41,7 +40,19 @@ pub(crate) type PacketBinding<L> = RemoteBinding<PacketTransport<L>>;
 impl<L: PacketLink> PacketBinding<L> {
     /// Bytes of a message that fit into one packet.
     pub(crate) fn packet_data(&self) -> usize {
-        BindingId::NONE.with_checksum(self.own.checksum).packet_data()
+        self.kind_of_number().packet_data()
+    }
+
+    /// Whether its packets have trailers.
+    #[inline]
+    pub(crate) fn has_trailers(&self) -> bool {
+        self.kind_of_number().has_trailer()
+    }
+
+    /// A number with the high bits of those that it has.
+    #[inline]
+    fn kind_of_number(&self) -> BindingId {
+        BindingId::NONE.with_checksum(self.own.checksum)
     }
 }
 
@@ -122,7 +133,7 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     fn unbind(session: &Session, lane: &Self::Lane) {
         let unbind = Header::bare(Kind::Unbind, session.bound.binding, LaneId(0), CallNumber::ZERO);
         // The server may have ended already.
-        let _ = checksum::send(&lane.endpoint, &unbind.to_bytes());
+        let _ = session.protection.send(&lane.endpoint, &unbind.to_bytes());
     }
 }
 

@@ -3,8 +3,8 @@
 //! That memory stays in the processor's cache, so that copying there is cheap. Where packets are large enough, the link takes the
 //! bytes from the caller's memory.
 
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, HandedOver, MAX_SEGMENTS, MAX_SEGMENTS_LEN, Room};
+use crate::transport::packet::protection::Protection;
 use crate::transport::packet::session::Session;
 use std::io::{self, IoSlice};
 use stoop_exchange::Instant;
@@ -55,14 +55,19 @@ impl PacketRun {
         Some(Self { framing: lane.framing(clock), run, packet_len, is_probe })
     }
 
-    /// Writes the packets to `room`, with their checksums if they have any.
-    pub(crate) fn frame(&self, arguments: &Arguments<'_, '_, '_>, room: &mut impl Room) {
+    /// Writes the packets to `room`, protected.
+    pub(crate) fn frame(
+        &self,
+        arguments: &Arguments<'_, '_, '_>,
+        protection: &Protection,
+        room: &mut impl Room,
+    ) {
         let Arguments { inline, gather } = *arguments;
         let (fragment, end) = (self.run.fragment, self.run.offset + self.run.len);
-        let checksum_len = self.packet_len - HEADER_LEN - fragment as usize;
+        let trailer_len = self.packet_len - HEADER_LEN - fragment as usize;
         let message_len = inline.len() + gather.borrowed_len();
         let packets = self.run.len.div_ceil(fragment) as usize;
-        let all_len = self.run.len as usize + packets * (HEADER_LEN + checksum_len);
+        let all_len = self.run.len as usize + packets * (HEADER_LEN + trailer_len);
         let (mut offset, mut transmission) = (self.run.offset, self.run.transmission);
         for packet in room.packets(all_len, self.packet_len) {
             let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
@@ -71,8 +76,8 @@ impl PacketRun {
             let ahead = (offset as usize + AHEAD).min(message_len);
             gather.slices(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
             gather.gather(inline, offset as usize, &mut payload[..len as usize]);
-            if checksum_len > 0 {
-                checksum::seal(packet, HEADER_LEN + len as usize);
+            if trailer_len > 0 {
+                protection.frame(packet, HEADER_LEN + len as usize);
             }
             (offset, transmission) = (offset + len, transmission.wrapping_add(1));
         }
@@ -86,10 +91,10 @@ impl PacketRun {
         endpoint: &E,
         room: &mut E::Room,
     ) -> io::Result<()> {
-        // A checksum is computed over bytes in a cache.
-        if self.run.fragment < GATHERED_MIN || session.bound.binding.has_checksum() {
+        // Trailers are computed over bytes in a cache.
+        if self.run.fragment < GATHERED_MIN || session.bound.binding.has_trailer() {
             endpoint.lend(room);
-            self.frame(arguments, room);
+            self.frame(arguments, &session.protection, room);
             return self.send_framed(session, endpoint, room);
         }
         let sent =

@@ -130,7 +130,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         let answer = call.assignment.refuse(refused, "");
         match call.packet.location() {
             PacketLocation::InBatch(_) => return self.end_in_batch(worker, call.assignment),
-            PacketLocation::AtWorker if !binding.has_checksum() => {
+            PacketLocation::AtWorker if !binding.has_trailer() => {
                 self.link.answer(&worker.link, answer, &peer);
             }
             _ => {

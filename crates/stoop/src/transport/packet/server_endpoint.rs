@@ -3,6 +3,7 @@
 
 use crate::context::{Caller, Station};
 use crate::transport::packet::room::Room;
+use std::mem;
 use std::sync::Arc;
 use stoop_exchange::has_margin;
 use stoop_exchange::server;
@@ -81,10 +82,16 @@ impl ReceiveBuffers {
         }
     }
 
-    /// The packets that were received into [`many`](Self::many).
+    /// Takes the packets that were received into [`many`](Self::many), to be [put back](Self::put_back). No other thread has them.
     #[inline]
-    pub(crate) fn received(&self) -> &Arc<[u8]> {
-        &self.many
+    pub(crate) fn take_received(&mut self) -> Arc<[u8]> {
+        mem::take(&mut self.many)
+    }
+
+    /// Keeps the memory of received packets for others, once no call needs them any more.
+    #[inline]
+    pub(crate) fn put_back(&mut self, received: &Arc<[u8]>) {
+        self.many = Arc::clone(received);
     }
 }
 

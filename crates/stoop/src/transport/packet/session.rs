@@ -3,6 +3,7 @@
 use crate::calling::sessions::Generation;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
+use crate::transport::packet::protection::Protection;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) most_lanes: u16,
     /// When the caller heard that the server shuts down: it finishes the calls that it has, and refuses others. 0: it does not.
     pub(crate) closing_ns: AtomicU64,
+    /// What protects its packets.
+    pub(crate) protection: Protection,
     /// Packets whose checksum was wrong or missing, in all sessions of the binding.
     pub(crate) corrupt: Arc<AtomicU64>,
 }

@@ -1,7 +1,6 @@
 //! The exchange's interpreter of a call's steps, over a packet link: a call ends with an error for its caller.
 
 use crate::error::{BindError, CallError, Failure, FailureCode, Refusal, SendError, UnknownCause};
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, Sending};
 use crate::transport::packet::session::Session;
 use std::io;
@@ -30,9 +29,9 @@ impl<E: CallerEndpoint> caller::Way for Way<'_, E> {
     /// The system may answer with an error about an earlier packet instead of sending this one; the second attempt sends it.
     #[cold]
     fn send(&mut self, packet: &[u8]) -> bool {
-        match checksum::send(self.endpoint, packet) {
+        match self.session.protection.send(self.endpoint, packet) {
             Ok(Sending::Sent) => true,
-            Ok(Sending::Refused) => checksum::send(self.endpoint, packet).is_ok(),
+            Ok(Sending::Refused) => self.session.protection.send(self.endpoint, packet).is_ok(),
             Err(_) => false,
         }
     }

@@ -3,7 +3,6 @@
 use crate::account::slow::Facts;
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments};
 use crate::transport::packet::steps::Ended;
 use std::io;
@@ -41,9 +40,10 @@ impl<L: PacketLink> Calls<L> {
     fn take(&mut self, arrival: io::Result<CallerArrival<Segments>>, buffer: &mut [u8], clock: Instant) {
         match arrival {
             Ok(CallerArrival::Datagram(segments)) => {
-                if self.link.binding.own.checksum {
-                    let struck = checksum::strike_out(&mut buffer[..segments.len], segments.segment);
-                    self.link.binding.present().corrupt.fetch_add(struck, Ordering::Relaxed);
+                if self.link.binding.has_trailers() {
+                    let datagrams = &mut buffer[..segments.len];
+                    let struck = self.session.protection.open_many(datagrams, segments.segment);
+                    self.session.corrupt.fetch_add(struck, Ordering::Relaxed);
                 }
                 self.deliver_all(clock, segments.split(buffer));
             }

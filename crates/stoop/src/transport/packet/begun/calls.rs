@@ -10,7 +10,6 @@ use crate::transport::packet::begun::large::Large;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
-use crate::transport::packet::checksum;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
@@ -271,7 +270,7 @@ impl<L: PacketLink> Calls<L> {
                 self.waits.leave(&mut slot.lane);
                 if let Some(packet) = slot.lane.cancel(now) {
                     // The lane repeats a packet that is lost.
-                    let _ = checksum::send(&self.link.endpoint, &packet);
+                    let _ = slot.session.protection.send(&self.link.endpoint, &packet);
                 }
             }
         }

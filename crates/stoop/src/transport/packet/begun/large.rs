@@ -166,7 +166,8 @@ impl<L: PacketLink> Calls<L> {
                 if let Some(packets) = packets {
                     let inline = &slot.call[HEADER_LEN..];
                     self.link.endpoint.lend(room);
-                    packets.frame(&Arguments { inline, gather: &GatherList::none() }, room);
+                    let arguments = Arguments { inline, gather: &GatherList::none() };
+                    packets.frame(&arguments, &session.protection, room);
                     self.arm(call);
                     return Some((packets, session));
                 }

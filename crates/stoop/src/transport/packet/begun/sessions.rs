@@ -4,8 +4,8 @@ use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
+use crate::transport::packet::now;
 use crate::transport::packet::session::Session;
-use crate::transport::packet::{checksum, now};
 use std::sync::Arc;
 use stoop_calls::life::{Next, Why};
 use stoop_exchange::Instant;
@@ -197,11 +197,12 @@ impl<L: PacketLink> Calls<L> {
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Sent;
         slot.start_again(clock);
+        let session = &slot.session;
         if slot.is_large {
             self.large.sends(call);
         } else {
             // A packet that the system does not send is treated like a lost one.
-            let _ = checksum::send(&self.link.endpoint, &slot.call);
+            let _ = session.protection.send(&self.link.endpoint, &slot.call);
         }
         self.arm(call);
     }

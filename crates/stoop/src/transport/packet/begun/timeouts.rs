@@ -3,7 +3,6 @@
 use crate::error::{CallError, SendError};
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::slot::{Slot, Stage};
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::steps::give_up;
 use std::sync::Arc;
@@ -157,8 +156,8 @@ impl<L: PacketLink> Calls<L> {
     fn send_together(&self, packets: &[u8], segment: usize) {
         let endpoint = &self.link.endpoint;
         endpoint.follow_route();
-        if self.link.binding.own.checksum {
-            let (packets, segment) = checksum::sealed_together(packets, segment);
+        if self.link.binding.has_trailers() {
+            let (packets, segment) = self.session.protection.together(packets, segment);
             return endpoint.send_many(&packets, segment, |_, _| {});
         }
         endpoint.send_many(packets, segment, |_, _| {});

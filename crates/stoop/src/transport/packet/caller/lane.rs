@@ -7,11 +7,12 @@ use crate::error::{CallError, SendError};
 use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::{LargeBuffers, RESULT_LEN};
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Sending};
+use crate::transport::packet::now;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::{Ended, Steps, Way};
-use crate::transport::packet::{checksum, now};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{self, Heard};
 use stoop_marshal::GatherList;
@@ -33,7 +34,7 @@ pub(crate) struct PacketLane<E: CallerEndpoint> {
     /// Bytes of the longest arguments and of the longest result.
     pub(crate) longest_call: usize,
     pub(crate) longest_result: usize,
-    /// Arguments of this length or more are not one packet without a checksum; 0 where packets have checksums.
+    /// Arguments of this length or more are not one packet without a trailer; 0 where packets have trailers.
     pub(crate) plain_end: usize,
     /// When the last call that [notes its end](Self::exchange) had its result, in nanoseconds.
     pub(crate) ended_ns: Option<u64>,
@@ -69,7 +70,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             closed: None,
             longest_call: session.longest_call,
             longest_result: options.max_message,
-            plain_end: if session.bound.binding.has_checksum() { 0 } else { PACKET_DATA + 1 },
+            plain_end: if session.bound.binding.has_trailer() { 0 } else { PACKET_DATA + 1 },
             session,
             endpoint,
             call: vec![0; MAX_DATAGRAM],
@@ -121,24 +122,56 @@ impl<E: CallerEndpoint> PacketLane<E> {
     ) -> Result<(), Ended> {
         self.endpoint.settle();
         if len >= self.plain_end || self.large.is_some() {
+            return self.exchange_otherwise::<NOTES_END>(begun, deadline, procedure, len);
+        }
+        self.exchange_one::<NOTES_END, false>(begun, deadline, procedure, len)
+    }
+
+    /// As [`exchange`](Self::exchange), of a call with trailers or of many packets.
+    #[inline(never)]
+    fn exchange_otherwise<const NOTES_END: bool>(
+        &mut self,
+        begun: Instant,
+        deadline: Instant,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), Ended> {
+        if len > self.exchange.packet_data() || self.large.is_some() {
             return self.exchange_large(begun, deadline, procedure, len, &mut GatherList::none());
         }
+        self.exchange_one::<NOTES_END, true>(begun, deadline, procedure, len)
+    }
+
+    /// Makes one call of one packet.
+    #[inline(always)]
+    fn exchange_one<const NOTES_END: bool, const HAS_TRAILERS: bool>(
+        &mut self,
+        begun: Instant,
+        deadline: Instant,
+        procedure: u16,
+        len: usize,
+    ) -> Result<(), Ended> {
         let procedure = self.session.bound.number(procedure);
         let packet = &mut self.call[..HEADER_LEN + len];
         self.exchange.start(begun, deadline, procedure, packet);
         stamp(Point::CallLeaves);
-        match self.endpoint.send(packet) {
+        let sent = match HAS_TRAILERS {
+            true => self.session.protection.send(&self.endpoint, packet),
+            false => self.endpoint.send(packet),
+        };
+        match sent {
             Ok(Sending::Sent) => {}
             outcome => self.not_sent(outcome, len)?,
         }
         stamp(Point::CallLeft);
-        self.await_result::<NOTES_END>(begun, len)
+        self.await_result::<NOTES_END, HAS_TRAILERS>(begun, len)
     }
 
     /// The first transmission has failed. An error about an earlier packet does not end the call: the packet is sent once more.
     #[cold]
     pub(crate) fn not_sent(&mut self, outcome: io::Result<Sending>, len: usize) -> Result<(), Ended> {
-        let again = outcome.and_then(|_| checksum::send(&self.endpoint, &self.call[..HEADER_LEN + len]));
+        let again = outcome
+            .and_then(|_| self.session.protection.send(&self.endpoint, &self.call[..HEADER_LEN + len]));
         again.map(|_| ()).map_err(|error| self.not_sent_because(error))
     }
 
@@ -148,8 +181,12 @@ impl<E: CallerEndpoint> PacketLane<E> {
         Ended::With(CallError::not_sent(SendError::Io(error)))
     }
 
-    #[inline]
-    fn await_result<const NOTES_END: bool>(&mut self, begun: Instant, len: usize) -> Result<(), Ended> {
+    #[inline(always)]
+    fn await_result<const NOTES_END: bool, const HAS_TRAILERS: bool>(
+        &mut self,
+        begun: Instant,
+        len: usize,
+    ) -> Result<(), Ended> {
         let mut wait = self.waiter.begin(begun.as_nanos());
         let mut clock = begun;
         loop {
@@ -162,6 +199,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
             };
             clock = now();
             match arrival {
+                Ok(CallerArrival::Datagram(received)) if HAS_TRAILERS && !self.opens(received) => {}
                 Ok(CallerArrival::Datagram(received)) => {
                     stamp(Point::ResultSeen);
                     match self.exchange.handle_packet(clock, &self.result[..received]) {
@@ -193,6 +231,15 @@ impl<E: CallerEndpoint> PacketLane<E> {
             }
             self.waiter.go_on(&mut wait, clock.as_nanos());
         }
+    }
+
+    /// Opens the packet that was received. If it does not open, it is counted, and must be dropped.
+    fn opens(&mut self, received: usize) -> bool {
+        let opens = self.session.protection.open(&mut self.result[..received]);
+        if !opens {
+            self.session.corrupt.fetch_add(1, Ordering::Relaxed);
+        }
+        opens
     }
 
     /// The call of `len` bytes of arguments, for a step; and the buffer with what was received.

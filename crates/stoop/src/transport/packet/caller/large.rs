@@ -5,9 +5,9 @@ use crate::transport::packet::caller::lane::PacketLane;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
 use crate::transport::packet::caller::result_parts::ResultParts;
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, Segments, Sending};
+use crate::transport::packet::now;
 use crate::transport::packet::packet_run::{Arguments, PacketRun};
 use crate::transport::packet::steps::{Ended, Steps, give_up};
-use crate::transport::packet::{checksum, now};
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
@@ -56,8 +56,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
         let one_packet = self.exchange.packet_data();
         let (is_large, expects_large) = (len > one_packet, gather.scatter_end() > one_packet);
         let mut buffers = self.large.take().unwrap_or_default();
-        let has_checksum = self.session.bound.binding.has_checksum();
-        if !is_large && !expects_large && buffers.has_rested() && !has_checksum {
+        if !is_large && !expects_large && buffers.has_rested() {
             buffers.give_back(&self.endpoint, &mut self.call, &mut self.result);
             return self.exchange::<false>(begun, deadline, procedure, len);
         }
@@ -134,7 +133,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
         }
         let (lane, len) = (&mut *self.lane, self.len);
         self.unsent = false;
-        match checksum::send(&lane.endpoint, &lane.call[..HEADER_LEN + len]) {
+        match lane.session.protection.send(&lane.endpoint, &lane.call[..HEADER_LEN + len]) {
             Ok(Sending::Sent) => Ok(()),
             outcome => lane.not_sent(outcome, len),
         }
@@ -258,8 +257,8 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
     fn take(&mut self, clock: Instant, segments: Segments) -> Result<bool, Ended> {
         let lane = &mut *self.lane;
         let datagrams = &mut self.buffers.arrivals[..segments.len];
-        if lane.session.bound.binding.has_checksum() {
-            let struck = checksum::strike_out(datagrams, segments.segment);
+        if lane.session.bound.binding.has_trailer() {
+            let struck = lane.session.protection.open_many(datagrams, segments.segment);
             lane.session.corrupt.fetch_add(struck, Ordering::Relaxed);
         }
         let mut rest = &*datagrams;

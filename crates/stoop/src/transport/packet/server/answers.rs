@@ -3,8 +3,8 @@
 //! Packets that leave together are of one length, except the last. So answers of similar length to the same peer are filled up with zeros
 //! to the longest of them; their receiver ignores the padding. Other answers begin a new group.
 
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
+use crate::transport::packet::protection::{self, Protection};
 use stoop_wire::HEADER_LEN;
 
 /// Most zeros that an answer is filled up with. So few cost less than another system call.
@@ -51,23 +51,23 @@ impl<P: PartialEq> Group<P> {
 impl<P: Copy + PartialEq> Answers<P> {
     /// Adds an answer.
     #[inline]
-    pub(super) fn push(&mut self, peer: &P, answer: &[u8]) {
+    pub(super) fn push(&mut self, peer: &P, answer: &[u8], protection: &Protection) {
         // Most answers are a bare header, like the one before them: that takes a few instructions and no function call.
         if let (Ok(bare), Some(group)) = (<&[u8; HEADER_LEN]>::try_from(answer), self.groups.last_mut())
             && group.segment == HEADER_LEN
             && group.count < MAX_SEGMENTS
             && self.bytes.len() == group.start + group.count * HEADER_LEN
             && group.peer == *peer
-            && !checksum::says_so(bare)
+            && !protection::says_so(bare)
         {
             group.count += 1;
             return self.bytes.extend_from_slice(bare);
         }
-        self.push_any(peer, answer);
+        self.push_any(peer, answer, protection);
     }
 
-    fn push_any(&mut self, peer: &P, answer: &[u8]) {
-        let whole = answer.len() + checksum::room_for(answer);
+    fn push_any(&mut self, peer: &P, answer: &[u8], protection: &Protection) {
+        let whole = answer.len() + protection.room_for(answer);
         let len = whole.next_multiple_of(ALIGNMENT);
         let joined = self.groups.last_mut().and_then(|group| Some((group.joined(peer, len)?, group)));
         if let Some((segment, group)) = joined {
@@ -83,7 +83,7 @@ impl<P: Copy + PartialEq> Answers<P> {
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(answer);
-        checksum::append(&mut self.bytes, start);
+        protection.append(&mut self.bytes, start);
     }
 
     /// The groups: peer, packets one behind the other, and the length of each packet except the last.
@@ -104,6 +104,8 @@ impl<P: Copy + PartialEq> Answers<P> {
 mod tests {
     use crate::transport::packet::server::answers::*;
 
+    const PLAIN: Protection = Protection {};
+
     /// Groups, each as the lengths of its packets.
     fn lengths(answers: &Answers<u16>) -> Vec<Vec<usize>> {
         answers.groups().map(|(_, bytes, segment)| bytes.chunks(segment).map(<[u8]>::len).collect()).collect()
@@ -112,7 +114,7 @@ mod tests {
     fn with(lens: &[usize]) -> Answers<u16> {
         let mut answers = Answers::default();
         for (at, len) in lens.iter().enumerate() {
-            answers.push(&1, &vec![at as u8 + 1; *len]);
+            answers.push(&1, &vec![at as u8 + 1; *len], &PLAIN);
         }
         // However they are grouped, each is there in its place, and nothing but zeros behind it.
         let datagrams: Vec<_> =
@@ -145,7 +147,7 @@ mod tests {
     fn answers_to_different_peers_leave_apart() {
         let mut answers = Answers::default();
         for port in [1, 1, 2, 1] {
-            answers.push(&port, &[0; 32]);
+            answers.push(&port, &[0; 32], &PLAIN);
         }
         assert_eq!(lengths(&answers), [vec![32, 32], vec![32], vec![32]]);
         let peers: Vec<_> = answers.groups().map(|(to, ..)| *to).collect();
@@ -157,7 +159,7 @@ mod tests {
         for len in [32, 1024, 1472] {
             let mut answers = Answers::default();
             for _ in 0..100 {
-                answers.push(&1, &vec![1; len]);
+                answers.push(&1, &vec![1; len], &PLAIN);
             }
             for (_, bytes, segment) in answers.groups() {
                 assert!(bytes.len() <= MAX_SEGMENTS_LEN && bytes.len() <= MAX_SEGMENTS * segment);

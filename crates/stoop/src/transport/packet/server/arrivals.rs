@@ -3,8 +3,8 @@
 use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::serving::terms::earliest_arrival;
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
+use crate::transport::packet::protection;
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -19,18 +19,18 @@ use stoop_wire::{BindingId, CallNumber, LaneId};
 
 /// Packets of one peer that came together, as far as they have not been taken.
 struct Arrived<'a> {
-    packets: &'a [u8],
+    packets: &'a mut [u8],
     segment: usize,
     /// Bytes taken.
     start: usize,
-    /// Up to here checksums have been found right.
-    intact: usize,
+    /// Up to here packets with trailers have been opened.
+    opened: usize,
     /// Parts of a long call may come next.
     parts: bool,
 }
 
-impl<'a> Arrived<'a> {
-    fn rest(&self) -> &'a [u8] {
+impl Arrived<'_> {
+    fn rest(&self) -> &[u8] {
         &self.packets[self.start..]
     }
 
@@ -44,15 +44,15 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Takes the packet of `len` bytes that the worker has received by itself. Returns the call that it brings.
     #[inline(always)]
     pub(super) fn take(&self, worker: &mut WorkerState<S>, len: usize) -> Option<PacketCall<S::Peer>> {
-        let packet = &worker.buffers.one[..];
-        if checksum::says_so(packet.first_chunk().expect("the buffer is longer"))
-            && !self.is_intact(&packet[..len])
+        let packet = &mut worker.buffers.one[..];
+        if protection::says_so(packet.first_chunk().expect("the buffer is longer"))
+            && !self.opens(&mut packet[..len])
         {
             return None;
         }
         let mut exchange = self.exchange();
         let (now, peer) = (self.arrived(worker), self.link.peer(&worker.link));
-        match exchange.handle_packet(now, peer, &packet[..len], &mut worker.reply) {
+        match exchange.handle_packet(now, peer, &worker.buffers.one[..len], &mut worker.reply) {
             Effect::Run(assignment) => {
                 drop(exchange);
                 Some(PacketCall { assignment, packet: CallPacket::AT_WORKER })
@@ -82,22 +82,27 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         })
     }
 
-    /// Whether the packet is as it was sent. If not, it is counted, and must be dropped.
-    #[cold]
-    fn is_intact(&self, packet: &[u8]) -> bool {
-        let is_intact = checksum::is_right(packet);
-        if !is_intact {
+    /// Opens a packet. If it does not open, it is counted, and must be dropped.
+    #[inline(never)]
+    fn opens(&self, packet: &mut [u8]) -> bool {
+        let opens = self.protection.open(packet);
+        if !opens {
             self.corrupt.fetch_add(1, Ordering::Relaxed);
         }
-        is_intact
+        opens
     }
 
-    /// Bytes of the packets, `segment` bytes apart, before the first one that has no checksum or a wrong one.
+    /// Opens packets that came together `segment` bytes apart, as long as they have trailers and open. Returns their length.
     #[cold]
-    fn intact_len(&self, packets: &[u8], segment: usize) -> usize {
-        let is_expected = |packet: &&[u8]| checksum::is_expected(packet);
-        let intact = packets.chunks(segment).take_while(is_expected).take_while(|it| self.is_intact(it));
-        intact.map(<[u8]>::len).sum()
+    fn open_some(&self, packets: &mut [u8], segment: usize) -> usize {
+        let mut opened = 0;
+        for packet in packets.chunks_mut(segment).take_while(|packet| protection::is_expected(packet)) {
+            if !self.protection.open(packet) {
+                break;
+            }
+            opened += packet.len();
+        }
+        opened
     }
 
     /// Carries out the step for a packet that brings no call.
@@ -145,10 +150,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if patient && self.link.note_calls(&mut worker.link, segments.count() as u32, None) {
             self.background.wake_if_asleep();
         }
-        let packets = Arc::clone(worker.buffers.received());
+        let mut packets = worker.buffers.take_received();
+        let memory = Arc::get_mut(&mut packets).expect("no call has them yet");
         let segment = segments.segment.max(1);
         let mut arrived =
-            Arrived { packets: &packets[..segments.len], segment, start: 0, intact: 0, parts: false };
+            Arrived { packets: &mut memory[..segments.len], segment, start: 0, opened: 0, parts: false };
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
         while !arrived.rest().is_empty() {
@@ -162,6 +168,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             self.link.send_many(&worker.link, packets, segment, peer);
         }
         worker.batch.flushed_ns = worker.clock_ns;
+        worker.buffers.put_back(&packets);
         self.share(worker, packets)
     }
 
@@ -177,17 +184,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> bool {
         let peer = self.link.peer(&worker.link);
         let (now, start, segment) = (self.arrived(worker), arrived.start, arrived.segment);
-        let mut ready = arrived.rest();
-        if checksum::is_expected(ready) {
-            if start >= arrived.intact {
-                arrived.intact = start + self.intact_len(ready, segment);
+        let mut end = arrived.packets.len();
+        if protection::is_expected(arrived.rest()) {
+            if start >= arrived.opened {
+                arrived.opened = start + self.open_some(&mut arrived.packets[start..], segment);
             }
-            if start >= arrived.intact {
+            if start >= arrived.opened {
+                self.corrupt.fetch_add(1, Ordering::Relaxed);
                 arrived.start += arrived.next_len();
                 return false;
             }
-            ready = &arrived.packets[start..arrived.intact];
+            end = arrived.opened;
         }
+        let ready = &arrived.packets[start..end];
         if mem::take(&mut arrived.parts) {
             arrived.start += exchange.take_parts(now, *peer, ready, segment, prefetch);
             return false;
@@ -206,10 +215,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let packet = &arrived.packets[start..arrived.start];
         match exchange.handle_packet(now, peer, packet, &mut worker.reply) {
             Effect::Run(assignment) => run(assignment, 0),
-            Effect::Reply => replies.push(peer, &worker.reply),
+            Effect::Reply => replies.push(peer, &worker.reply, &self.protection),
             Effect::Cancelled(binding, lane, number) => {
                 self.cancel_procedure(binding, lane, number);
-                replies.push(peer, &worker.reply);
+                replies.push(peer, &worker.reply, &self.protection);
             }
             Effect::Unbound(binding) => {
                 keeper::end_binding(binding);

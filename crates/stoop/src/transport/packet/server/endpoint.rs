@@ -4,8 +4,8 @@ use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Background, WorkerPool};
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::ServerEndpoint;
+use crate::transport::packet::protection::Protection;
 use crate::transport::packet::server::batch::Batch;
 use crate::transport::packet::server::out_budget::OutBudget;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,6 +38,7 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) out_budget: OutBudget,
     pub(super) background: Background,
     pub(super) open_calls: OpenCalls<WorkerPool<Self>>,
+    pub(super) protection: Protection,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
     /// Calls that the exchange gave out and that were refused.
@@ -87,6 +88,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             drained_ns: AtomicU64::new(0),
             out_budget,
             background: Background::default(),
+            protection: Protection::default(),
             corrupt: AtomicU64::new(0),
             refused: Refusals::default(),
         }
@@ -97,9 +99,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a packet, with its checksum if it has one.
+    /// Sends a packet, protected.
     pub(super) fn send(&self, packet: &[u8], peer: &S::Peer) {
-        checksum::sealed(packet, |packet| self.link.send(packet, peer));
+        let _ = self.protection.protected(packet, |packet| self.link.send(packet, peer));
     }
 
     /// Notes when the exchange has something to do. Returns whether that is earlier than before.

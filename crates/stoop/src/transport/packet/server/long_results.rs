@@ -4,8 +4,8 @@
 //! receive sends all that may leave now. No worker waits for a slow reader: the exchange holds back what the reader or the path cannot
 //! take, until a receipt or the background thread's look at the clock lets it continue.
 
-use crate::transport::packet::checksum;
 use crate::transport::packet::link::{MAX_SEGMENTS_LEN, Room, ServerEndpoint};
+use crate::transport::packet::protection::Protection;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::MutexGuard;
@@ -18,15 +18,15 @@ use stoop_net::clock;
 /// Transmissions, each of up to 64 KiB, between two looks at the link.
 const AT_ONCE: u32 = 2;
 
-/// A link's room, for packets with the checksums that they need.
-struct Sealed<'a, R>(&'a mut R);
+/// A link's room, for packets that are protected.
+struct Protected<'a, R>(&'a mut R, &'a Protection);
 
-impl<R: Room> PacketRoom for Sealed<'_, R> {
+impl<R: Room> PacketRoom for Protected<'_, R> {
     #[inline]
     fn put(&mut self, len: usize, segment: usize, mut write: impl FnMut(&mut [u8])) {
         for packet in self.0.packets(len, segment) {
             write(packet);
-            checksum::seal_framed(packet);
+            self.1.frame_whole(packet);
         }
     }
 }
@@ -92,9 +92,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             // Not the worker's clock: round trips and pacing are measured from the time of sending.
             let now = Instant::from_nanos(clock::now_ns());
             self.link.lend(&mut room);
-            let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, &mut Sealed(&mut room)) else {
-                break;
-            };
+            let protected = &mut Protected(&mut room, &self.protection);
+            let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, protected) else { break };
             // The lock is not held while the system sends, because other workers begin and end calls.
             drop(exchange);
             self.link.send_room(&worker.link, &mut room, &next.peer);

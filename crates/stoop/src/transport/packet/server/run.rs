@@ -18,7 +18,7 @@ use stoop_exchange::server::{Assignment, Next, Server};
 use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_probe::{Point, stamp};
-use stoop_wire::{HEADER_LEN, PACKET_DATA_CHECKED};
+use stoop_wire::{HEADER_LEN, PACKET_DATA_SEALED};
 
 /// A call that has waited for a worker for no longer has not waited.
 const QUEUED_MIN_NS: u64 = 2_000;
@@ -211,7 +211,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let answer = assignment.answer();
         stamp(Point::ResultLeaves);
         match packet.location() {
-            PacketLocation::AtWorker if !binding.has_checksum() => {
+            PacketLocation::AtWorker if !binding.has_trailer() => {
                 self.link.answer(&worker.link, answer, &assignment.peer);
             }
             _ => self.send(answer, &assignment.peer),
@@ -312,4 +312,4 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 }
 
 /// Bytes of the longest answer that is one packet on every binding.
-pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA_CHECKED;
+pub(super) const ANSWER_MAX: usize = HEADER_LEN + PACKET_DATA_SEALED;

@@ -225,7 +225,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 // The exchange sends it.
                 assignment.leave_in_parts();
             } else {
-                answers.push(&assignment.peer, assignment.answer());
+                answers.push(&assignment.peer, assignment.answer(), &self.protection);
             }
         }
         for (peer, packets, segment) in worker.batch.answers.groups() {

@@ -1,0 +1,158 @@
+//! The protection of packets: the trailer behind the data of each packet of a binding that has one.
+//!
+//! The number of a binding says whether its packets have a trailer ([`BindingId::has_trailer`]), in both directions and for all kinds of
+//! packets. So a packet is protected and opened by its header, wherever it is sent and received. The exchange ignores trailers: to it they
+//! are padding behind the data.
+
+mod checksum;
+
+use crate::transport::packet::link::{CallerEndpoint, Sending};
+use std::io;
+use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, SEAL_LEN, VERSION};
+
+/// What protects the packets of a session or of a server's endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Protection {}
+
+/// Whether the header of this packet says that it has a trailer.
+#[inline]
+pub(crate) fn is_expected(packet: &[u8]) -> bool {
+    packet.first_chunk::<HEADER_LEN>().is_some_and(says_so)
+}
+
+/// The same, of a header.
+#[inline]
+pub(crate) fn says_so(header: &[u8; HEADER_LEN]) -> bool {
+    BindingId::of_header(header).has_trailer()
+}
+
+/// Bytes of the trailer of a packet that is to leave.
+#[inline]
+fn trailer_len(packet: &[u8]) -> usize {
+    match packet.first_chunk() {
+        Some(header) if says_so(header) => trailer_of(header),
+        _ => 0,
+    }
+}
+
+#[cold]
+fn trailer_of(header: &[u8; HEADER_LEN]) -> usize {
+    let binding = BindingId::of_header(header);
+    let is_of_unknown = || header[2] == Kind::Refusal as u8 && header[28..] == UNKNOWN_BINDING;
+    // A packet that lists our versions goes to a peer of another version, which may expect a trailer elsewhere. A server that does not
+    // know a sealed binding has no keys for it, and answers so without a seal.
+    match header[2] == Kind::Versions as u8 || binding.is_sealed() && is_of_unknown() {
+        true => 0,
+        false => binding.trailer_len(),
+    }
+}
+
+/// The reason of a refusal, as its header has it.
+const UNKNOWN_BINDING: [u8; 4] = [1, 0, 0, 0];
+
+impl Protection {
+    /// Opens a datagram: verifies its trailer, if one is expected.
+    pub(crate) fn open(&self, datagram: &mut [u8]) -> bool {
+        // Another version may put it elsewhere; a packet that lists the versions of its sender has none.
+        if !is_expected(datagram) || datagram[1] != VERSION {
+            return true;
+        }
+        let Ok((header, payload)) = Header::parse(datagram) else { return false };
+        // The exchange knows no sealed binding of an endpoint without keys, and says so.
+        header.binding.is_sealed() || checksum::is_right(datagram, HEADER_LEN + payload.len())
+    }
+
+    /// Opens packets that came together `segment` bytes apart. Spoils those that do not open, and returns their number.
+    pub(crate) fn open_many(&self, datagrams: &mut [u8], segment: usize) -> u64 {
+        let mut spoiled = 0;
+        for datagram in datagrams.chunks_mut(segment.max(1)) {
+            if !self.open(datagram) {
+                // No packet begins with 0.
+                datagram[0] = 0;
+                spoiled += 1;
+            }
+        }
+        spoiled
+    }
+
+    /// Bytes behind a packet that is to leave for its trailer.
+    #[inline]
+    pub(crate) fn room_for(&self, packet: &[u8]) -> usize {
+        trailer_len(packet)
+    }
+
+    /// Protects a packet whose data ends at `end`; its trailer follows there. A packet that cannot be protected is wiped, so that its
+    /// receiver drops it.
+    pub(crate) fn frame(&self, packet: &mut [u8], end: usize) {
+        if !self.try_frame(packet, end) {
+            packet.fill(0);
+        }
+    }
+
+    /// The same; `false`: the packet cannot be protected, and must not leave.
+    fn try_frame(&self, packet: &mut [u8], end: usize) -> bool {
+        if !packet.first_chunk().is_some_and(|header| BindingId::of_header(header).has_checksum()) {
+            return false;
+        }
+        checksum::put(packet, end);
+        true
+    }
+
+    /// Protects a packet with room for its trailer at its end, if it has one.
+    #[inline]
+    pub(crate) fn frame_whole(&self, packet: &mut [u8]) {
+        let trailer_len = trailer_len(packet);
+        if trailer_len > 0 {
+            let end = packet.len() - trailer_len;
+            self.frame(packet, end);
+        }
+    }
+
+    /// Protects the last packet of a buffer, which begins there, if it has a trailer.
+    pub(crate) fn append(&self, packets: &mut Vec<u8>, start: usize) {
+        let (len, trailer_len) = (packets.len() - start, trailer_len(&packets[start..]));
+        if trailer_len > 0 {
+            packets.resize(start + len + trailer_len, 0);
+            self.frame(&mut packets[start..], len);
+        }
+    }
+
+    /// Copies packets that are to leave together, `segment` bytes apart, and protects the copies. Returns them, and how many bytes apart
+    /// they are.
+    pub(crate) fn together(&self, packets: &[u8], segment: usize) -> (Vec<u8>, usize) {
+        let apart = (segment + trailer_len(packets)).next_multiple_of(8);
+        let mut copies = Vec::with_capacity(packets.len().div_ceil(segment) * apart);
+        for (packet, start) in packets.chunks(segment).zip((0..).step_by(apart)) {
+            copies.resize(start, 0);
+            let end = Header::parse(packet).map_or(packet.len(), |(_, payload)| HEADER_LEN + payload.len());
+            copies.extend_from_slice(&packet[..end]);
+            self.append(&mut copies, start);
+        }
+        (copies, apart)
+    }
+
+    /// Passes the packet to `send`, protected if it has a trailer. `None`: it cannot be protected, and is lost.
+    #[inline]
+    pub(crate) fn protected<T>(&self, packet: &[u8], send: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        match trailer_len(packet) {
+            0 => Some(send(packet)),
+            len => self.with_trailer(packet, len, send),
+        }
+    }
+
+    #[inline(never)]
+    fn with_trailer<T>(&self, packet: &[u8], trailer_len: usize, send: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let mut framed = [0; MAX_DATAGRAM + SEAL_LEN];
+        let len = packet.len();
+        framed[..len].copy_from_slice(packet);
+        self.try_frame(&mut framed, len).then(|| send(&framed[..len + trailer_len]))
+    }
+
+    /// Sends one packet, protected if it has a trailer.
+    pub(crate) fn send(&self, endpoint: &impl CallerEndpoint, packet: &[u8]) -> io::Result<Sending> {
+        self.protected(packet, |packet| endpoint.send(packet)).unwrap_or(Ok(Sending::Sent))
+    }
+}
+
+#[cfg(test)]
+mod tests;
