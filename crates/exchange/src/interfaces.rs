@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
-use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE};
+use stoop_wire::bind::{BindStatus, Describe, HostFacts, NO_PROCEDURE, SEAL_INTERFACE};
 use stoop_wire::metadata::IN_PROCEDURE;
 
 /// Hash of a signature without the names of its parameters, which caller and server compare. It guards against
@@ -167,6 +167,14 @@ impl Interfaces {
         }
     }
 
+    /// Adds an interface, which the driver itself serves. Returns its number.
+    pub fn add(&mut self, interface: Interface) -> usize {
+        let added = Self::new([interface]);
+        self.all.extend(added.all);
+        self.in_place.extend(added.in_place);
+        self.all.len() - 1
+    }
+
     /// Number of the interface called `name`.
     pub fn number_of(&self, name: &str) -> Option<usize> {
         self.all.iter().position(|(interface, _)| interface.name == name)
@@ -210,7 +218,8 @@ impl Interfaces {
 
     /// Names of all interfaces, for a caller that asked for an unknown one.
     pub fn names(&self) -> String {
-        let names: Vec<&str> = self.all.iter().map(|(interface, _)| interface.name.as_str()).collect();
+        let names = self.all.iter().map(|(interface, _)| interface.name.as_str());
+        let names: Vec<&str> = names.filter(|name| *name != SEAL_INTERFACE).collect();
         names.join(", ")
     }
 }

@@ -185,6 +185,12 @@ impl Evidence {
         }
     }
 
+    /// The same, where an attacker may be on the path: he can forge the refusal, and hold a packet for as long as he likes.
+    #[must_use]
+    pub fn believing_no_hints(self) -> Self {
+        Self { refused_itself: false, packet_life: Duration::MAX, ..self }
+    }
+
     /// Decides whether the call may be sent again. `idempotent`: whether its procedure may run more than once.
     pub fn verdict(&self, idempotent: bool) -> Verdict {
         match (self.shows_not_run(), idempotent) {

@@ -48,6 +48,7 @@ use credits::Credits;
 pub use limits::{Counters, Limits};
 use memory::Spare;
 pub use peer::Peer;
+pub use peers::Authenticated;
 use quiet::Watch;
 use recycled::Recycled;
 pub use room::PacketRoom;
@@ -99,6 +100,8 @@ pub struct Server<P> {
     /// Assignments that have not been taken back.
     running: usize,
     shutting_down: bool,
+    /// See [`sealed_only`](Self::sealed_only).
+    sealed_only: bool,
     /// Number of receipts that reported newly arrived parts of results.
     progress: u64,
     next_sweep: Instant,
@@ -138,6 +141,7 @@ impl<P: Peer> Server<P> {
             shares,
             running: 0,
             shutting_down: false,
+            sealed_only: false,
             progress: 0,
             next_sweep: Instant::NEVER,
             watch: Watch::default(),

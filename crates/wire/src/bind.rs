@@ -35,6 +35,10 @@ pub const CHECKSUM: u32 = 1;
 /// beside those of [`CHECKSUM`].
 pub const UNCHECKED_FRAMES: u32 = 2;
 
+/// Name of the interface at which callers of a sealed address authenticate themselves. It is not told to callers that ask for the names of
+/// interfaces.
+pub const SEAL_INTERFACE: &str = "StoopSeal";
+
 /// Initial credit that means no limit.
 pub const NO_CREDIT_LIMIT: u32 = u32::MAX;
 
@@ -222,6 +226,8 @@ pub enum BindStatus {
     Mismatch,
     /// The server does not serve this caller's user.
     NotAllowed,
+    /// The server makes sealed bindings only.
+    SealedOnly,
     /// A status of a later version. Nothing is bound.
     Other(u8),
 }
@@ -237,6 +243,7 @@ impl BindStatus {
             Self::UnknownFlags(_) => 4,
             Self::Mismatch => 5,
             Self::NotAllowed => 6,
+            Self::SealedOnly => 7,
             Self::Other(code) => code,
         }
     }
@@ -251,6 +258,7 @@ impl BindStatus {
             4 => Self::UnknownFlags(flags),
             5 => Self::Mismatch,
             6 => Self::NotAllowed,
+            7 => Self::SealedOnly,
             other => Self::Other(other),
         }
     }

@@ -49,6 +49,15 @@ impl BindingId {
         Self(self.0 & !(Self::CHECKSUM | Self::SEALED) | if checksum { Self::CHECKSUM } else { 0 })
     }
 
+    /// The same number, for packets with the trailer of `other`.
+    #[must_use]
+    pub fn like(self, other: Self) -> Self {
+        match other.is_sealed() {
+            true => self.sealed(),
+            false => self.with_checksum(other.has_checksum()),
+        }
+    }
+
     /// The same number, for packets that are sealed.
     #[must_use]
     pub fn sealed(self) -> Self {

@@ -9,7 +9,7 @@ use super::{Effect, Peer, Server};
 use crate::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::bind::{BindRequest, BindStatus, CHECKSUM, Describe, Description};
+use stoop_wire::bind::{BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, SEAL_INTERFACE};
 use stoop_wire::metadata::BLOCK_MAX;
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
@@ -18,6 +18,17 @@ const TIME_TO_CALL: Duration = Duration::from_secs(1);
 
 /// Entries of the table at which the server looks for such a binding, for one bind.
 const ENTRIES_SEARCHED: usize = 256;
+
+/// The answer to a packet of an authenticated caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authenticated {
+    /// It grants this binding, or another page of it.
+    Bound(BindingId),
+    /// It grants none.
+    Reply,
+    /// There is none.
+    Nothing,
+}
 
 impl<P: Peer> Server<P> {
     /// Asks the peer to prove that it receives at its address. The server stores nothing: the cookie contains what it
@@ -100,9 +111,16 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
+        match !self.sealed_only && self.describe(asked_in, payload, reply) {
+            true => Effect::Reply,
+            false => Effect::Nothing,
+        }
+    }
+
+    fn describe(&mut self, asked_in: &Header, payload: &[u8], reply: &mut Vec<u8>) -> bool {
         let Some(asked) = Describe::decode(payload) else {
             self.counters.malformed += 1;
-            return Effect::Nothing;
+            return false;
         };
         let signature = self.interfaces.signature(&asked).into();
         let payload = Description { nonce: asked.nonce, signature }.encode();
@@ -110,7 +128,7 @@ impl<P: Peer> Server<P> {
             Header::bare(Kind::Description, asked_in.binding, LaneId(0), CallNumber(asked.nonce as u32));
         header.message_len = payload.len() as u32;
         put(reply, &header, &payload);
-        Effect::Reply
+        true
     }
 
     /// Stores nothing before the cookie returns, so that forged addresses cannot fill the table or make the server
@@ -131,18 +149,68 @@ impl<P: Peer> Server<P> {
         if !self.admission.admits(now, peer.host(), peer.port(), request.nonce, request.cookie) {
             return self.challenge(now, peer, header, request.nonce, reply);
         }
+        if self.sealed_only && request.interface != SEAL_INTERFACE {
+            let reply_to = BindReply { status: BindStatus::SealedOnly, ..BindReply::granting(&request) };
+            put_reply(reply, BindingId::NONE, header, &reply_to.encode());
+            return Effect::Reply;
+        }
         if ((request.required | request.wanted) & CHECKSUM != 0) != header.binding.has_checksum() {
             // Flags and header disagree: one of them is corrupt.
             self.counters.malformed += 1;
             return Effect::Nothing;
         }
-        let Some((binding, answer)) = self.bind(now, peer, header.binding, &request) else {
+        let checksum = header.binding.has_checksum() && self.limits.flags & CHECKSUM != 0;
+        let plain = BindingId::NONE.with_checksum(checksum);
+        let Some((binding, answer)) = self.bind(now, peer, (header.binding, plain), &request) else {
             return Effect::Nothing;
         };
-        let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), header.number);
-        header.message_len = answer.len() as u32;
-        put(reply, &header, &answer);
+        put_reply(reply, binding, header, &answer);
         Effect::Reply
+    }
+
+    /// Has the server make sealed bindings only: no others but to the interface at which callers authenticate themselves, and nothing is
+    /// described but to callers that have.
+    #[must_use]
+    pub fn sealed_only(self) -> Self {
+        Self { sealed_only: true, ..self }
+    }
+
+    /// Answers a packet that asks for a binding, or to describe a procedure, which an authenticated caller has sent by a way that no other
+    /// can use. The packet to send back by that way is put into `reply`; the binding that it grants is sealed. Any other packet has no
+    /// answer.
+    pub fn answer_authenticated(
+        &mut self,
+        now: Instant,
+        peer: P,
+        packet: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Authenticated {
+        let Ok((header, payload)) = Header::parse(packet) else { return Authenticated::Nothing };
+        match header.kind {
+            Kind::Bind => {
+                let Some(request) = BindRequest::decode(payload) else { return Authenticated::Nothing };
+                let sealed = BindingId::NONE.sealed();
+                let bound = self.bind(now, peer, (header.binding, sealed), &request);
+                let Some((binding, answer)) = bound else { return Authenticated::Nothing };
+                put_reply(reply, binding, &header, &answer);
+                match binding != sealed && self.bindings.get_mut(binding).is_some() {
+                    true => Authenticated::Bound(binding),
+                    false => Authenticated::Reply,
+                }
+            }
+            Kind::Describe => match self.describe(&header, payload, reply) {
+                true => Authenticated::Reply,
+                false => Authenticated::Nothing,
+            },
+            _ => Authenticated::Nothing,
+        }
+    }
+
+    /// Releases a binding, as its caller does. Returns whether there was one.
+    pub fn end_binding(&mut self, id: BindingId) -> bool {
+        let was_there = self.bindings.get_mut(id).is_some();
+        self.release(id);
+        was_there
     }
 
     /// Makes the binding, or finds the one that an earlier copy of the request has made. `None`: a late duplicate.
@@ -150,7 +218,7 @@ impl<P: Peer> Server<P> {
         &mut self,
         now: Instant,
         peer: P,
-        page_of: BindingId,
+        (page_of, none): (BindingId, BindingId),
         request: &BindRequest,
     ) -> Option<(BindingId, Vec<u8>)> {
         let (mut status, procedures, interface) =
@@ -165,8 +233,7 @@ impl<P: Peer> Server<P> {
         if self.shutting_down {
             status = BindStatus::ShuttingDown;
         }
-        let checksum = page_of.has_checksum() && self.limits.flags & CHECKSUM != 0;
-        let mut id = BindingId::NONE.with_checksum(checksum);
+        let mut id = none;
         if status == BindStatus::Bound && request.first > 0 {
             id = page_of;
         } else if status == BindStatus::Bound {
@@ -175,12 +242,10 @@ impl<P: Peer> Server<P> {
                 // The binding of this request has been released already: its calls must not run again under a new one.
                 Some(made) if self.bindings.get_mut(made).is_none() => return None,
                 // The binding of another request, whose checksum flag was corrupted.
-                Some(made) if made.has_checksum() != checksum => return None,
+                Some(made) if made.trailer_len() != none.trailer_len() => return None,
                 Some(made) => id = made,
                 None => match self.room_for_request(now, peer.host()) {
-                    Some(share) => {
-                        id = self.make_binding(now, peer, share, interface as u16, checksum, request)
-                    }
+                    Some(share) => id = self.make_binding(now, peer, share, interface as u16, none, request),
                     None => {
                         self.counters.full += 1;
                         status = BindStatus::Full;
@@ -188,7 +253,7 @@ impl<P: Peer> Server<P> {
                 },
             }
         }
-        let reply = stoop_wire::bind::BindReply {
+        let reply = BindReply {
             status,
             nonce: request.nonce,
             incarnation: self.admission.incarnation(),
@@ -263,7 +328,7 @@ impl<P: Peer> Server<P> {
         peer: P,
         share: Share,
         interface: u16,
-        checksum: bool,
+        none: BindingId,
         request: &BindRequest,
     ) -> BindingId {
         let together = self.host.can_run_together(&request.host);
@@ -283,7 +348,7 @@ impl<P: Peer> Server<P> {
             lanes: Lanes::default(),
         };
         let admission = &mut self.admission;
-        let id = self.bindings.insert(binding, || BindingId(admission.draw()).with_checksum(checksum));
+        let id = self.bindings.insert(binding, || BindingId(admission.draw()).like(none));
         self.admission.remember(now, peer.host(), request.nonce, (id, owner));
         self.counters.bound += 1;
         if self.next_sweep == Instant::NEVER {
@@ -291,4 +356,11 @@ impl<P: Peer> Server<P> {
         }
         id
     }
+}
+
+/// Writes the packet of a bind reply to the request with this header.
+fn put_reply(reply: &mut Vec<u8>, binding: BindingId, asked: &Header, payload: &[u8]) {
+    let mut header = Header::bare(Kind::BindReply, binding, LaneId(0), asked.number);
+    header.message_len = payload.len() as u32;
+    put(reply, &header, payload);
 }

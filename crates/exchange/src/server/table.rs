@@ -141,7 +141,7 @@ impl<P> Table<P> {
             // At least every second number is the index of a free entry.
             let id = draw();
             let place = self.place(id);
-            if id.with_checksum(false) != BindingId::NONE && self.places[place].is_none() {
+            if id.like(BindingId::NONE) != BindingId::NONE && self.places[place].is_none() {
                 self.places[place] = Some((id, Box::new(binding)));
                 self.len += 1;
                 return id;
