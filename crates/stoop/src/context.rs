@@ -7,10 +7,12 @@ pub(crate) mod identity;
 pub(crate) mod keeper;
 mod over;
 mod owner;
+pub(crate) mod peer;
 
 use crate::context::cancelled::CallId;
 pub use crate::context::over::Cancelled;
 pub(crate) use crate::context::owner::owner_of;
+pub use crate::context::peer::Peer;
 use crate::metadata::Metadata;
 use crate::metadata::served::{self, CallMetadata};
 use std::cell::Cell;
@@ -295,6 +297,12 @@ impl CurrentCall {
     /// The caller.
     pub fn caller(&self) -> Caller {
         self.caller
+    }
+
+    /// The caller as it has proved to be: on a sealed binding the name that the server's file of callers gives its key, or the key itself;
+    /// on this machine `uid:1000`, by the kernel's word. `None`: nothing proves it.
+    pub fn peer(&self) -> Option<Peer> {
+        Peer::of(&self.caller, self.call)
     }
 
     /// The metadata that came with the call; none in a thread that does not serve it.

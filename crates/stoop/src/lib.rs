@@ -196,6 +196,7 @@ mod panics;
 #[cfg(feature = "onc")]
 mod program;
 pub mod reflection;
+mod security;
 mod server;
 mod serving;
 #[doc(hidden)]
@@ -209,7 +210,7 @@ mod users;
 pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
-pub use crate::context::{Caller, Cancelled, Credentials, CurrentCall, Station, current_call};
+pub use crate::context::{Caller, Cancelled, Credentials, CurrentCall, Peer, Station, current_call};
 #[doc(inline)]
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
@@ -219,6 +220,9 @@ pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
 pub use crate::metadata::{AnswerMetadata, Metadata, MetadataError, TraceParent};
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
+#[cfg(feature = "seal")]
+pub use crate::security::PublicKey;
+pub use crate::security::Security;
 pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use crate::serving::counters::{
     MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters,

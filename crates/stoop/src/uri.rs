@@ -122,7 +122,9 @@ pub(crate) fn host_and_port(rest: &str) -> Result<&str, &'static str> {
         return Err("two slashes are missing: write udp://HOST:PORT or tcp://HOST:PORT");
     };
     let authority = authority.strip_suffix('/').unwrap_or(authority);
-    match authority.rsplit_once(':') {
+    // A public key may stand before the host.
+    let server = authority.split_once('@').map_or(authority, |(_, server)| server);
+    match server.rsplit_once(':') {
         None | Some((_, "")) => Err("the port is missing: write HOST:PORT"),
         Some(("", _)) => {
             Err("the host is missing: write HOST:PORT; to listen at all addresses, 0.0.0.0:PORT")

@@ -33,6 +33,12 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
             why: "it serves processes of its own user only, and root's, unless `allow_user` or `allow_everybody` of its UnixOptions or \
                   ShmOptions let in others",
         },
+        BindStep::Refused(BindStatus::SealedOnly, _) => BindError::Security {
+            server,
+            why: "takes sealed calls only: write its key before the host in the address (udp://KEY@HOST:PORT), or give \
+                  BindOptions::security; cargo feature `seal` of stoop"
+                .into(),
+        },
         BindStep::OtherVersion(theirs) => {
             BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
         }

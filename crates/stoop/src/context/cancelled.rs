@@ -25,6 +25,11 @@ impl CallId {
         Self { binding, call: u64::from(lane.0) << 32 | u64::from(number.0) }
     }
 
+    /// The binding on which the call arrived.
+    pub(crate) fn binding(self) -> BindingId {
+        self.binding
+    }
+
     /// The least and the greatest of a binding.
     pub(crate) fn all_of(binding: BindingId) -> (Self, Self) {
         (Self { binding, call: 0 }, Self { binding, call: u64::MAX })

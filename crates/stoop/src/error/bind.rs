@@ -89,6 +89,13 @@ pub enum BindError {
         /// Schemes of the addresses at which it acts for a client. None if it acts for servers only.
         schemes: &'static [&'static str],
     },
+    /// The binding is to be sealed and cannot be, or the server makes sealed ones only; see [`Security`](crate::Security).
+    Security {
+        /// The address as it was given.
+        server: String,
+        /// The reason, and what to do.
+        why: String,
+    },
     /// A program answered that does not speak this protocol.
     Protocol {
         /// The address as it was given.
@@ -188,6 +195,7 @@ impl fmt::Display for BindError {
                 "the client has {option}, which cannot act at {server}: it acts at {}; leave it out for other addresses",
                 addresses_of(schemes)
             ),
+            Self::Security { server, why } => write!(f, "{server} {why}"),
             Self::Protocol { server, why } => {
                 write!(
                     f,
@@ -276,6 +284,7 @@ impl Clone for BindError {
             Self::UnusedOptions { server, option, schemes } => {
                 Self::UnusedOptions { server: server.clone(), option, schemes }
             }
+            Self::Security { server, why } => Self::Security { server: server.clone(), why: why.clone() },
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
             Self::OtherHost { server, named } => Self::OtherHost { server: server.clone(), named: *named },

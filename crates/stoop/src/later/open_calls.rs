@@ -81,6 +81,12 @@ impl<A: Answers> OpenCalls<A> {
         let _ = self.answers.set(Arc::downgrade(answers));
     }
 
+    /// The pool that sends the answers, unless it has ended.
+    #[cfg(feature = "seal")]
+    pub(crate) fn answers(&self) -> Weak<A> {
+        self.answers.get().cloned().unwrap_or_default()
+    }
+
     /// Lets a call of that owner, with that name and deadline, wait for its answer. It may have ended when this returns.
     #[cold]
     pub(crate) fn open(&self, call: A::Call, (owner, id, deadline_ns): (Owner, CallId, u64), later: Later) {

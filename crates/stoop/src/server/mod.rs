@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::offers;
 use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
 use crate::reflection::{self, Reflection, Reflector, StoopReflectionServer};
+use crate::security::Security;
 use crate::server::running::Running;
 pub use crate::server::running::RunningServer;
 use crate::server::stay_awake::StayAwake;
@@ -242,6 +243,12 @@ impl Server {
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self
+    }
+
+    /// The security of the addresses at which [`listen`](Self::listen) is called from now on: with keys, they make sealed bindings only.
+    /// Other addresses, those of one machine, stay as they are.
+    pub fn security(self, security: Security) -> Self {
+        self.with(security)
     }
 
     /// Sets the way in which threads wait for calls. [`Waiting::Adaptive`] unless set.

@@ -36,7 +36,9 @@ const PARAMETERS: &str = "behind the `?` of an ether: address may be backend=rin
 /// Takes `//INTERFACE/MAC:PORT` apart.
 pub(super) fn parse(rest: &str) -> Result<&str, &'static str> {
     let address = rest.strip_prefix("//").ok_or(FORM)?;
-    EtherAddress::read(address).map(|_| address)
+    // A public key may stand before the interface.
+    let server = address.split_once('@').map_or(address, |(_, server)| server);
+    EtherAddress::read(server).map(|_| address)
 }
 
 impl EtherAddress {

@@ -44,7 +44,7 @@ use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
-use crate::transport::packet::now;
+use crate::transport::packet::{now, protection};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -174,7 +174,7 @@ impl<L: PacketLink> PacketCalls<L> {
             let (call, packet) = queue.packet(position);
             failed.push(NotSent { call, packet: packet.to_vec(), why });
         };
-        if self.link.binding.has_trailers() {
+        if protection::is_expected(queue.packets()) {
             let session = self.link.binding.present();
             let (packets, segment) = session.protection.together(queue.packets(), queue.segment());
             let at_once = MAX_SEGMENTS_LEN / segment;
@@ -219,7 +219,7 @@ impl<L: PacketLink> PacketCalls<L> {
         }
         let mut calls = self.calls();
         calls.note_session();
-        if len > self.link.binding.packet_data() {
+        if len > calls.session.bound.binding.packet_data() {
             let call = calls.begin_large(begin, procedure, len)?;
             drop((calls, queue));
             if begin.in_background || self.background.is_idle() {

@@ -11,13 +11,12 @@ use crate::transport::packet::protection::Protection;
 use crate::transport::packet::session::{MOST_LANES, Session};
 use std::io;
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
-use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
+use stoop_exchange::{Instant, RoundTrip};
 use stoop_net::waiting::Placement;
 use stoop_net::{clock, host};
 use stoop_wire::bind::CHECKSUM;
-use stoop_wire::{Header, Kind, MAX_DATAGRAM};
+use stoop_wire::{CallNumber, Header, Kind, LaneId, MAX_DATAGRAM};
 
 /// Bytes of a result that a server may send before it has heard how many there is room for.
 const UNASKED_MAX: u32 = 256 << 10;
@@ -43,23 +42,25 @@ pub(crate) fn bind<L: PacketLink>(
     let endpoint = Endpoint::Own(endpoint.map_err(unreachable)?);
     let own_options = options.own.of::<PacketOptions>();
     let own = host::HostFacts::gather();
-    let nonce = u64::from_le_bytes(host::random_bytes());
     let begun = now();
-    // The length of a message has 32 bits in a packet.
-    let max_message = u32::try_from(options.max_message).unwrap_or(u32::MAX);
-    let mut binder =
-        Binder::new(begun, deadline, interface.for_exchange(), crate::host_facts::to_wire(&own), nonce)
-            .accepting(max_message, endpoint.window().min(UNASKED_MAX))
-            .asking(L::required_flags(server) | if own_options.checksum { CHECKSUM } else { 0 }, 0);
-    let protection = Protection::default();
-    let bound = match ask(&mut binder, &endpoint, &protection).map_err(unreachable)? {
-        Some(BindStep::Bound(bound)) => bound,
-        Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
-        None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
+    let mut attempts = 0;
+    let (bound, round_trip) = loop {
+        let required = L::required_flags(server) | if own_options.checksum { CHECKSUM } else { 0 };
+        let mut binder = new_binder(interface, deadline, options, &own, endpoint.window(), required);
+        let protection = Protection::default();
+        match ask(&mut binder, &endpoint, &protection).map_err(unreachable)? {
+            // A server of an earlier version may give any number. In one of two it says what this version takes for a seal.
+            Some(BindStep::Bound(bound)) if bound.binding.is_sealed() && attempts < ATTEMPTS => {
+                attempts += 1;
+                let unbind = Header::bare(Kind::Unbind, bound.binding, LaneId(0), CallNumber::ZERO);
+                let _ = endpoint.send(&unbind.to_bytes());
+            }
+            Some(BindStep::Bound(bound)) => break (bound, binder.path()),
+            Some(step) => return Err(crate::calling::refused_bind::not_bound(step, interface, uri)),
+            None => return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) }),
+        }
     };
-    let silence_limit = own_options.client_silence_limit();
-    let mut session =
-        session((uri, server.to_string()), bound, &binder, &own, (max_message, silence_limit), generation);
+    let mut session = session((uri, server.to_string()), bound, round_trip, &own, options, generation);
     // No lane is known to which a shared endpoint could give the answers of a server that is being bound to.
     let endpoint = match own_options.shares_endpoints || is_last || L::must_share(server, Share::OneLane) {
         true => Endpoint::connect(server, Share::OneLane, true).map_err(unreachable)?,
@@ -125,14 +126,40 @@ fn is_sound(protection: &Protection, packet: &mut [u8]) -> bool {
     protection.open(packet) || Header::parse(packet).is_ok_and(|(header, _)| header.kind == Kind::Challenge)
 }
 
-fn session(
+/// Attempts to get a plain binding from a server of an earlier version.
+const ATTEMPTS: u32 = 64;
+
+/// Bytes of the longest message: its length has 32 bits in a packet.
+fn max_message(options: &BindOptions) -> u32 {
+    u32::try_from(options.max_message).unwrap_or(u32::MAX)
+}
+
+/// A binding that is about to be made by a caller with these facts about its machine. `window`: that of its endpoint.
+pub(super) fn new_binder(
+    interface: &'static Interface,
+    deadline: Instant,
+    options: &BindOptions,
+    own: &host::HostFacts,
+    window: u32,
+    required: u32,
+) -> Binder {
+    let nonce = u64::from_le_bytes(host::random_bytes());
+    Binder::new(now(), deadline, interface.for_exchange(), crate::host_facts::to_wire(own), nonce)
+        .accepting(max_message(options), window.min(UNASKED_MAX))
+        .asking(required, 0)
+}
+
+/// The session that a server at that address has granted.
+pub(super) fn session(
     (uri, server): (&str, String),
     bound: Bound,
-    binder: &Binder,
+    round_trip: RoundTrip,
     own: &host::HostFacts,
-    (max_message, silence_limit): (u32, Duration),
+    options: &BindOptions,
     generation: u64,
 ) -> Session {
+    let silence_limit = options.own.of::<PacketOptions>().client_silence_limit();
+    let max_message = max_message(options);
     let host = crate::host_facts::from_wire(&bound.host);
     let longest_call = bound.max_message.min(max_message) as usize;
     let most_lanes = u16::try_from(bound.lanes).unwrap_or(MOST_LANES).min(MOST_LANES);
@@ -141,7 +168,7 @@ fn session(
         uri: uri.into(),
         server,
         bound,
-        round_trip: binder.path(),
+        round_trip,
         placement: Placement::of(own, &host),
         is_here: own.shares_kernel_with(&host),
         because: None,

@@ -4,12 +4,15 @@ pub(crate) mod lane;
 pub(crate) mod large;
 pub(crate) mod large_buffers;
 pub(crate) mod result_parts;
+#[cfg(feature = "seal")]
+mod sealing;
 
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::fate::{self, Loss};
 use crate::calling::handshake::NotBound;
-use crate::error::{CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::security::split_key;
 use crate::transport::contract::Target;
 use crate::transport::packet::bind::bind;
 use crate::transport::packet::caller::lane::PacketLane;
@@ -29,32 +32,13 @@ use stoop_exchange::Instant;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
-use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
 
 /// The packet exchange over the link `L`.
 pub(crate) struct PacketTransport<L>(PhantomData<L>);
 
 /// A binding to a server over packets.
 pub(crate) type PacketBinding<L> = RemoteBinding<PacketTransport<L>>;
-
-impl<L: PacketLink> PacketBinding<L> {
-    /// Bytes of a message that fit into one packet.
-    pub(crate) fn packet_data(&self) -> usize {
-        self.kind_of_number().packet_data()
-    }
-
-    /// Whether its packets have trailers.
-    #[inline]
-    pub(crate) fn has_trailers(&self) -> bool {
-        self.kind_of_number().has_trailer()
-    }
-
-    /// A number with the high bits of those that it has.
-    #[inline]
-    fn kind_of_number(&self) -> BindingId {
-        BindingId::NONE.with_checksum(self.own.checksum)
-    }
-}
 
 impl<L: PacketLink> Remote for PacketTransport<L> {
     type Address = L::Address;
@@ -66,12 +50,18 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     const CHECKSUMS: &'static str = "";
 
     fn resolve(target: &Target<'_>, deadline: Instant) -> io::Result<Vec<L::Address>> {
-        L::resolve(target.address, deadline)
+        match split_key(target.address) {
+            (Some(_), _) if !cfg!(feature = "seal") => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the key in the address means a sealed binding, and this program was built without the cargo feature `seal` of stoop",
+            )),
+            (_, address) => L::resolve(address, deadline),
+        }
     }
 
     /// An endpoint that other bindings use, too, does not follow.
     fn may_move(target: &Target<'_>, own: &PacketOptions) -> bool {
-        L::is_name(target.address) && !own.shares_endpoints
+        L::is_name(split_key(target.address).1) && !own.shares_endpoints
     }
 
     fn connect(
@@ -81,8 +71,12 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     ) -> Result<Connected<Self>, NotBound> {
         let &Plan { interface, uri, address, options, .. } = plan;
         let generation = next_generation(replaced.as_ref());
-        let (mut session, endpoint) = bind::<L>(interface, uri, address, deadline, options, generation)
-            .map_err(|error| NotBound { error, offers: L::other_offers(address) })?;
+        let bound = match Self::sealed(plan, deadline, generation) {
+            Some(bound) => bound,
+            None => bind::<L>(interface, uri, address, deadline, options, generation),
+        };
+        let (mut session, endpoint) =
+            bound.map_err(|error| NotBound { error, offers: L::other_offers(address) })?;
         if let Some(Replaced { session: lost, refusal }) = replaced {
             session.because = refusal;
             session.corrupt = Arc::clone(&lost.corrupt);
@@ -94,12 +88,16 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
 
     fn describe(plan: &Plan<'_, Self>, session: &Session) -> String {
         format!(
-            "packet exchange over {}{} with {}, {}; one packet each way up to {} bytes{}, \
+            "packet exchange over {}{} with {}, {}; {}one packet each way up to {} bytes{}, \
              and at most {} bytes of arguments and {} of result; waiting {:?}, and both ends {} run at the same time",
             L::NAME,
             session.mechanism,
             plan.address,
             plan.options.reason,
+            session
+                .protection
+                .server_key()
+                .map_or(String::new(), |key| format!("sealed, with the server of the key {key}; ")),
             session.bound.binding.packet_data(),
             if session.bound.binding.has_checksum() { ", each with a checksum (CRC-32C)" } else { "" },
             session.longest_call,
@@ -262,5 +260,22 @@ impl<L: PacketLink> PacketLane<Endpoint<L>> {
                 fate::Ended::With(error)
             }
         }
+    }
+}
+
+impl<L: PacketLink> PacketTransport<L> {
+    /// Makes a sealed binding; `None`: it is not to be sealed.
+    #[cfg(feature = "seal")]
+    fn sealed(
+        plan: &Plan<'_, Self>,
+        deadline: Instant,
+        generation: u64,
+    ) -> Option<Result<(Session, Endpoint<L>), BindError>> {
+        sealing::bind(plan, deadline, generation)
+    }
+
+    #[cfg(not(feature = "seal"))]
+    fn sealed(_: &Plan<'_, Self>, _: Instant, _: u64) -> Option<Result<(Session, Endpoint<L>), BindError>> {
+        None
     }
 }

@@ -5,14 +5,34 @@
 //! are padding behind the data.
 
 mod checksum;
+#[cfg(feature = "seal")]
+pub(crate) mod sealed;
 
 use crate::transport::packet::link::{CallerEndpoint, Sending};
+#[cfg(feature = "seal")]
+use crate::transport::packet::protection::sealed::{OpenedSeal, SealedBinding, SealedBindings, Seals};
 use std::io;
+#[cfg(feature = "seal")]
+use std::sync::Arc;
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, SEAL_LEN, VERSION};
 
 /// What protects the packets of a session or of a server's endpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Protection {}
+pub(crate) struct Protection {
+    #[cfg(feature = "seal")]
+    seals: Seals,
+}
+
+/// The outcome of opening a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// It is as it was sent.
+    Yes,
+    /// It is not, and must be dropped.
+    No,
+    /// There are no keys for its binding: it is for nobody, unless the exchange knows the binding. Then it must be dropped.
+    Unknown,
+}
 
 /// Whether the header of this packet says that it has a trailer.
 #[inline]
@@ -51,15 +71,59 @@ fn trailer_of(header: &[u8; HEADER_LEN]) -> usize {
 const UNKNOWN_BINDING: [u8; 4] = [1, 0, 0, 0];
 
 impl Protection {
-    /// Opens a datagram: verifies its trailer, if one is expected.
-    pub(crate) fn open(&self, datagram: &mut [u8]) -> bool {
-        // Another version may put it elsewhere; a packet that lists the versions of its sender has none.
-        if !is_expected(datagram) || datagram[1] != VERSION {
-            return true;
+    /// That of a caller's session.
+    #[cfg(feature = "seal")]
+    pub(crate) fn sealed(binding: SealedBinding) -> Self {
+        Self { seals: Seals::One(Box::new(binding)) }
+    }
+
+    /// That of a server's endpoint.
+    #[cfg(feature = "seal")]
+    pub(crate) fn of_server(bindings: &Arc<SealedBindings>) -> Self {
+        Self { seals: Seals::Many(Arc::clone(bindings)) }
+    }
+
+    /// The key of the server to which a session is sealed, as text.
+    pub(crate) fn server_key(&self) -> Option<String> {
+        #[cfg(feature = "seal")]
+        {
+            self.seals.peer().map(|key| key.to_string())
         }
-        let Ok((header, payload)) = Header::parse(datagram) else { return false };
-        // The exchange knows no sealed binding of an endpoint without keys, and says so.
-        header.binding.is_sealed() || checksum::is_right(datagram, HEADER_LEN + payload.len())
+        #[cfg(not(feature = "seal"))]
+        {
+            None
+        }
+    }
+
+    /// Opens a datagram: verifies its trailer, if one is expected, and decrypts its data, if it is sealed.
+    pub(crate) fn try_open(&self, datagram: &mut [u8]) -> Opened {
+        let Some(header) = datagram.first_chunk::<HEADER_LEN>().filter(|header| says_so(header)) else {
+            return Opened::Yes;
+        };
+        let binding = BindingId::of_header(header);
+        if binding.is_sealed() {
+            #[cfg(feature = "seal")]
+            return match self.seals.open(binding, datagram) {
+                OpenedSeal::Yes => Opened::Yes,
+                OpenedSeal::No => Opened::No,
+                OpenedSeal::Unknown => Opened::Unknown,
+            };
+            #[cfg(not(feature = "seal"))]
+            return Opened::Unknown;
+        }
+        // Another version may put it elsewhere; a packet that lists the versions of its sender has none.
+        if datagram[1] != VERSION {
+            return Opened::Yes;
+        }
+        match Header::parse(datagram) {
+            Ok((_, payload)) if checksum::is_right(datagram, HEADER_LEN + payload.len()) => Opened::Yes,
+            _ => Opened::No,
+        }
+    }
+
+    /// The same at a caller, whose lanes take packets of their own bindings only.
+    pub(crate) fn open(&self, datagram: &mut [u8]) -> bool {
+        self.try_open(datagram) != Opened::No
     }
 
     /// Opens packets that came together `segment` bytes apart. Spoils those that do not open, and returns their number.
@@ -91,11 +155,19 @@ impl Protection {
 
     /// The same; `false`: the packet cannot be protected, and must not leave.
     fn try_frame(&self, packet: &mut [u8], end: usize) -> bool {
-        if !packet.first_chunk().is_some_and(|header| BindingId::of_header(header).has_checksum()) {
-            return false;
+        let Some(binding) = packet.first_chunk().map(BindingId::of_header) else { return false };
+        if binding.has_checksum() {
+            checksum::put(packet, end);
+            return true;
         }
-        checksum::put(packet, end);
-        true
+        #[cfg(feature = "seal")]
+        {
+            self.seals.seal(binding, packet, end)
+        }
+        #[cfg(not(feature = "seal"))]
+        {
+            false
+        }
     }
 
     /// Protects a packet with room for its trailer at its end, if it has one.

@@ -11,6 +11,8 @@ mod out_budget;
 mod receiving;
 mod run;
 mod run_batch;
+#[cfg(feature = "seal")]
+mod sealing;
 mod successor;
 mod worker;
 

@@ -111,7 +111,11 @@ impl Session {
         let of_others = session.because.filter(|_| session.generation == self.generation + 1);
         let refused = refusal.or(of_others).unwrap_or(Unbound::ANOTHER_VERSION);
         let call = lane.sent(first, refused, refusal.is_some());
-        Evidence::new(&call, self.grant(), session.grant(), &session.own).verdict(idempotent)
+        let evidence = Evidence::new(&call, self.grant(), session.grant(), &session.own);
+        match self.bound.binding.is_sealed() {
+            true => evidence.believing_no_hints().verdict(idempotent),
+            false => evidence.verdict(idempotent),
+        }
     }
 
     /// The grant, for the exchange's decision about a call whose session was lost.

@@ -33,6 +33,6 @@ impl<L: PacketLink> Transport for PacketTransport<L> {
 
     fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
         let link = L::listen(&L::place(at.address)?)?;
-        Ok(Box::new(PacketListener::new(L::uri(&link)?, link, at.own.of())))
+        Ok(Box::new(PacketListener::new(L::uri(&link)?, link, at.own.of()).secured(at.own.of())?))
     }
 }

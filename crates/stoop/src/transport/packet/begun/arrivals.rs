@@ -40,7 +40,7 @@ impl<L: PacketLink> Calls<L> {
     fn take(&mut self, arrival: io::Result<CallerArrival<Segments>>, buffer: &mut [u8], clock: Instant) {
         match arrival {
             Ok(CallerArrival::Datagram(segments)) => {
-                if self.link.binding.has_trailers() {
+                if self.session.bound.binding.has_trailer() {
                     let datagrams = &mut buffer[..segments.len];
                     let struck = self.session.protection.open_many(datagrams, segments.segment);
                     self.session.corrupt.fetch_add(struck, Ordering::Relaxed);

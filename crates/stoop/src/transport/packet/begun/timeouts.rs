@@ -156,7 +156,7 @@ impl<L: PacketLink> Calls<L> {
     fn send_together(&self, packets: &[u8], segment: usize) {
         let endpoint = &self.link.endpoint;
         endpoint.follow_route();
-        if self.link.binding.has_trailers() {
+        if self.session.bound.binding.has_trailer() {
             let (packets, segment) = self.session.protection.together(packets, segment);
             return endpoint.send_many(&packets, segment, |_, _| {});
         }

@@ -1,7 +1,7 @@
 use super::*;
 use stoop_wire::{CHECKSUM_LEN, CallNumber, LaneId};
 
-const CRC: Protection = Protection {};
+static CRC: std::sync::LazyLock<Protection> = std::sync::LazyLock::new(Protection::default);
 
 fn packet(id: u64, kind: Kind, data: &[u8]) -> Vec<u8> {
     let header = Header::bare(kind, BindingId(id), LaneId(3), CallNumber(4));

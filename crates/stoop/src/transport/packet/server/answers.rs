@@ -104,7 +104,7 @@ impl<P: Copy + PartialEq> Answers<P> {
 mod tests {
     use crate::transport::packet::server::answers::*;
 
-    const PLAIN: Protection = Protection {};
+    static PLAIN: std::sync::LazyLock<Protection> = std::sync::LazyLock::new(Protection::default);
 
     /// Groups, each as the lengths of its packets.
     fn lengths(answers: &Answers<u16>) -> Vec<Vec<usize>> {

@@ -4,7 +4,7 @@ use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
-use crate::transport::packet::protection;
+use crate::transport::packet::protection::{self, Opened};
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -55,7 +55,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         match exchange.handle_packet(now, peer, &worker.buffers.one[..len], &mut worker.reply) {
             Effect::Run(assignment) => {
                 drop(exchange);
-                Some(PacketCall { assignment, packet: CallPacket::AT_WORKER })
+                let call = PacketCall { assignment, packet: CallPacket::AT_WORKER };
+                #[cfg(feature = "seal")]
+                if self.is_of_handshake(&call) {
+                    self.hand_over(worker, call);
+                    return None;
+                }
+                Some(call)
             }
             arrival => {
                 self.take_no_call(worker, exchange, arrival, len);
@@ -85,7 +91,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Opens a packet. If it does not open, it is counted, and must be dropped.
     #[inline(never)]
     fn opens(&self, packet: &mut [u8]) -> bool {
-        let opens = self.protection.open(packet);
+        let opens = match self.protection.try_open(packet) {
+            Opened::Yes => true,
+            Opened::No => false,
+            Opened::Unknown => is_for_nobody(&mut self.exchange(), packet),
+        };
         if !opens {
             self.corrupt.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,11 +104,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 
     /// Opens packets that came together `segment` bytes apart, as long as they have trailers and open. Returns their length.
     #[cold]
-    fn open_some(&self, packets: &mut [u8], segment: usize) -> usize {
+    fn open_some(&self, exchange: &mut Server<S::Peer>, packets: &mut [u8], segment: usize) -> usize {
         let mut opened = 0;
         for packet in packets.chunks_mut(segment).take_while(|packet| protection::is_expected(packet)) {
-            if !self.protection.open(packet) {
-                break;
+            match self.protection.try_open(packet) {
+                Opened::Yes => {}
+                Opened::Unknown if is_for_nobody(exchange, packet) => {}
+                Opened::No | Opened::Unknown => break,
             }
             opened += packet.len();
         }
@@ -169,6 +181,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         worker.batch.flushed_ns = worker.clock_ns;
         worker.buffers.put_back(&packets);
+        #[cfg(feature = "seal")]
+        self.hand_over_some(worker, &packets);
         self.share(worker, packets)
     }
 
@@ -187,7 +201,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let mut end = arrived.packets.len();
         if protection::is_expected(arrived.rest()) {
             if start >= arrived.opened {
-                arrived.opened = start + self.open_some(&mut arrived.packets[start..], segment);
+                arrived.opened = start + self.open_some(exchange, &mut arrived.packets[start..], segment);
             }
             if start >= arrived.opened {
                 self.corrupt.fetch_add(1, Ordering::Relaxed);
@@ -239,4 +253,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         cancelled::cancel(CallId::new(binding, lane, number));
         self.background.wake_if_asleep();
     }
+}
+
+/// Whether a packet for whose binding there are no keys is of a binding that the exchange does not know either, and tells its sender so.
+#[cold]
+fn is_for_nobody<P: stoop_exchange::server::Peer>(exchange: &mut Server<P>, packet: &[u8]) -> bool {
+    packet.first_chunk().is_some_and(|header| !exchange.is_bound(BindingId::of_header(header)))
 }

@@ -1,6 +1,9 @@
 //! A server's endpoint: a packet link and the server's half of the exchange.
 
 use crate::later::open_calls::OpenCalls;
+use crate::security::Security;
+#[cfg(feature = "seal")]
+use crate::security::tls::Acceptor;
 use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Background, WorkerPool};
@@ -8,6 +11,8 @@ use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::protection::Protection;
 use crate::transport::packet::server::batch::Batch;
 use crate::transport::packet::server::out_budget::OutBudget;
+#[cfg(feature = "seal")]
+use crate::transport::packet::server::sealing::Sealing;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use stoop_exchange::Instant;
@@ -39,6 +44,9 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) background: Background,
     pub(super) open_calls: OpenCalls<WorkerPool<Self>>,
     pub(super) protection: Protection,
+    /// Of an address that makes sealed bindings only.
+    #[cfg(feature = "seal")]
+    pub(super) sealing: Option<Sealing<S::Peer>>,
     /// Packets dropped because their checksum was wrong or missing.
     pub(super) corrupt: AtomicU64,
     /// Calls that the exchange gave out and that were refused.
@@ -59,21 +67,37 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         exports: Arc<Exports>,
         limits: Limits,
         waiting: Waiting,
-        secret: [u64; 2],
+        (secret, security): ([u64; 2], &Security),
     ) -> Self {
         let flags = limits.flags | CHECKSUM | link.flags();
         let limits = Limits { window: link.window(), calls: link.packets(), flags, ..limits };
         let out_budget = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
+        #[cfg_attr(not(feature = "seal"), expect(unused_mut, reason = "nothing is added"))]
+        let mut interfaces = exports.interfaces();
+        #[cfg(feature = "seal")]
+        let sealing = security.keys().and_then(Acceptor::new).map(|it| Sealing::new(it, &mut interfaces));
+        #[cfg(not(feature = "seal"))]
+        let _ = security;
         let exchange = Server::new(
             // The link listens: from now on no earlier server receives at this address.
             Instant::from_nanos(clock::now_ns()),
-            exports.interfaces(),
+            interfaces,
             limits,
             crate::host_facts::to_wire(&own),
             secret,
         );
+        #[cfg(feature = "seal")]
+        let exchange = if sealing.is_some() { exchange.sealed_only() } else { exchange };
         Self {
+            #[cfg(feature = "seal")]
+            protection: sealing
+                .as_ref()
+                .map_or_else(Protection::default, |it| Protection::of_server(&it.bindings)),
+            #[cfg(not(feature = "seal"))]
+            protection: Protection::default(),
+            #[cfg(feature = "seal")]
+            sealing,
             exchange: Mutex::new(exchange.with_clock(with_sleep)),
             link,
             open_calls: OpenCalls::new(&exports.open_room),
@@ -88,7 +112,6 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             drained_ns: AtomicU64::new(0),
             out_budget,
             background: Background::default(),
-            protection: Protection::default(),
             corrupt: AtomicU64::new(0),
             refused: Refusals::default(),
         }

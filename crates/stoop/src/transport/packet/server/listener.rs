@@ -1,6 +1,7 @@
 //! An address of a server at which a packet link listens.
 
 use crate::offers::Offer;
+use crate::security::Security;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start_within};
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::options::PacketOptions;
@@ -17,6 +18,7 @@ pub(crate) struct PacketListener<S> {
     uri: String,
     link: S,
     own: PacketOptions,
+    security: Security,
     /// Drawn for each start of a server.
     secret: [u64; 2],
 }
@@ -24,7 +26,24 @@ pub(crate) struct PacketListener<S> {
 impl<S: ServerEndpoint> PacketListener<S> {
     pub(crate) fn new(uri: String, link: S, own: PacketOptions) -> Self {
         let secret = [(); 2].map(|()| u64::from_le_bytes(host::random_bytes()));
-        Self { uri, link, own, secret }
+        Self { uri, link, own, security: Security::default(), secret }
+    }
+
+    /// The same, with this security.
+    ///
+    /// # Errors
+    /// It has no key of its own.
+    pub(crate) fn secured(self, security: Security) -> io::Result<Self> {
+        let uri = match security.own_key_text() {
+            Some(Some(key)) => self.uri.replacen("://", &format!("://{key}@"), 1),
+            Some(None) => {
+                let why =
+                    "a server needs a key of its own; give it Security::own_key() or Security::key_file(…)";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
+            None => self.uri,
+        };
+        Ok(Self { uri, security, ..self })
     }
 }
 
@@ -55,11 +74,13 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
             max_message,
             ..default
         };
-        let Self { uri, link, secret, .. } = *self;
+        let Self { uri, link, secret, security, .. } = *self;
         let (exports, waiting, bounds) = (Arc::clone(&setup.exports), setup.waiting, setup.bounds);
         // Only now does the server begin to receive, as it tells its callers.
-        let serve =
-            move |link| start_within(PacketEndpoint::new(link, exports, limits, waiting, secret), bounds);
+        let serve = move |link| {
+            let endpoint = PacketEndpoint::new(link, exports, limits, waiting, (secret, &security));
+            start_within(endpoint, bounds)
+        };
         match link.claim() {
             true => serve(link),
             false => Ok(Box::new(Successor::start(uri, link, serve)?)),

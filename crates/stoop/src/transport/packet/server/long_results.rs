@@ -77,6 +77,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker.clock_ns = now_ns;
         let mut exchange = self.exchange();
         exchange.handle_timeout(Instant::from_nanos(now_ns));
+        #[cfg(feature = "seal")]
+        self.sweep_seals(&mut exchange, now_ns);
         let exchange = self.transmit(worker, exchange, u32::MAX);
         self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::SeqCst);
     }

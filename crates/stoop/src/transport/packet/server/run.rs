@@ -258,7 +258,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 
     /// [`finish`](Self::finish) at `now_ns`; `transmit` has the exchange send what may leave.
     #[inline(always)]
-    fn finish_with<'a>(
+    pub(super) fn finish_with<'a>(
         &'a self,
         now_ns: u64,
         assignment: Assignment<S::Peer>,

@@ -1,0 +1,64 @@
+//! The caller of a procedure as it has proved to be.
+
+use crate::context::Caller;
+use crate::context::cancelled::CallId;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use stoop_wire::BindingId;
+
+/// The caller of a procedure as it has proved to be: [`CurrentCall::peer`](crate::CurrentCall::peer).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    name: Arc<str>,
+    key: Option<Arc<str>>,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The callers of the sealed bindings of this process.
+static OF_BINDINGS: RwLock<BTreeMap<BindingId, Peer>> = RwLock::new(BTreeMap::new());
+
+impl Peer {
+    /// The caller with that name and public key.
+    #[cfg(feature = "seal")]
+    pub(crate) fn new(name: Arc<str>, key: Arc<str>) -> Self {
+        Self { name, key: Some(key) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its public key, of a caller on a sealed binding.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    pub(super) fn of(caller: &Caller, call: CallId) -> Option<Self> {
+        match caller {
+            Caller::Process(process) => Some(Self { name: format!("uid:{}", process.uid).into(), key: None }),
+            Caller::Local => None,
+            Caller::Network(_) | Caller::Station(_) => {
+                OF_BINDINGS.read().unwrap_or_else(PoisonError::into_inner).get(&call.binding()).cloned()
+            }
+        }
+    }
+
+    /// The caller of a sealed binding is known.
+    #[cfg(feature = "seal")]
+    pub(crate) fn enter(self, binding: BindingId) {
+        OF_BINDINGS.write().unwrap_or_else(PoisonError::into_inner).insert(binding, self);
+    }
+
+    /// A sealed binding has ended.
+    #[cfg(feature = "seal")]
+    pub(crate) fn leave(binding: BindingId) {
+        OF_BINDINGS.write().unwrap_or_else(PoisonError::into_inner).remove(&binding);
+    }
+}

@@ -1,0 +1,277 @@
+//! Security of calls on networks: which keys an end has, and which it trusts.
+//!
+//! A sealed binding encrypts and authenticates every packet, and each end knows the key of the other. `docs/security.md` says what that
+//! protects, and what an observer still sees.
+
+#[cfg(feature = "seal")]
+pub(crate) mod base64;
+#[cfg(feature = "seal")]
+pub(crate) mod cipher;
+#[cfg(feature = "seal")]
+pub(crate) mod key_log;
+#[cfg(feature = "seal")]
+pub(crate) mod keys;
+#[cfg(feature = "seal")]
+pub(crate) mod peers;
+#[cfg(feature = "seal")]
+pub(crate) mod tls;
+
+use crate::options::{BindOptions, Sealed, Setting, TransportOptions};
+#[cfg(feature = "seal")]
+use crate::security::key_log::KeyLog;
+#[cfg(feature = "seal")]
+pub use crate::security::keys::PublicKey;
+#[cfg(feature = "seal")]
+use crate::security::keys::{OwnKey, default_path};
+#[cfg(feature = "seal")]
+use crate::security::peers::Peers;
+#[cfg(feature = "seal")]
+use std::io;
+#[cfg(feature = "seal")]
+use std::path::{Path, PathBuf};
+#[cfg(feature = "seal")]
+use std::sync::Arc;
+
+/// Schemes of addresses at which bindings can be sealed.
+#[cfg(feature = "seal")]
+const SEALABLE: &[&str] = &[
+    "udp",
+    #[cfg(feature = "ether")]
+    "ether",
+    #[cfg(feature = "test-transports")]
+    "memory",
+];
+
+/// The security of the addresses of a server, or of a client's binding: [`Server::security`](crate::Server::security),
+/// [`BindOptions::security`](crate::BindOptions::security).
+///
+/// With a key (cargo feature `seal`), bindings are *sealed*: all packets are encrypted and authenticated, and each end proves that it has
+/// its private key. Keys do not expire. `stoop keygen` makes one.
+///
+#[cfg_attr(feature = "seal", doc = "```no_run")]
+#[cfg_attr(not(feature = "seal"), doc = "```ignore")]
+/// use stoop::{Security, Server};
+///
+/// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+/// # struct English;
+/// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::new()
+///     .security(Security::own_key()?.callers("/etc/stoop/peers")?)
+///     .export(GreeterServer::new(English))
+///     .listen("udp://0.0.0.0:7400")?
+///     .start()?;
+/// // With the server's key before the host: udp://KEY@0.0.0.0:7400
+/// println!("{}", server.uris()[0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A client that binds to `udp://KEY@HOST:PORT` calls the server with that key or none. It authenticates itself by its own key, if it has
+/// one.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Security {
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Kind {
+    #[default]
+    Unsaid,
+    None,
+    #[cfg(feature = "seal")]
+    Keys(Arc<Keys>),
+}
+
+/// The key of an end, and the keys that it trusts.
+#[cfg(feature = "seal")]
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    /// `None`: this end is anonymous.
+    pub(crate) own: Option<OwnKey>,
+    /// Callers that a server serves. Its own key is always one.
+    pub(crate) callers: Option<Arc<Peers>>,
+    /// Servers to which a client binds when its address names no key.
+    pub(crate) servers: Option<Arc<Peers>>,
+    /// A server serves callers without a key, and those with keys that it does not know.
+    pub(crate) anonymous: bool,
+    /// Where the secrets of bindings are logged.
+    pub(crate) log: Option<Arc<KeyLog>>,
+}
+
+impl Sealed for Security {
+    fn settings(&self) -> Vec<Setting> {
+        match self.kind {
+            Kind::Unsaid | Kind::None => Vec::new(),
+            #[cfg(feature = "seal")]
+            Kind::Keys(_) => vec![Setting { name: "Security", at_servers: SEALABLE, at_clients: SEALABLE }],
+        }
+    }
+}
+impl TransportOptions for Security {}
+
+impl Security {
+    /// The text of the own public key, if there is one, where bindings are to be sealed; else `None`.
+    pub(crate) fn own_key_text(&self) -> Option<Option<String>> {
+        match &self.kind {
+            Kind::Unsaid | Kind::None => None,
+            #[cfg(feature = "seal")]
+            Kind::Keys(keys) => Some(keys.own.as_ref().map(|own| own.public.to_string())),
+        }
+    }
+
+    /// No security: any machine on the way can read and forge calls.
+    pub fn none() -> Self {
+        Self { kind: Kind::None }
+    }
+}
+
+#[cfg(feature = "seal")]
+impl Security {
+    /// This user's key, which `stoop keygen` has made: in the file that the environment variable `STOOP_KEY` names, else `stoop/key` in the
+    /// user's directory for configuration.
+    ///
+    /// # Errors
+    /// There is none, or other users can read it.
+    pub fn own_key() -> io::Result<Self> {
+        Self::key_file(default_path()?)
+    }
+
+    /// The key in that file.
+    ///
+    /// # Errors
+    /// As [`own_key`](Self::own_key).
+    pub fn key_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        OwnKey::read(path.as_ref()).map(Self::with_key)
+    }
+
+    /// The key that all holders of a shared secret have: a file with 32 random bytes in base64 (`stoop keygen --secret`). Each of them
+    /// can be server and caller of all others, and one that loses the secret loses it for all.
+    ///
+    /// # Errors
+    /// There is no such file, it has no secret, or other users can read it.
+    pub fn secret_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        OwnKey::of_group(path.as_ref()).map(Self::with_key)
+    }
+
+    /// No key: an anonymous caller. For servers that [serve such](Self::anonymous).
+    pub fn without_key() -> Self {
+        Self {
+            kind: Kind::Keys(Arc::new(Keys {
+                own: None,
+                callers: None,
+                servers: None,
+                anonymous: false,
+                log: None,
+            })),
+        }
+    }
+
+    /// For a server: serves the callers in this file, besides those with the server's own key. Each line is a name and a public key, with
+    /// `#` before comments. The server reads the file again when it has changed. A caller whose line is gone loses its bindings within
+    /// seconds.
+    ///
+    /// # Errors
+    /// There is no such file, or a line of it is none of these.
+    pub fn callers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+        let peers = Arc::new(Peers::read(path.as_ref())?);
+        Ok(self.changed(|keys| keys.callers = Some(peers)))
+    }
+
+    /// For a client: binds to the servers in this file, which is written as that of [`callers`](Self::callers), when the address names no
+    /// key.
+    ///
+    /// # Errors
+    /// As [`callers`](Self::callers).
+    pub fn servers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+        let peers = Arc::new(Peers::read(path.as_ref())?);
+        Ok(self.changed(|keys| keys.servers = Some(peers)))
+    }
+
+    /// For a server: serves every caller, also those that it does not know. Their packets are encrypted, and they know the server.
+    pub fn anonymous(self) -> Self {
+        self.changed(|keys| keys.anonymous = true)
+    }
+
+    /// Writes the secrets of each binding to this file, to which lines are added, for programs that decrypt captured packets:
+    /// `STOOP_SECRETS`, the binding's number, and the secrets of the caller's and of the server's packets. A reader of the file can read the
+    /// calls.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn key_log(self, path: impl AsRef<Path>) -> io::Result<Self> {
+        let log = Arc::new(KeyLog::open(path.as_ref())?);
+        Ok(self.changed(|keys| keys.log = Some(log)))
+    }
+
+    /// Makes a key and writes it to a new file, which only this user can read.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be written.
+    pub fn generate_key(path: impl AsRef<Path>) -> io::Result<PublicKey> {
+        OwnKey::generate(path.as_ref())
+    }
+
+    /// Makes a secret for [`secret_file`](Self::secret_file) and writes it to a new file, which only this user can read.
+    ///
+    /// # Errors
+    /// As [`generate_key`](Self::generate_key).
+    pub fn generate_secret(path: impl AsRef<Path>) -> io::Result<()> {
+        OwnKey::generate_secret(path.as_ref())
+    }
+
+    /// The file of [`own_key`](Self::own_key).
+    ///
+    /// # Errors
+    /// This user has no directory.
+    pub fn own_key_path() -> io::Result<PathBuf> {
+        default_path()
+    }
+
+    /// The public key, for the addresses of a server and the files of its peers. `None`: there is no key.
+    pub fn public_key(&self) -> Option<PublicKey> {
+        self.keys().and_then(|keys| keys.own.as_ref()).map(|own| own.public)
+    }
+
+    fn with_key(own: OwnKey) -> Self {
+        let keys = Keys { own: Some(own), callers: None, servers: None, anonymous: false, log: None };
+        Self { kind: Kind::Keys(Arc::new(keys)) }
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut Keys)) -> Self {
+        if let Kind::Keys(keys) = &mut self.kind {
+            change(Arc::make_mut(keys));
+        }
+        self
+    }
+
+    /// The keys, if bindings are to be sealed.
+    pub(crate) fn keys(&self) -> Option<&Arc<Keys>> {
+        match &self.kind {
+            Kind::Keys(keys) => Some(keys),
+            Kind::Unsaid | Kind::None => None,
+        }
+    }
+
+    /// The security of a client whose address names the server's key and that has said nothing else: this user's key, if there is one.
+    pub(crate) fn of_address() -> Self {
+        Self::own_key().unwrap_or_else(|_| Self::without_key())
+    }
+}
+
+impl BindOptions {
+    /// Seals the binding with these keys, or says that it is not sealed. An address with a key, `udp://KEY@HOST:PORT`, needs no such option:
+    /// the binding is sealed, with this user's own key if there is one.
+    pub fn security(self, security: Security) -> Self {
+        self.with(security)
+    }
+}
+
+/// Takes `KEY@` off an address: the key's text, and the rest.
+pub(crate) fn split_key(address: &str) -> (Option<&str>, &str) {
+    match address.split_once('@') {
+        Some((key, rest)) => (Some(key), rest),
+        None => (None, address),
+    }
+}

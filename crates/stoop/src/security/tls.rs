@@ -1,0 +1,401 @@
+//! The handshake of a sealed binding: TLS 1.3 with raw public keys (RFC 7250), whose bytes a driver carries.
+//!
+//! All of `rustls` is in this file.
+
+use crate::security::Keys;
+use crate::security::cipher::{PacketSuite, expand};
+use crate::security::key_log::KeyLog;
+use crate::security::keys::{OwnKey, PublicKey, SPKI_BEGIN};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    AlertDescription, CertificateError, CipherSuite, ClientConfig, ClientConnection, ConnectionCommon,
+    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
+    SupportedCipherSuite, version,
+};
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
+use stoop_seal::{Seal, Side};
+use stoop_wire::BindingId;
+
+/// Names the protection of packets, and its version: both ends agree on it in the handshake.
+const PROTOCOL: &[u8] = b"stoop/1";
+
+/// The label by which the secret of a binding is exported.
+const EXPORTER: &[u8] = b"EXPORTER-stoop-1";
+
+/// Suites of TLS 1.3 whose ciphers packets can have.
+const SUITES: [CipherSuite; 2] =
+    [CipherSuite::TLS13_AES_256_GCM_SHA384, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
+
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    let make = || {
+        let mut provider = aws_lc_rs::default_provider();
+        provider.cipher_suites.retain(|suite: &SupportedCipherSuite| SUITES.contains(&suite.suite()));
+        Arc::new(provider)
+    };
+    Arc::clone(PROVIDER.get_or_init(make))
+}
+
+fn certified(own: &OwnKey) -> Arc<CertifiedKey> {
+    let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own.pkcs8()));
+    let key = provider().key_provider.load_private_key(der).expect("it is an Ed25519 key");
+    let public = [&SPKI_BEGIN[..], &own.public.0].concat();
+    Arc::new(CertifiedKey::new(vec![CertificateDer::from(public)], key))
+}
+
+/// The public key that a peer has shown.
+fn public_key(shown: &CertificateDer<'_>) -> Result<PublicKey, Error> {
+    let key = shown.strip_prefix(&SPKI_BEGIN).and_then(|key| key.try_into().ok());
+    key.map(PublicKey).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
+}
+
+fn unknown() -> Error {
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+}
+
+/// Which servers a client takes, and the key that the last one has shown.
+#[derive(Debug)]
+struct Pinned {
+    servers: Vec<PublicKey>,
+    shown: OnceLock<PublicKey>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let key = public_key(shown)?;
+        let _ = self.shown.set(key);
+        if self.servers.contains(&key) { Ok(ServerCertVerified::assertion()) } else { Err(unknown()) }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(unknown())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify(message, shown, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+fn verify(
+    message: &[u8],
+    shown: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, Error> {
+    let key = SubjectPublicKeyInfoDer::from(&shown[..]);
+    let algorithms = &provider().signature_verification_algorithms;
+    verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+}
+
+/// Which callers a server serves.
+#[derive(Debug)]
+struct Callers(Arc<Keys>);
+
+impl ClientCertVerifier for Callers {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let key = public_key(shown)?;
+        if self.0.admits(&key) { Ok(ClientCertVerified::assertion()) } else { Err(unknown()) }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(unknown())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify(message, shown, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl Keys {
+    /// Whether a server with these keys serves the caller with that key.
+    pub(crate) fn admits(&self, key: &PublicKey) -> bool {
+        self.admits_unlisted(key) || self.name_of(key).is_some()
+    }
+
+    /// Whether it does, whatever its file of callers has.
+    pub(crate) fn admits_unlisted(&self, key: &PublicKey) -> bool {
+        self.anonymous || self.is_own(key)
+    }
+
+    /// The name of the caller with that key: as its file of callers says, or the own key. `None`: it is unknown, and so anonymous.
+    pub(crate) fn name_of(&self, key: &PublicKey) -> Option<Arc<str>> {
+        let listed = self.callers.as_ref().and_then(|callers| callers.name_of(key));
+        listed.or_else(|| self.is_own(key).then(|| key.to_string().into()))
+    }
+
+    fn is_own(&self, key: &PublicKey) -> bool {
+        self.own.as_ref().is_some_and(|own| own.public == *key)
+    }
+
+    /// The servers to which a client with these keys binds if the address names none.
+    pub(crate) fn known_servers(&self) -> Vec<PublicKey> {
+        let listed = self.servers.iter().flat_map(|servers| servers.keys());
+        listed.chain(self.own.iter().map(|own| own.public)).collect()
+    }
+}
+
+/// The end of a handshake without a binding.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The server has another key than those that the client takes.
+    OtherServer(PublicKey),
+    /// The server does not take the caller's key, or takes no caller without one.
+    UnknownCaller,
+    /// The two do not agree on a protocol, or what came is no handshake.
+    Protocol(String),
+}
+
+/// The caller's end of a handshake.
+pub(crate) struct CallerHandshake {
+    connection: ClientConnection,
+    pinned: Arc<Pinned>,
+    log: Option<Arc<KeyLog>>,
+}
+
+/// The server's end of a handshake.
+pub(crate) struct ServerHandshake(ServerConnection, Option<Arc<KeyLog>>);
+
+/// What a server needs for handshakes.
+pub(crate) struct Acceptor {
+    config: Arc<ServerConfig>,
+    pub(crate) keys: Arc<Keys>,
+}
+
+impl CallerHandshake {
+    /// Begins a handshake with a server that has one of these keys.
+    pub(crate) fn begin(keys: &Keys, servers: Vec<PublicKey>) -> Self {
+        let pinned = Arc::new(Pinned { servers, shown: OnceLock::new() });
+        let verifier = Arc::clone(&pinned);
+        // Both ends show raw keys in every handshake: an anonymous caller shows one that it has made for this one.
+        let own = keys.own.as_ref().map_or_else(|| certified(&OwnKey::random()), certified);
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .expect("the provider has suites of TLS 1.3")
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own)));
+        config.alpn_protocols = vec![PROTOCOL.into()];
+        config.enable_sni = false;
+        config.resumption = Resumption::disabled();
+        let name = ServerName::try_from("stoop.invalid").expect("it is a name");
+        let connection =
+            ClientConnection::new(Arc::new(config), name).expect("the configuration is complete");
+        Self { connection, pinned, log: keys.log.clone() }
+    }
+
+    /// The bytes for the server.
+    pub(crate) fn output(&mut self) -> Vec<u8> {
+        output(&mut self.connection)
+    }
+
+    /// Takes bytes of the server.
+    ///
+    /// # Errors
+    /// The handshake has failed.
+    pub(crate) fn input(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+        let outcome = input(&mut self.connection, bytes);
+        outcome.map_err(|why| match (why, self.pinned.shown.get()) {
+            (Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure), Some(other)) => {
+                Failed::OtherServer(*other)
+            }
+            (
+                Error::AlertReceived(AlertDescription::AccessDenied | AlertDescription::CertificateRequired),
+                _,
+            ) => Failed::UnknownCaller,
+            (why, _) => Failed::Protocol(why.to_string()),
+        })
+    }
+
+    /// Whether bytes of the server are missing.
+    pub(crate) fn is_going_on(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Encrypts a message for the server.
+    pub(crate) fn write(&mut self, message: &[u8]) {
+        write(&mut self.connection, message);
+    }
+
+    /// The message of the server that has come, if one has.
+    pub(crate) fn read(&mut self) -> Vec<u8> {
+        read(&mut self.connection)
+    }
+
+    /// The caller's end of the binding that the server has granted.
+    pub(crate) fn seal(&self, binding: BindingId, now_ns: u64) -> Option<Seal<PacketSuite>> {
+        seal(&self.connection, (Side::Caller, binding), now_ns, self.log.as_deref())
+    }
+
+    /// The server's key.
+    pub(crate) fn server(&self) -> Option<PublicKey> {
+        self.pinned.shown.get().copied()
+    }
+}
+
+impl Acceptor {
+    /// For the server with these keys. `None`: it has no key of its own.
+    pub(crate) fn new(keys: &Arc<Keys>) -> Option<Self> {
+        let own = certified(keys.own.as_ref()?);
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .expect("the provider has suites of TLS 1.3")
+            .with_client_cert_verifier(Arc::new(Callers(Arc::clone(keys))))
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
+        config.alpn_protocols = vec![PROTOCOL.into()];
+        config.send_tls13_tickets = 0;
+        Some(Self { config: Arc::new(config), keys: Arc::clone(keys) })
+    }
+
+    /// Begins a handshake.
+    pub(crate) fn begin(&self) -> ServerHandshake {
+        let connection = ServerConnection::new(Arc::clone(&self.config));
+        ServerHandshake(connection.expect("the configuration is complete"), self.keys.log.clone())
+    }
+}
+
+impl ServerHandshake {
+    /// Takes bytes of the caller; `false`: the handshake has failed, and the [output](Self::output) tells the caller why.
+    pub(crate) fn input(&mut self, bytes: &[u8]) -> bool {
+        input(&mut self.0, bytes).is_ok()
+    }
+
+    /// The bytes for the caller.
+    pub(crate) fn output(&mut self) -> Vec<u8> {
+        output(&mut self.0)
+    }
+
+    /// The message of the caller that has come, once the caller has proved that it has its key.
+    pub(crate) fn read(&mut self) -> Vec<u8> {
+        if self.0.is_handshaking() { Vec::new() } else { read(&mut self.0) }
+    }
+
+    /// Encrypts a message for the caller.
+    pub(crate) fn write(&mut self, message: &[u8]) {
+        write(&mut self.0, message);
+    }
+
+    /// The caller's key.
+    pub(crate) fn caller(&self) -> Option<PublicKey> {
+        self.0.peer_certificates()?.first().and_then(|shown| public_key(shown).ok())
+    }
+
+    /// The server's end of a binding that it grants.
+    pub(crate) fn seal(&self, binding: BindingId, now_ns: u64) -> Option<Seal<PacketSuite>> {
+        seal(&self.0, (Side::Server, binding), now_ns, self.1.as_deref())
+    }
+}
+
+fn output<T>(connection: &mut ConnectionCommon<T>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while connection.wants_write() {
+        connection.write_tls(&mut bytes).expect("a vector takes all bytes");
+    }
+    bytes
+}
+
+fn input<T>(connection: &mut ConnectionCommon<T>, mut bytes: &[u8]) -> Result<(), Error> {
+    while !bytes.is_empty() {
+        match connection.read_tls(&mut bytes) {
+            Ok(0) | Err(_) => return Err(Error::General("more bytes than a handshake has".into())),
+            Ok(_) => connection.process_new_packets()?,
+        };
+    }
+    Ok(())
+}
+
+fn write<T>(connection: &mut ConnectionCommon<T>, message: &[u8]) {
+    connection.writer().write_all(message).expect("a message is shorter than the buffer");
+}
+
+fn read<T>(connection: &mut ConnectionCommon<T>) -> Vec<u8> {
+    let mut message = Vec::new();
+    // It ends with an error when there is no more yet.
+    let _ = connection.reader().read_to_end(&mut message);
+    message
+}
+
+/// One end of a binding whose handshake this is; `None`: the handshake has not ended, or not with this protocol.
+fn seal<T>(
+    connection: &ConnectionCommon<T>,
+    (side, binding): (Side, BindingId),
+    now_ns: u64,
+    log: Option<&KeyLog>,
+) -> Option<Seal<PacketSuite>> {
+    if connection.alpn_protocol() != Some(PROTOCOL) {
+        return None;
+    }
+    let suite = match connection.negotiated_cipher_suite()?.suite() {
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => PacketSuite::Aes256Gcm,
+        _ => PacketSuite::ChaCha20Poly1305,
+    };
+    let secret = connection.export_keying_material([0; 32], EXPORTER, None).ok()?;
+    let of = |direction: &[u8]| expand(&secret, &[b"stoop ", direction, &binding.0.to_le_bytes()]);
+    let (of_caller, of_server) = (of(b"caller"), of(b"server"));
+    if let Some(log) = log {
+        log.note(binding, &of_caller, &of_server);
+    }
+    Some(Seal::new(suite, side, of_caller, of_server, now_ns))
+}
+
+#[cfg(test)]
+mod tests;
