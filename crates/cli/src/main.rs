@@ -9,6 +9,8 @@ mod complete;
 mod describe;
 mod dissector;
 mod generate;
+#[cfg(feature = "seal")]
+mod key;
 mod ping;
 mod terminal;
 mod top;
@@ -55,6 +57,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Makes a key for sealed calls and prints its public part, or makes a secret that a group shares.
+    #[cfg(feature = "seal")]
+    Keygen(key::KeygenArgs),
+    /// Prints the public part of a key.
+    #[cfg(feature = "seal")]
+    Key(key::KeyArgs),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -73,6 +81,10 @@ fn main() -> ExitCode {
         Command::Call(args) => Ok(call::run(&args)),
         Command::Completions { shell } => complete::print_script(shell),
         Command::Complete { words } => complete::print_candidates::<Args>(&words),
+        #[cfg(feature = "seal")]
+        Command::Keygen(args) => key::generate(&args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "seal")]
+        Command::Key(args) => key::print(&args).map(|()| ExitCode::SUCCESS),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
