@@ -37,10 +37,12 @@ local refusals = {
     "its time was over before a worker was free", "message too large", "too many lanes", "result would be too large",
     "cancelled before it began", "only parts of the call arrived", "denied",
 }
-local failures = { "the procedure panicked", "result too large", "result gone", "finished too late", "abandoned" }
+local failures = { "the procedure panicked", "result too large", "result gone", "finished too late", "abandoned",
+    [7] = "inexpressible" }
 local unbinds = { "disorder", "shutting down", "no resources", "crowded", "owing answers on all lanes" }
 local statuses = {
     [0] = "bound", "no such interface", "full", "shutting down", "unknown flags", "mismatch", "not allowed",
+    "sealed bindings only",
 }
 local extensions = { [0] = "padding", "server's clock", "bytes of data in a packet", "lanes", "initial credit",
     "longest block of metadata" }
