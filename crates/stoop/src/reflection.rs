@@ -94,8 +94,11 @@ struct ToldInterface {
     interface: &'static Interface,
     options: Vec<ProcedureOptions>,
     /// Made when it is asked for first.
-    procedures: OnceLock<Vec<(DescribedProcedure, Vec<(&'static str, &'static str)>)>>,
+    procedures: OnceLock<Vec<(DescribedProcedure, Documented)>>,
 }
+
+/// Types that a signature names, with their documentation.
+type Documented = Vec<(&'static str, &'static str)>;
 
 // A panic leaves nothing half done: what is told is made once, as a whole.
 impl UnwindSafe for Reflector {}

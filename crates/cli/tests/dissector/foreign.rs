@@ -71,13 +71,16 @@ fn noise(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
+/// Makes a datagram of a protocol.
+type Maker = fn(&mut Random) -> Vec<u8>;
+
 #[test]
 fn datagrams_of_other_protocols_are_left_to_them() {
     if !tshark::is_installed("foreign::datagrams_of_other_protocols_are_left_to_them") {
         return;
     }
     let mut random = Random(7);
-    let makers: [(u16, fn(&mut Random) -> Vec<u8>); 7] = [
+    let makers: [(u16, Maker); 7] = [
         (53, |random| dns(random, false)),
         (5353, |random| dns(random, true)),
         (443, quic),

@@ -82,16 +82,6 @@ fn plain(value: &str) -> String {
     .to_owned()
 }
 
-/// The names of all fields of the dissector.
-pub(crate) fn all_fields() -> Vec<String> {
-    let text = run(&["-G", "fields"]);
-    let names = text.lines().filter_map(|line| line.split('\t').nth(2).filter(|_| line.starts_with("F\t")));
-    names
-        .filter(|name| name.starts_with("stoop.") || name.starts_with("stoop_ether."))
-        .map(str::to_owned)
-        .collect()
-}
-
 /// The frames that a filter selects, a line each.
 pub(crate) fn selected(capture: &Path, filter: &str, options: &[&str]) -> Vec<String> {
     let capture = capture.display().to_string();
