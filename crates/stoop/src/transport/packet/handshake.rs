@@ -1,6 +1,6 @@
 //! The interface of the handshakes by which callers of a sealed address authenticate themselves.
 
-use crate::interface::{Interface, Procedure};
+use crate::interface::{Interface, Procedure, Signature};
 use stoop_wire::bind::SEAL_INTERFACE;
 
 /// The procedure that takes the caller's part of the handshake before it has authenticated itself, and returns the server's.
@@ -9,17 +9,20 @@ pub(crate) const HELLO: u16 = 0;
 pub(crate) const FINISH: u16 = 1;
 
 /// The interface of handshakes. Arguments and results are bytes of TLS as they are.
-pub(crate) static INTERFACE: Interface =
-    Interface { name: SEAL_INTERFACE, procedures: &[procedure("hello", hello), procedure("finish", finish)] };
+pub(crate) static INTERFACE: Interface = Interface {
+    name: SEAL_INTERFACE,
+    docs: "",
+    procedures: &[procedure("hello", "hello(bytes) -> bytes"), procedure("finish", "finish(bytes) -> bytes")],
+};
 
-const fn procedure(name: &'static str, signature: fn() -> String) -> Procedure {
-    Procedure { name, signature, idempotent: false, one_way: false, in_place: None, buffers: false }
-}
-
-fn hello() -> String {
-    "hello(bytes) -> bytes".into()
-}
-
-fn finish() -> String {
-    "finish(bytes) -> bytes".into()
+const fn procedure(name: &'static str, signature: &'static str) -> Procedure {
+    Procedure {
+        name,
+        docs: "",
+        signature: Signature::Text(signature),
+        idempotent: false,
+        one_way: false,
+        in_place: None,
+        buffers: false,
+    }
 }
