@@ -15,16 +15,20 @@ pub(crate) mod call;
 pub(crate) mod callee;
 pub(crate) mod close;
 pub(crate) mod listen;
+pub(crate) mod metadata;
+pub(crate) mod ran;
 pub(crate) mod send;
 #[cfg_attr(not(feature = "onc"), path = "error/no_sun.rs")]
 pub(crate) mod sun;
 
 pub use crate::error::bind::{BindError, InPlaceError};
 pub(crate) use crate::error::bind::{CROWDED, SHUTTING_DOWN};
-pub use crate::error::call::{CallError, Error, Failure, Ran, Refusal, UnknownCause};
+pub use crate::error::call::{CallError, Error, Failure, Refusal, UnknownCause};
 pub use crate::error::callee::Callee;
 pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};
+pub use crate::error::metadata::MetadataError;
+pub use crate::error::ran::Ran;
 pub use crate::error::send::SendError;
 pub use crate::error::sun::{SunError, SunFault, XdrError};
 use std::fmt;

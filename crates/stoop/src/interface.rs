@@ -1,6 +1,7 @@
 //! Interfaces as the emitter describes them, and the server half of an interface.
 
 use crate::buffers::Memory;
+use crate::error::{CallError, Callee};
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
@@ -163,4 +164,27 @@ pub trait Exported: Send + Sync + 'static {
 
     /// The implementation for `local:` stubs: an `Arc<dyn Trait + Send + Sync>` in a box.
     fn local(&self) -> Box<dyn Any + Send + Sync>;
+}
+
+impl Callee {
+    /// The procedure of that number in an interface.
+    pub(crate) fn of(interface: &'static Interface, procedure: u16) -> Self {
+        let name = interface.procedures.get(usize::from(procedure)).map(|procedure| procedure.name);
+        Self::named(interface.name, name)
+    }
+
+    /// The procedure of that number in an interface, at that server.
+    pub(crate) fn new(interface: &'static Interface, procedure: u16, server: &str) -> Self {
+        Self::of(interface, procedure).at_server(server)
+    }
+}
+
+impl CallError {
+    /// For stubs: the same error, of a call of the procedure of that number.
+    #[cold]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of(self, interface: &'static Interface, procedure: u16) -> Self {
+        self.knowing(Callee::of(interface, procedure))
+    }
 }

@@ -211,6 +211,7 @@ pub use crate::calling::counters::PacketCallCounters;
 pub use crate::client::pending::{Pending, wait_all, wait_any};
 pub use crate::client::{Binding, CallCounters};
 pub use crate::context::{Caller, Cancelled, Credentials, CurrentCall, Peer, Station, current_call};
+pub use crate::error::MetadataError;
 #[doc(inline)]
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
@@ -218,7 +219,7 @@ pub use crate::error::{
 pub use crate::later::deferred::{Deferred, Reply, ReplyError, deferred};
 pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
-pub use crate::metadata::{AnswerMetadata, Metadata, MetadataError, TraceParent};
+pub use crate::metadata::{AnswerMetadata, Metadata, TraceParent};
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
 #[cfg(feature = "seal")]
 pub use crate::security::PublicKey;

@@ -24,4 +24,5 @@ pub(crate) mod submission_queue;
 pub(crate) mod table_lock;
 pub(crate) mod timed_lock;
 pub(crate) mod unbind_notice;
+pub(crate) mod unpark;
 pub(crate) mod waiting_thread;

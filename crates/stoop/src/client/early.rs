@@ -11,6 +11,7 @@ use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::recovery::no_answer;
 use crate::calling::table_lock::{HasCalls, Registered, register, take};
+use crate::calling::unpark::unparks_this_thread;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
@@ -18,8 +19,8 @@ use crate::transports::AnyCalls;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::EncodeError;
@@ -149,7 +150,7 @@ impl OutstandingCalls for EarlyCalls {
     }
 
     fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = unparks_this_thread();
         loop {
             if let Some((table, begun)) = self.0.begun_alike(calls) {
                 return table.wait_any(&begun, until);
@@ -236,15 +237,6 @@ impl Drop for Taken<'_> {
             let abandoned = self.early.state().calls.abandon(call);
             drop(abandoned);
         }
-    }
-}
-
-/// Wakes a thread that waits for calls of which not all have been begun.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

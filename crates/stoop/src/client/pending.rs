@@ -2,16 +2,15 @@
 
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
+use crate::calling::unpark::unparks_this_thread;
 use crate::error::{CallError, UnknownCause};
 use crate::transports::AnyCalls;
 use std::cell::Cell;
 use std::fmt;
-use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
@@ -488,18 +487,9 @@ fn first_ready<R>(pending: &[Pending<R>], calls: &mut Vec<u32>) -> Option<usize>
     }
 }
 
-/// Wakes a thread that waits for calls of several bindings.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// Waits for calls of several bindings, by a waker at each.
 fn wait_for_wakers<R>(pending: &[Pending<R>]) -> usize {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = unparks_this_thread();
     let has_ended = |each: &Pending<R>| each.is_ready_or_wakes(&waker);
     loop {
         if let Some(place) = pending.iter().position(has_ended) {

@@ -1,7 +1,7 @@
 //! Why a call gave no result.
 
 use crate::error::callee::Callee;
-use crate::error::{BindError, SendError, SunError, debug_as_display, with_detail};
+use crate::error::{BindError, Ran, SendError, SunError, debug_as_display, with_detail};
 use std::fmt;
 use std::time::Duration;
 use stoop_marshal::DecodeError;
@@ -60,17 +60,6 @@ pub enum CallError {
     Peer(DecodeError, Option<Box<Callee>>),
     /// Over Sun RPC: the server refused the call or failed, or its reply makes no sense.
     Sun(SunError, Option<Box<Callee>>),
-}
-
-/// Whether a procedure ran, as far as a caller without a result can know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ran {
-    /// It did not, and will not for this call. Calling again is safe.
-    No,
-    /// It did, once.
-    Yes,
-    /// It may have. Calling again may run it a second time.
-    Perhaps,
 }
 
 impl CallError {

@@ -1,9 +1,6 @@
 //! The called procedure and its server, as errors of calls name them.
 
 use crate::error::{CallError, Failure, Refusal, SendError};
-use crate::interface::Interface;
-#[cfg(feature = "onc")]
-use crate::program::VersionId;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -44,21 +41,19 @@ impl Callee {
         self.server.as_deref()
     }
 
-    /// The procedure of that number in an interface.
-    pub(crate) fn of(interface: &'static Interface, procedure: u16) -> Self {
-        let name = interface.procedures.get(usize::from(procedure)).map(|procedure| procedure.name.into());
-        Self { interface: Some(interface.name.into()), procedure: name, server: None }
+    /// The procedure of that name in an interface, at a server that is not known.
+    pub(crate) fn named(interface: &'static str, procedure: Option<&'static str>) -> Self {
+        Self { interface: Some(interface.into()), procedure: procedure.map(Into::into), server: None }
     }
 
-    /// The procedure of that number in an interface, at that server.
-    pub(crate) fn new(interface: &'static Interface, procedure: u16, server: &str) -> Self {
-        Self { server: Some(server.to_owned()), ..Self::of(interface, procedure) }
+    /// The same procedure, at that server.
+    pub(crate) fn at_server(self, server: &str) -> Self {
+        Self { server: Some(server.to_owned()), ..self }
     }
 
     /// A procedure by its numbers.
     #[cfg(feature = "onc")]
-    pub(crate) fn numbered(version: VersionId, procedure: u32, server: String) -> Self {
-        let VersionId { program, version } = version;
+    pub(crate) fn numbered((program, version): (u32, u32), procedure: u32, server: String) -> Self {
         let interface = format!("program {program} version {version}");
         let (interface, procedure) = (Some(interface.into()), Some(procedure.to_string().into()));
         Self { interface, procedure, server: Some(server) }
@@ -99,14 +94,6 @@ impl fmt::Display for Callee {
 }
 
 impl CallError {
-    /// For stubs: the same error, of a call of the procedure of that number.
-    #[cold]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn of(self, interface: &'static Interface, procedure: u16) -> Self {
-        self.knowing(Callee::of(interface, procedure))
-    }
-
     pub(crate) fn not_sent(why: SendError) -> Self {
         Self::NotSent(why, None)
     }

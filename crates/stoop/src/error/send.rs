@@ -1,7 +1,6 @@
 //! Why a client did not send a call.
 
-use crate::error::{BindError, Refusal, XdrError, cloned, needs_descriptor};
-use crate::metadata::MetadataError;
+use crate::error::{BindError, MetadataError, Refusal, XdrError, cloned, needs_descriptor};
 use std::fmt;
 use std::io;
 use stoop_marshal::EncodeError;

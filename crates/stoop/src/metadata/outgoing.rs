@@ -1,9 +1,10 @@
 //! What the calls of a client carry, and the block of one call.
 
+use crate::error::MetadataError;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::metadata::trace::CurrentSpan;
-use crate::metadata::{Metadata, MetadataError, served};
+use crate::metadata::{Metadata, served};
 use std::cell::RefCell;
 use std::mem;
 use std::sync::{Arc, Mutex};

@@ -1,20 +1,15 @@
 //! The metadata of the call that a thread serves, and that of its answer.
 
-use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
 use crate::locked::locked;
 use crate::metadata::Metadata;
 #[cfg(feature = "opentelemetry")]
 use crate::metadata::TraceParent;
-use crate::serving::dispatch::Outcome;
 use std::cell::{Cell, RefCell};
 use std::mem;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use stoop_marshal::Writer;
 #[cfg(feature = "opentelemetry")]
 use stoop_wire::metadata::Key;
-use stoop_wire::metadata::{Block, BlockWriter, EMPTY, Pair};
-use stoop_wire::{FailureCode, HEADER_LEN};
+use stoop_wire::metadata::{Block, BlockWriter, Pair};
 
 /// The metadata of a call that is served.
 #[derive(Debug, Default)]
@@ -60,6 +55,11 @@ impl CallMetadata {
 
     fn going_on(&self) -> impl Iterator<Item = Pair<'_>> {
         self.block().into_iter().flat_map(Block::pairs).filter(|pair| pair.goes_on)
+    }
+
+    /// The metadata that its answer has by now; none is left.
+    pub(crate) fn take_answer(&self) -> Metadata {
+        mem::take(&mut *locked(&self.answer))
     }
 
     fn goes_on(&self) -> bool {
@@ -154,92 +154,4 @@ pub(crate) fn set_answer(metadata: Metadata) {
 /// The metadata that the answer to the call which this thread serves has by now.
 pub(crate) fn answer() -> Metadata {
     kept().map_or_else(Metadata::new, |served| locked(&served.answer).clone())
-}
-
-impl CallMetadata {
-    /// Puts the metadata of the answer behind the outcome of the call. A result may have `result_max` bytes with it.
-    pub(crate) fn put_behind(
-        self: &Arc<Self>,
-        outcome: Outcome,
-        packet: &mut Vec<u8>,
-        result_max: usize,
-    ) -> Outcome {
-        let len = match outcome {
-            Outcome::Result(len) => len,
-            Outcome::Later(later) => return Outcome::Later(Box::new(later.behind(Arc::clone(self)))),
-            outcome => return outcome,
-        };
-        let answer = locked(&self.answer);
-        let block = match block_of_answer(&answer) {
-            Ok(block) => block,
-            Err(why) => return Outcome::failed(FailureCode::Inexpressible, why),
-        };
-        let mut result = Writer::new(packet, HEADER_LEN, result_max).behind(len, 0);
-        result.scalars(block);
-        result.finish().map_or_else(
-            |why| Outcome::failed(FailureCode::ResultTooLarge, format!("with its metadata: {why}")),
-            Outcome::Result,
-        )
-    }
-}
-
-/// The block behind a result with this metadata.
-///
-/// # Errors
-/// Why there can be none.
-fn block_of_answer(answer: &Metadata) -> Result<&[u8], String> {
-    match answer.to_send() {
-        Ok([]) => Ok(&EMPTY),
-        Ok(block) => Ok(block),
-        Err(why) => Err(why.to_string()),
-    }
-}
-
-impl Later {
-    /// The same answer, with the metadata of the answer behind it.
-    fn behind(mut self, metadata: Arc<CallMetadata>) -> Self {
-        let (held, is_counted) = (self.take_held(), self.is_counted);
-        Self { answer: Box::new(Behind { later: self, metadata }), held, is_counted }
-    }
-}
-
-struct Behind {
-    later: Later,
-    metadata: Arc<CallMetadata>,
-}
-
-impl Unanswered for Behind {
-    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { later, metadata } = *self;
-        later.goes_to(Arc::new(OpenBehind { call, metadata }));
-    }
-
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
-        self.later.answer.has_begun()
-    }
-}
-
-/// An open call whose answer has metadata behind it.
-struct OpenBehind {
-    call: Arc<dyn Open>,
-    metadata: Arc<CallMetadata>,
-}
-
-impl Open for OpenBehind {
-    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
-        let Given::Result(put) = given else { return self.call.answer(given) };
-        let answer = mem::take(&mut *locked(&self.metadata.answer));
-        match block_of_answer(&answer) {
-            Ok(block) => self.call.answer(Given::Result(&|result| {
-                put(result)?;
-                result.scalars(block);
-                Ok(())
-            })),
-            Err(_) => self.call.answer(Given::Failure(FailureCode::Inexpressible)),
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.call.is_over()
-    }
 }

@@ -3,8 +3,9 @@
 use crate::calling::deadline::CallTimes;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
+use crate::error::MetadataError;
 use crate::error::{BindError, CallError, Callee, SendError};
-use crate::metadata::{Metadata, MetadataError};
+use crate::metadata::Metadata;
 use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
 use crate::onc::caller::carrier::{self, Carrier};
@@ -291,7 +292,8 @@ impl Shared {
     #[cold]
     #[inline(never)]
     fn name(&self, error: CallError, procedure: u32) -> CallError {
-        error.knowing(Callee::numbered(self.address.version, procedure, self.address.to_string()))
+        let version = (self.address.version.program, self.address.version.version);
+        error.knowing(Callee::numbered(version, procedure, self.address.to_string()))
     }
 
     #[inline]

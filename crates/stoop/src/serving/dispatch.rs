@@ -13,6 +13,7 @@ use crate::later::unserved::Unserved;
 use crate::metadata::served::{self, CallMetadata};
 use crate::metadata::{has_metadata, without_metadata};
 use crate::panics::{end_of_panic, panic_message};
+use crate::serving::answer_metadata::put_behind;
 use crate::serving::procedure_time::ProcedureTime;
 use crate::serving::procedures::ProcedureOptions;
 use crate::serving::terms::CallTerms;
@@ -202,7 +203,7 @@ impl Exports {
                 None => export.dispatch(procedure, call, result),
             })
         });
-        let ran = ran.map(|outcome| metadata.put_behind(outcome, packet, limits.result_max));
+        let ran = ran.map(|outcome| put_behind(&metadata, outcome, packet, limits.result_max));
         served::reuse(metadata);
         ran
     }

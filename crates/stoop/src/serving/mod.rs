@@ -2,6 +2,7 @@
 
 pub(crate) mod acceptor;
 pub(crate) mod activity;
+mod answer_metadata;
 pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;

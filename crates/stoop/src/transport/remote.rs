@@ -6,6 +6,7 @@
 pub(crate) mod held_lane;
 pub(crate) mod located;
 pub(crate) mod moving;
+mod replaced;
 
 use crate::account::calls::Recorder;
 use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
@@ -26,6 +27,7 @@ use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
 use crate::transport::remote::located::{Located, Terms};
 use crate::transport::remote::moving::{Care, Name};
+pub(crate) use crate::transport::remote::replaced::{Replaced, next_generation};
 use crate::users::Users;
 use std::fmt::Display;
 use std::io;
@@ -143,26 +145,6 @@ impl<R: Remote<Address = StreamAddress>> Plan<'_, R> {
         let &Self { interface, uri, address, .. } = self;
         handshake::Plan { interface, uri, address, trusted }
     }
-}
-
-/// A session that was lost.
-pub(crate) struct Replaced<'a, S> {
-    pub(crate) session: &'a S,
-    /// How the server has refused a call on it, if it has.
-    pub(crate) refusal: Option<Unbound>,
-}
-
-impl<S> Clone for Replaced<'_, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S> Copy for Replaced<'_, S> {}
-
-/// The generation of the session that comes next.
-pub(crate) fn next_generation<S: Generation>(replaced: Option<&Replaced<'_, S>>) -> u64 {
-    replaced.map_or(0, |replaced| replaced.session.generation() + 1)
 }
 
 /// The lane of a thread.

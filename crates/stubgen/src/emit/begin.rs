@@ -7,7 +7,7 @@ use syn::{Ident, Type};
 
 use super::arguments::send;
 use super::layouts::{leading_of_call, leading_of_result};
-use super::names::{Names, coming_back, data, default, local, whole};
+use super::names::{Names, coming_back, data, default, local, named, whole};
 use super::{docs, program};
 use crate::model::{
     Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, some_value, target,
@@ -129,13 +129,6 @@ pub(super) fn tell(
             self.client.#tell(#call, #written)#named
         }
     }
-}
-
-/// The call of a method of an outcome that names the procedure in its error.
-pub(super) fn named(index: usize, names: &Names) -> TokenStream {
-    let (client, error) = (&names.client, local("error"));
-    let index = u16::try_from(index).expect("the number of procedures has been checked");
-    quote!(.map_err(|#error| #error.of(#client::interface(), #index)))
 }
 
 /// Starts a call and writes its arguments.

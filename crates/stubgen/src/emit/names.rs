@@ -103,3 +103,10 @@ pub(super) fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argume
         .partition(|each| each.is_written_in_place());
     in_place.into_iter().chain(others)
 }
+
+/// The call of a method of an outcome that names the procedure in its error.
+pub(super) fn named(index: usize, names: &Names) -> TokenStream {
+    let (client, error) = (&names.client, local("error"));
+    let index = u16::try_from(index).expect("the number of procedures has been checked");
+    quote!(.map_err(|#error| #error.of(#client::interface(), #index)))
+}

@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 
 use super::{form, form_of, outs};
-use crate::emit::begin::named;
+use crate::emit::names::named;
 use crate::emit::names::{Names, local};
 use crate::model::{Argument, Interface, Mode, Number, Procedure, Returns, Shape, some_value};
 use crate::xdr::Marks;

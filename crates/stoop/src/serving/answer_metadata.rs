@@ -1,0 +1,97 @@
+//! The metadata of answers: behind a result, now or later.
+
+use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
+use crate::metadata::Metadata;
+use crate::metadata::served::CallMetadata;
+use crate::serving::dispatch::Outcome;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stoop_marshal::Writer;
+use stoop_wire::metadata::EMPTY;
+use stoop_wire::{FailureCode, HEADER_LEN};
+
+/// Puts the metadata of the answer behind the outcome of the call. A result may have `result_max` bytes with it.
+pub(super) fn put_behind(
+    metadata: &Arc<CallMetadata>,
+    outcome: Outcome,
+    packet: &mut Vec<u8>,
+    result_max: usize,
+) -> Outcome {
+    let len = match outcome {
+        Outcome::Result(len) => len,
+        Outcome::Later(later) => return Outcome::Later(Box::new(later.behind(Arc::clone(metadata)))),
+        outcome => return outcome,
+    };
+    let answer = metadata.take_answer();
+    let block = match block_of_answer(&answer) {
+        Ok(block) => block,
+        Err(why) => return Outcome::failed(FailureCode::Inexpressible, why),
+    };
+    let mut result = Writer::new(packet, HEADER_LEN, result_max).behind(len, 0);
+    result.scalars(block);
+    result.finish().map_or_else(
+        |why| Outcome::failed(FailureCode::ResultTooLarge, format!("with its metadata: {why}")),
+        Outcome::Result,
+    )
+}
+
+/// The block behind a result with this metadata.
+///
+/// # Errors
+/// Why there can be none.
+fn block_of_answer(answer: &Metadata) -> Result<&[u8], String> {
+    match answer.to_send() {
+        Ok([]) => Ok(&EMPTY),
+        Ok(block) => Ok(block),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+impl Later {
+    /// The same answer, with the metadata of the answer behind it.
+    fn behind(mut self, metadata: Arc<CallMetadata>) -> Self {
+        let (held, is_counted) = (self.take_held(), self.is_counted);
+        Self { answer: Box::new(Behind { later: self, metadata }), held, is_counted }
+    }
+}
+
+struct Behind {
+    later: Later,
+    metadata: Arc<CallMetadata>,
+}
+
+impl Unanswered for Behind {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let Self { later, metadata } = *self;
+        later.goes_to(Arc::new(OpenBehind { call, metadata }));
+    }
+
+    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+        self.later.answer.has_begun()
+    }
+}
+
+/// An open call whose answer has metadata behind it.
+struct OpenBehind {
+    call: Arc<dyn Open>,
+    metadata: Arc<CallMetadata>,
+}
+
+impl Open for OpenBehind {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        let Given::Result(put) = given else { return self.call.answer(given) };
+        let answer = self.metadata.take_answer();
+        match block_of_answer(&answer) {
+            Ok(block) => self.call.answer(Given::Result(&|result| {
+                put(result)?;
+                result.scalars(block);
+                Ok(())
+            })),
+            Err(_) => self.call.answer(Given::Failure(FailureCode::Inexpressible)),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.call.is_over()
+    }
+}
