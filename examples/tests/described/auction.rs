@@ -9,7 +9,8 @@ pub trait Auction {
         amount: u64,
     ) -> Result<u32, TooLow>;
 
-    /// The latest bid for a thing, as soon as it is not that of this number any more. Nothing if no other comes in the time of the call.
+    /// The latest bid for a thing, as soon as it is not that of this number any
+    /// more. Nothing if no other comes in the time of the call.
     fn after(&self, thing: &str, number: u32) -> Option<Bid>;
 }
 

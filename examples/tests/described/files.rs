@@ -1,13 +1,15 @@
-/// Offers a directory. Paths are relative to it, with `/` between names; the empty path is the directory itself. A path that leaves
-/// it, also through a symbolic link, is [`FileError::Outside`].
+/// Offers a directory. Paths are relative to it, with `/` between names; the
+/// empty path is the directory itself. A path that leaves it, also through a
+/// symbolic link, is [`FileError::Outside`].
 #[stoop::interface]
 pub trait Files {
     /// Describes what is at `path`, behind symbolic links.
     #[idempotent]
     fn look_up(&self, path: &str) -> Result<Entry, FileError>;
 
-    /// The first entries of a directory whose names come after `after`, in the order of their bytes: [`ENTRIES_MAX`] of them, or fewer
-    /// if these are the last.
+    /// The first entries of a directory whose names come after `after`, in the
+    /// order of their bytes: [`ENTRIES_MAX`] of them, or fewer if these are the
+    /// last.
     #[idempotent]
     fn list(
         &self,
@@ -15,7 +17,8 @@ pub trait Files {
         after: &str,
     ) -> Result<Vec<Entry>, FileError>;
 
-    /// Fills `piece` with the bytes of a file from `at` on, and returns their checksum. The file must still be at `version`.
+    /// Fills `piece` with the bytes of a file from `at` on, and returns their
+    /// checksum. The file must still be at `version`.
     #[idempotent]
     fn read(
         &self,
@@ -25,7 +28,8 @@ pub trait Files {
         #[out] piece: &mut [u8],
     ) -> Result<u32, FileError>;
 
-    /// As [`read`](Self::read), into a buffer of the caller: over shared memory nothing is copied between the processes.
+    /// As [`read`](Self::read), into a buffer of the caller: over shared memory
+    /// nothing is copied between the processes.
     #[idempotent]
     fn read_in_place(
         &self,
@@ -35,7 +39,8 @@ pub trait Files {
         #[out] piece: &mut stoop::InPlace<u8>,
     ) -> Result<u32, FileError>;
 
-    /// The checksums of the pieces of a file from number `first` on, at most [`CHECKSUMS_MAX`].
+    /// The checksums of the pieces of a file from number `first` on, at most
+    /// [`CHECKSUMS_MAX`].
     #[idempotent]
     fn checksums(
         &self,
@@ -44,7 +49,8 @@ pub trait Files {
         first: u64,
     ) -> Result<Vec<u32>, FileError>;
 
-    /// Reads files of a directory, of at most [`WHOLE_MAX`] bytes, each with a result of its own.
+    /// Reads files of a directory, of at most [`WHOLE_MAX`] bytes, each with a
+    /// result of its own.
     #[idempotent]
     fn read_whole(
         &self,
@@ -69,7 +75,8 @@ pub trait Files {
         size: u64,
     ) -> Result<Upload, FileError>;
 
-    /// The checksums of the pieces that the server has of an upload, from number `first` on, at most [`CHECKSUMS_MAX`].
+    /// The checksums of the pieces that the server has of an upload, from
+    /// number `first` on, at most [`CHECKSUMS_MAX`].
     #[idempotent]
     fn upload_checksums(
         &self,
@@ -87,7 +94,8 @@ pub trait Files {
         piece: &[u8],
     ) -> Result<(), FileError>;
 
-    /// As [`write`](Self::write), from a buffer of the caller: over shared memory nothing is copied between the processes.
+    /// As [`write`](Self::write), from a buffer of the caller: over shared
+    /// memory nothing is copied between the processes.
     #[idempotent]
     fn write_in_place(
         &self,
@@ -97,7 +105,8 @@ pub trait Files {
         piece: &stoop::InPlace<u8>,
     ) -> Result<(), FileError>;
 
-    /// Gives an upload its name, in place of any file that has it. Of an upload that has its name already, says so by success.
+    /// Gives an upload its name, in place of any file that has it. Of an upload
+    /// that has its name already, says so by success.
     #[idempotent]
     fn finish_upload(
         &self,
@@ -109,7 +118,8 @@ pub trait Files {
     #[idempotent]
     fn make_directory(&self, path: &str) -> Result<(), FileError>;
 
-    /// Removes files, symbolic links and empty directories, in this order, each with a result of its own.
+    /// Removes files, symbolic links and empty directories, in this order, each
+    /// with a result of its own.
     fn remove(&self, paths: &[String]) -> Vec<Result<(), FileError>>;
 }
 
@@ -186,7 +196,8 @@ pub enum FileError {
     ReadOnly,
     /// The file changed while it was read.
     Changed,
-    /// The server was restarted, or the upload has ended: it must be begun again.
+    /// The server was restarted, or the upload has ended: it must be begun
+    /// again.
     Restarted,
     /// The bytes do not have the checksum that was sent with them.
     Corrupt,
@@ -228,8 +239,10 @@ pub struct Upload {
     pub id: u64,
     /// Its bytes.
     pub size: u64,
-    /// The start of the server that knows the upload. A later start may have lost pieces with the machine, so it refuses them
-    /// ([`FileError::Restarted`]) until the client has begun the upload again and compared checksums.
+    /// The start of the server that knows the upload. A later start may have
+    /// lost pieces with the machine, so it refuses them
+    /// ([`FileError::Restarted`]) until the client has begun the upload again
+    /// and compared checksums.
     pub server: u64,
     /// The server has nothing of it yet.
     pub is_new: bool,

@@ -5,7 +5,8 @@ pub trait Store {
     #[idempotent]
     fn get(&self, key: &str) -> Option<Entry>;
 
-    /// Puts `value` under `key` and returns its version. With an `expected` version, only if the key is still at it.
+    /// Puts `value` under `key` and returns its version. With an `expected`
+    /// version, only if the key is still at it.
     fn set(
         &self,
         key: &str,
@@ -13,12 +14,13 @@ pub trait Store {
         expected: Option<u64>,
     ) -> Result<u64, KvError>;
 
-    /// Copies the beginning of a value into `buf`, as much as there is and as fits, and returns the length of all of it.
+    /// Copies the beginning of a value into `buf`, as much as there is and as
+    /// fits, and returns the length of all of it.
     #[idempotent]
     fn read(&self, key: &str, #[out] buf: &mut [u8]) -> Result<usize, KvError>;
 
-    /// Waits until the key has a version above `version`, and returns what is there then. `None` when the caller's time
-    /// runs short before.
+    /// Waits until the key has a version above `version`, and returns what is
+    /// there then. `None` when the caller's time runs short before.
     #[idempotent]
     fn await_change(&self, key: &str, version: u64) -> Option<Entry>;
 }

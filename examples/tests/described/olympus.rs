@@ -18,7 +18,8 @@ pub trait Interpreter {
 pub struct Offer {
     /// The procedure's name in the file of a graph.
     pub name: String,
-    /// Whether a node may be interpreted once more when nobody knows whether it was.
+    /// Whether a node may be interpreted once more when nobody knows whether it
+    /// was.
     pub idempotent: bool,
 }
 

@@ -1,14 +1,17 @@
 /// Keeps what weather stations measure.
 #[stoop::interface]
 pub trait Weather {
-    /// Takes a measurement of a station, and returns how many of that station there are.
+    /// Takes a measurement of a station, and returns how many of that station
+    /// there are.
     fn report(&self, station: &str, measurement: &Measurement) -> u32;
 
-    /// The measurements of a station, the newest first, and no more than `count`.
+    /// The measurements of a station, the newest first, and no more than
+    /// `count`.
     #[idempotent]
     fn latest(&self, station: &str, count: u32) -> Vec<Measurement>;
 
-    /// The station whose last measurement is the warmest; `None` if no station has reported.
+    /// The station whose last measurement is the warmest; `None` if no station
+    /// has reported.
     #[idempotent]
     fn warmest(&self) -> Option<Station>;
 }
