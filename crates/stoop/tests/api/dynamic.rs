@@ -142,7 +142,8 @@ fn calls_by_bytes_reach_stubs_and_calls_by_stubs_reach_bytes_over_every_transpor
         let proxy = move |procedure: u16, arguments: &[u8], result: &mut Writer<'_>| {
             let write = |writer: &mut Writer<'_>| writer.scalars(arguments);
             if procedure == 4 {
-                client.tell(procedure, write).expect("the server is there");
+                // The caller's next call may come to another thread of the proxy: it returns when this one has run.
+                client.begin().call(procedure, write, |_| Ok(())).wait().expect("the server is there");
                 return Ok(());
             }
             let bytes = client
