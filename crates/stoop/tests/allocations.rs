@@ -84,19 +84,6 @@ fn begun_calls(client: &TestClient, pending: &mut Vec<Pending<Result<u64, CallEr
     }
     assert_eq!((filled.wait().unwrap()[1439], told.wait().unwrap()), (3, 6));
     calls_of_one(client);
-    taken_as_they_end(client, pending);
-}
-
-/// Ten at a time, of which each is taken when it has ended.
-fn taken_as_they_end(client: &TestClient, pending: &mut Vec<Pending<Result<u64, CallError>>>) {
-    let calls = client.begin();
-    pending.extend((0..10).map(|number| calls.add(number, 1)));
-    drop(calls);
-    let mut sum = 0;
-    while let Some(place) = stoop::wait_any(pending) {
-        sum += pending.swap_remove(place).wait().unwrap();
-    }
-    assert_eq!(sum, 55);
 }
 
 /// One at a time, by a temporary.

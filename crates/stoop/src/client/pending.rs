@@ -5,7 +5,6 @@ use crate::calling::short_result::Short;
 use crate::calling::unpark::unparks_this_thread;
 use crate::error::{CallError, UnknownCause};
 use crate::transports::AnyCalls;
-use std::cell::Cell;
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
@@ -457,20 +456,7 @@ pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
 /// # }
 /// ```
 pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
-    let mut calls = LISTED.try_with(Cell::take).unwrap_or_default();
-    calls.clear();
-    let place = first_ready(pending, &mut calls);
-    let _ = LISTED.try_with(|kept| kept.set(calls));
-    place
-}
-
-thread_local! {
-    /// The list of a thread's last `wait_any`, kept so that only a longer one allocates.
-    static LISTED: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
-}
-
-/// Waits until one of these is ready. `calls` is empty, and becomes the list of those of one binding.
-fn first_ready<R>(pending: &[Pending<R>], calls: &mut Vec<u32>) -> Option<usize> {
+    let mut calls = Vec::with_capacity(pending.len());
     let mut first: Option<&AnyCalls> = None;
     for (place, each) in pending.iter().enumerate() {
         let Some(begun) = each.outstanding_here() else { return Some(place) };
@@ -481,7 +467,7 @@ fn first_ready<R>(pending: &[Pending<R>], calls: &mut Vec<u32>) -> Option<usize>
     }
     let table = first?;
     loop {
-        if let Some(place) = table.wait_any(calls, Instant::NEVER) {
+        if let Some(place) = table.wait_any(&calls, Instant::NEVER) {
             return Some(place);
         }
     }
