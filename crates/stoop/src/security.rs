@@ -267,11 +267,3 @@ impl BindOptions {
         self.with(security)
     }
 }
-
-/// Takes `KEY@` off an address: the key's text, and the rest.
-pub(crate) fn split_key(address: &str) -> (Option<&str>, &str) {
-    match address.split_once('@') {
-        Some((key, rest)) => (Some(key), rest),
-        None => (None, address),
-    }
-}

@@ -116,6 +116,16 @@ fn forms(schemes: impl Iterator<Item = &'static Scheme>) -> String {
     format!("write {}; or a NAME alone, of a server on this machine", list(schemes, "", ", "))
 }
 
+/// Takes `KEY@` off an address: the text of a public key, and the rest. A key has 43 characters; what is no longer than the name of an
+/// interface, which may have an `@`, is none.
+pub(crate) fn split_key(address: &str) -> (Option<&str>, &str) {
+    const INTERFACE_NAME_MAX: usize = 15;
+    match address.split_once('@') {
+        Some((key, rest)) if key.len() > INTERFACE_NAME_MAX => (Some(key), rest),
+        _ => (None, address),
+    }
+}
+
 /// Takes `//HOST:PORT` apart.
 pub(crate) fn host_and_port(rest: &str) -> Result<&str, &'static str> {
     let Some(authority) = rest.strip_prefix("//") else {
@@ -123,7 +133,7 @@ pub(crate) fn host_and_port(rest: &str) -> Result<&str, &'static str> {
     };
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     // A public key may stand before the host.
-    let server = authority.split_once('@').map_or(authority, |(_, server)| server);
+    let (_, server) = split_key(authority);
     match server.rsplit_once(':') {
         None | Some((_, "")) => Err("the port is missing: write HOST:PORT"),
         Some(("", _)) => {

@@ -1,5 +1,6 @@
 //! Addresses of servers on an Ethernet, and by which mechanism they are reached.
 
+use crate::uri::split_key;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -37,7 +38,7 @@ const PARAMETERS: &str = "behind the `?` of an ether: address may be backend=rin
 pub(super) fn parse(rest: &str) -> Result<&str, &'static str> {
     let address = rest.strip_prefix("//").ok_or(FORM)?;
     // A public key may stand before the interface.
-    let server = address.split_once('@').map_or(address, |(_, server)| server);
+    let (_, server) = split_key(address);
     EtherAddress::read(server).map(|_| address)
 }
 

@@ -12,7 +12,8 @@ use crate::calling::deadline::CallTimes;
 use crate::calling::fate::{self, Loss};
 use crate::calling::handshake::NotBound;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
-use crate::security::split_key;
+use crate::uri::split_key;
+
 use crate::transport::contract::Target;
 use crate::transport::packet::bind::bind;
 use crate::transport::packet::caller::lane::PacketLane;

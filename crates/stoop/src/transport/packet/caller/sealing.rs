@@ -4,9 +4,9 @@
 
 use crate::error::{BindError, CallError};
 use crate::options::{BindOptions, OwnOptions};
+use crate::security::Security;
 use crate::security::keys::PublicKey;
 use crate::security::tls::{CallerHandshake, Failed};
-use crate::security::{Security, split_key};
 use crate::transport::packet::bind::{self, new_binder, session};
 use crate::transport::packet::caller::PacketTransport;
 use crate::transport::packet::caller::lane::PacketLane;
@@ -20,6 +20,7 @@ use crate::transport::packet::protection::sealed::SealedBinding;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::Ended;
 use crate::transport::remote::Plan;
+use crate::uri::split_key;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
