@@ -188,7 +188,7 @@ pub(crate) struct InterceptedCall {
     kept: Vec<(usize, Box<dyn Any + Send>)>,
     /// What it carries, at the client.
     pub(crate) carried: Option<Carried>,
-    /// The metadata of its answer, at the client.
+    /// The metadata of its answer: at the client, and at a server between two dispatches of the call.
     pub(crate) answer: Metadata,
     /// Of a call that was begun: its result brings metadata, and more than interceptors asks for that.
     pub(crate) brings_metadata: bool,
@@ -312,10 +312,10 @@ impl CallInfo<'_> {
     /// [`before`](Intercept::before); at a server they come back with its result, if the call came with metadata.
     pub fn add_metadata(&mut self, more: &Metadata) {
         match self.call.caller {
-            Some(_) => served::set_answer(served::answer().and(more.pairs())),
+            Some(_) => served::set_answer(served::answer().and_all(more)),
             None => {
                 let Carried { metadata, .. } = self.call.carried.get_or_insert_default();
-                *metadata = std::mem::take(metadata).and(more.pairs());
+                *metadata = std::mem::take(metadata).and_all(more);
             }
         }
     }

@@ -153,6 +153,12 @@ impl Metadata {
         pairs.fold(self, |metadata, pair| metadata.with(&pair))
     }
 
+    /// The same with the pairs of `more`, in place of those with their keys. If `more` cannot travel, this cannot either.
+    pub(crate) fn and_all(self, more: &Self) -> Self {
+        let all = self.and(more.pairs());
+        Self { failure: all.failure.or(more.failure), ..all }
+    }
+
     fn failed(self, why: MetadataError) -> Self {
         Self { failure: self.failure.or(Some(why)), ..self }
     }

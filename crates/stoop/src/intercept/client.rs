@@ -59,6 +59,8 @@ impl ClientChain {
             let (passed, mut ended) = match self.before(&mut call, from) {
                 Ok(()) => {
                     let InterceptedCall { carried, answer, .. } = &mut call.call;
+                    // An earlier attempt may have brought some.
+                    *answer = Metadata::new();
                     (self.interceptors.len(), attempt.make(carried.as_ref(), answer))
                 }
                 Err((by, why)) => (by, Err(CallError::not_sent(why))),

@@ -3,6 +3,7 @@
 use crate::context::{owner_of, serving_caller};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
+use crate::metadata::served;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +24,7 @@ struct Shares {
     owners: Owners<Counts>,
 }
 
-/// What an owner has: open calls and tasks, and bytes of long arguments that tasks keep.
+/// What an owner has: open calls and tasks, and bytes of long arguments and metadata that they keep.
 #[derive(Default)]
 struct Counts {
     calls: usize,
@@ -45,7 +46,9 @@ const FREE_FOR_ALL: usize = 4;
 /// It may not.
 #[inline]
 pub fn check_room(room: &OnceLock<Arc<OpenRoom>>) -> Result<(), Unserved> {
-    room.get().map_or(Ok(()), |room| room.check())
+    let Some(room) = room.get() else { return Ok(()) };
+    room.check()?;
+    served::count(|len| room.take_if_long(len))
 }
 
 /// Keeps the arguments of the call that this thread serves, which may become an open one.
@@ -55,10 +58,7 @@ pub fn check_room(room: &OnceLock<Arc<OpenRoom>>) -> Result<(), Unserved> {
 #[inline]
 pub fn keep_arguments(room: &OnceLock<Arc<OpenRoom>>, arguments: &[u8]) -> Result<KeptArguments, Unserved> {
     check_room(room)?;
-    let counted = match room.get() {
-        Some(room) if arguments.len() > UNCOUNTED_MAX => Some(room.take_bytes(arguments.len())?),
-        _ => None,
-    };
+    let counted = room.get().map_or(Ok(None), |room| room.take_if_long(arguments.len()))?;
     Ok(KeptArguments { bytes: arguments.into(), _counted: counted })
 }
 
@@ -149,6 +149,12 @@ impl OpenRoom {
     pub(crate) fn enter_task(self: &Arc<Self>) -> Option<Place> {
         let owner = self.enter(owner_of(&serving_caller()))?;
         Some(Place { room: Arc::clone(self), owner, bytes: 0 })
+    }
+
+    /// Takes so many bytes, if they are [counted](UNCOUNTED_MAX).
+    #[inline]
+    fn take_if_long(self: &Arc<Self>, len: usize) -> Result<Option<Place>, Unserved> {
+        if len > UNCOUNTED_MAX { self.take_bytes(len).map(Some) } else { Ok(None) }
     }
 
     #[cold]

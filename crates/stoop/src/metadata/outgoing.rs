@@ -84,7 +84,8 @@ impl Outgoing {
         if carried.is_none() && span.is_none() && !served::goes_on() {
             return Ok(None);
         }
-        let mut outgoing = Self(UNUSED.take());
+        // A thread that ends has none.
+        let mut outgoing = Self(UNUSED.try_with(RefCell::take).unwrap_or_default());
         outgoing.0.clear();
         put_block(&mut outgoing.0, carried.map(|carried| &carried.metadata), span, most)?;
         Ok((most > 0).then_some(outgoing))
@@ -103,7 +104,7 @@ impl Drop for Outgoing {
     }
 }
 
-/// Writes the block of a call: these pairs, the identity of the span, and the pairs of the served call that go on; of those with one key
+/// Writes the block of a call: these pairs, the pairs of the served call that go on, and the identity of the span; of those with one key
 /// the first.
 fn put_block(
     block: &mut Vec<u8>,
@@ -118,21 +119,23 @@ fn put_block(
         let mut writer = BlockWriter::new(block);
         let own = || own.into_iter().flat_map(Metadata::pairs);
         let mut added = own().try_for_each(|pair| writer.add(&pair));
-        // A state belongs to its parent.
-        let is_traced = own().any(|pair| pair.key.is_of_trace());
-        if let Some(span) = span.filter(|_| !is_traced) {
-            added = added.and_then(|()| span.add_to(&mut writer));
-        }
         served::for_each_going_on(&mut |pair| {
-            let is_there = match pair.key.is_of_trace() {
-                true => is_traced || span.is_some(),
-                false => own().any(|own| own.key == pair.key),
-            };
-            if added.is_ok() && !is_there {
+            if added.is_ok() && !pair.key.is_of_trace() && own().all(|own| own.key != pair.key) {
                 added = writer.add(&pair);
             }
         });
         added?;
+        // A state belongs to its parent. What finds no room of a trace stays behind: no call fails for it.
+        let is_traced = own().any(|pair| pair.key.is_of_trace());
+        match span {
+            _ if is_traced => {}
+            Some(span) => drop(span.add_to(&mut writer)),
+            None => served::for_each_going_on(&mut |pair| {
+                if pair.key.is_of_trace() {
+                    let _ = writer.add(&pair);
+                }
+            }),
+        }
         writer.finish();
     }
     if most > 0 && block.len() > most { Err(MetadataError::TooLong { most }) } else { Ok(()) }

@@ -4,9 +4,10 @@ use crate::locked::locked;
 use crate::metadata::Metadata;
 #[cfg(feature = "opentelemetry")]
 use crate::metadata::TraceParent;
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "opentelemetry")]
 use stoop_wire::metadata::Key;
 use stoop_wire::metadata::{Block, BlockWriter, Pair};
@@ -17,6 +18,8 @@ pub(crate) struct CallMetadata {
     /// A copy: the message may be in memory that other code uses.
     block: Vec<u8>,
     answer: Mutex<Metadata>,
+    /// Its share of the memory for what open calls keep, if it is long and the call may become an open one.
+    counted: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 thread_local! {
@@ -31,7 +34,8 @@ thread_local! {
 impl CallMetadata {
     /// A copy of a block.
     pub(crate) fn new(block: Block<'_>) -> Arc<Self> {
-        let mut unused = UNUSED.take().unwrap_or_default();
+        // A thread that ends has none.
+        let mut unused = UNUSED.try_with(Cell::take).ok().flatten().unwrap_or_default();
         match Arc::get_mut(&mut unused) {
             Some(own) => own.fill(block.bytes()),
             None => {
@@ -57,7 +61,12 @@ impl CallMetadata {
         self.block().into_iter().flat_map(Block::pairs).filter(|pair| pair.goes_on)
     }
 
-    /// The metadata that its answer has by now; none is left.
+    /// The metadata that its answer has by now.
+    pub(crate) fn answer(&self) -> MutexGuard<'_, Metadata> {
+        locked(&self.answer)
+    }
+
+    /// The same; none is left.
     pub(crate) fn take_answer(&self) -> Metadata {
         mem::take(&mut *locked(&self.answer))
     }
@@ -73,14 +82,31 @@ impl CallMetadata {
         // They were in a block before.
         self.going_on().for_each(|pair| _ = writer.add(&pair));
         writer.finish();
-        Arc::new(Self { block, answer: Mutex::default() })
+        Arc::new(Self { block, ..Self::default() })
     }
 }
 
 /// Gives the memory of a call that has ended to the next one.
-pub(crate) fn reuse(ended: Arc<CallMetadata>) {
-    // A thread that ends has no place for it any more.
-    let _ = UNUSED.try_with(|unused| unused.set(Some(ended)));
+pub(crate) fn reuse(mut ended: Arc<CallMetadata>) {
+    // That of an open call goes with the call.
+    if let Some(own) = Arc::get_mut(&mut ended) {
+        *own.counted.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        // A thread that ends has no place for it any more.
+        let _ = UNUSED.try_with(|unused| unused.set(Some(ended)));
+    }
+}
+
+/// Takes room for the metadata of the call that this thread serves, which may become an open call, by `count`, which is told the bytes.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn count<P: Any + Send, E>(count: impl FnOnce(usize) -> Result<Option<P>, E>) -> Result<(), E> {
+    let Some(served) = kept() else { return Ok(()) };
+    let mut counted = locked(&served.counted);
+    if counted.is_none() {
+        *counted = count(served.block.len())?.map(|place| Box::new(place) as Box<dyn Any + Send>);
+    }
+    Ok(())
 }
 
 /// Runs `procedure` as a part of the serving of a call with this metadata.
@@ -89,12 +115,17 @@ pub(crate) fn serving<R>(call: Option<Arc<CallMetadata>>, procedure: impl FnOnce
     impl Drop for Restore {
         fn drop(&mut self) {
             GOES_ON.set(self.1);
-            SERVED.replace(self.0.take());
+            replace(self.0.take());
         }
     }
     let goes_on = call.as_ref().is_some_and(|call| call.goes_on());
-    let _restore = Restore(SERVED.replace(call), GOES_ON.replace(goes_on));
+    let _restore = Restore(replace(call), GOES_ON.replace(goes_on));
     procedure()
+}
+
+/// Returns that of the call which the thread has served. A thread that ends keeps none.
+fn replace(call: Option<Arc<CallMetadata>>) -> Option<Arc<CallMetadata>> {
+    SERVED.try_with(|served| served.replace(call)).ok().flatten()
 }
 
 /// Runs a procedure that the procedure of the served call calls directly: it finds what goes on.
@@ -106,7 +137,7 @@ pub(crate) fn serving_nested<R>(procedure: impl FnOnce() -> R) -> R {
 
 /// The metadata of the call that this thread serves, for another thread that goes on with it.
 pub(crate) fn kept() -> Option<Arc<CallMetadata>> {
-    SERVED.with_borrow(Option::clone)
+    SERVED.try_with(|served| served.borrow().clone()).ok().flatten()
 }
 
 /// Whether calls of this thread carry pairs of the call that it serves.
@@ -117,7 +148,7 @@ pub(crate) fn goes_on() -> bool {
 
 /// Passes the pairs that go on to `add`.
 pub(crate) fn for_each_going_on(add: &mut dyn FnMut(Pair<'_>)) {
-    SERVED.with_borrow(|served| served.iter().flat_map(|served| served.going_on()).for_each(add));
+    kept().iter().flat_map(|served| served.going_on()).for_each(add);
 }
 
 /// What goes on of the metadata of the call that this thread serves.
@@ -129,19 +160,17 @@ pub(crate) fn going_on() -> Metadata {
 
 /// The metadata of the call that this thread serves.
 pub(crate) fn current() -> Metadata {
-    SERVED.with_borrow(|served| {
-        let block = served.as_ref().and_then(|served| served.block());
-        block.map_or_else(Metadata::new, Metadata::of)
-    })
+    let served = kept();
+    let block = served.as_ref().and_then(|served| served.block());
+    block.map_or_else(Metadata::new, Metadata::of)
 }
 
 /// The span of the caller of the call that this thread serves, if that has sent it.
 #[cfg(feature = "opentelemetry")]
 pub(crate) fn trace_parent() -> Option<TraceParent> {
-    SERVED.with_borrow(|served| {
-        let mut pairs = served.as_ref()?.block()?.pairs();
-        TraceParent::from_bytes(pairs.find(|pair| pair.key == Key::Traceparent)?.value)
-    })
+    let served = kept()?;
+    let mut pairs = served.block()?.pairs();
+    TraceParent::from_bytes(pairs.find(|pair| pair.key == Key::Traceparent)?.value)
 }
 
 /// The answer to the call that this thread serves has this metadata.

@@ -6,8 +6,8 @@ use crate::metadata::served::CallMetadata;
 use crate::serving::dispatch::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use stoop_marshal::Writer;
-use stoop_wire::metadata::EMPTY;
+use stoop_marshal::{EncodeError, Writer};
+use stoop_wire::metadata::{BLOCK_MAX, EMPTY};
 use stoop_wire::{FailureCode, HEADER_LEN};
 
 /// Puts the metadata of the answer behind the outcome of the call. A result may have `result_max` bytes with it.
@@ -80,15 +80,21 @@ struct OpenBehind {
 impl Open for OpenBehind {
     fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
         let Given::Result(put) = given else { return self.call.answer(given) };
-        let answer = self.metadata.take_answer();
-        match block_of_answer(&answer) {
-            Ok(block) => self.call.answer(Given::Result(&|result| {
-                put(result)?;
-                result.scalars(block);
-                Ok(())
-            })),
-            Err(_) => self.call.answer(Given::Failure(FailureCode::Inexpressible)),
+        if block_of_answer(&self.metadata.answer()).is_err() {
+            return self.call.answer(Given::Failure(FailureCode::Inexpressible));
         }
+        self.call.answer(Given::Result(&|result| {
+            put(result)?;
+            // Interceptors may have added pairs by now.
+            let answer = self.metadata.take_answer();
+            match block_of_answer(&answer) {
+                Ok(block) => result.scalars(block),
+                Err(_) => {
+                    result.fail(EncodeError::TooLarge { needed_at_least: BLOCK_MAX + 1, limit: BLOCK_MAX });
+                }
+            }
+            Ok(())
+        }))
     }
 
     fn is_over(&self) -> bool {

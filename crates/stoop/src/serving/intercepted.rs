@@ -6,7 +6,7 @@
 mod undecided;
 
 use crate::buffers::Memory;
-use crate::context::{Caller, ServedCall, served_call, serving_caller};
+use crate::context::{Caller, ServedCall, served_call, served_context, serving_caller};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use crate::intercept::chain::{Interceptors, Stopped, StoppedBy, UNDECIDED};
 use crate::intercept::{Before, CallInfo, InterceptedCall};
@@ -14,12 +14,14 @@ use crate::interface::{Exported, Interface};
 use crate::later::room::{OpenRoom, keep_arguments};
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
+use crate::metadata::served;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::dispatch::{OUT_UNCOUNTED, Outcome, error_of_panic, refused};
 use crate::serving::intercepted::undecided::Undecided;
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
 use stoop_marshal::{Reader, Writer};
@@ -79,7 +81,11 @@ impl Intercepted {
         let has_room = caller == Caller::Local || result.out_limit() > OUT_UNCOUNTED;
         let admitted = if has_room { NEEDS_ROOM.take() } else { None };
         let call = match admitted.filter(|admitted| admitted.served == served) {
-            Some(admitted) => admitted.call.at(None),
+            Some(Admitted { mut call, .. }) => {
+                // The pairs that the interceptors have added so far.
+                served::set_answer(mem::take(&mut call.answer));
+                call.at(None)
+            }
             None => {
                 let is_timed = self.interceptors.is_timed();
                 let call = (interface, procedure);
@@ -204,13 +210,18 @@ impl Admitted {
 
     /// The call has no result at once, for this reason, which is returned.
     #[cold]
-    fn without_result(self, why: Unserved, has_room: bool) -> Unserved {
+    fn without_result(mut self, why: Unserved, has_room: bool) -> Unserved {
         match why {
             Unserved::ResultTooLarge if !has_room => {
+                self.call.answer = served::answer();
                 NEEDS_ROOM.set(Some(self));
                 Unserved::ResultTooLarge
             }
-            Unserved::Later(later) => Unserved::Later(later.watched(Box::new(|ended| self.end(ended)))),
+            Unserved::Later(later) => {
+                // The thread that gives the answer may serve another call.
+                let context = served_context();
+                Unserved::Later(later.watched(Box::new(move |ended| context.serving(|| self.end(ended)))))
+            }
             Unserved::Failed(failure) => {
                 self.end(Err(CallError::failed(failure.clone())));
                 Unserved::Failed(failure)

@@ -1,5 +1,6 @@
 //! Metadata: pairs beside the arguments of calls and beside their results.
 
+mod apart;
 mod later;
 
 use super::*;
