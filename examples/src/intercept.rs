@@ -1,5 +1,5 @@
 //! Interceptors to start from: [a rate limit](rate_limit::RateLimit) for each tenant, [a log](log::LogCalls) of requests,
-//! [calls made again](retry::Retry), and a [token](token) that a server asks for.
+//! [calls made again](retry::Retry), and a [token] that a server asks for.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A server tells its interfaces: what they are called, their procedures and types, their documentation and limits.
 //!
-//! `stoop describe` prints them, `stoop call` calls them, and programs [ask](ask) for them. Every server exports
+//! `stoop describe` prints them, `stoop call` calls them, and programs [ask] for them. Every server exports
 //! [`StoopReflection`] unless it is switched off:
 //!
 //! | [`Server::reflection`](crate::Server::reflection) | told |
