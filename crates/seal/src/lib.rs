@@ -14,7 +14,7 @@
 //! more; later it is as if lost. So a packet opens in two phases at most, in which no lane makes 2³¹ calls, and a copy of an old call
 //! never counts as a new one.
 //!
-//! This crate does no I/O, has no clock and no dependency, and knows no cipher but the [toy](toy) of simulators: the driver brings
+//! This crate does no I/O, has no clock and no dependency, and knows no cipher but the [toy] of simulators: the driver brings
 //! a [`Suite`]. Nothing here answers a packet that does not open.
 #![no_std]
 #![forbid(unsafe_code)]
