@@ -6,7 +6,7 @@ use crate::metadata::Metadata;
 use crate::metadata::TraceParent;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "opentelemetry")]
 use stoop_wire::metadata::Key;
@@ -23,8 +23,9 @@ pub(crate) struct CallMetadata {
 }
 
 thread_local! {
-    /// That of the call which the thread serves, if the call has some.
-    static SERVED: RefCell<Option<Arc<CallMetadata>>> = const { RefCell::new(None) };
+    /// That of the call which the thread serves, if the call has some. Outside of calls it is `None`, so that it needs no drop, and is there
+    /// also while the thread ends.
+    static SERVED: RefCell<ManuallyDrop<Option<Arc<CallMetadata>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
     /// Whether calls of this thread carry pairs of the call that it serves. A cell of its own, because every call reads it.
     static GOES_ON: Cell<bool> = const { Cell::new(false) };
     /// Serves one call after the other.
@@ -123,9 +124,9 @@ pub(crate) fn serving<R>(call: Option<Arc<CallMetadata>>, procedure: impl FnOnce
     procedure()
 }
 
-/// Returns that of the call which the thread has served. A thread that ends keeps none.
+/// Returns that of the call which the thread has served.
 fn replace(call: Option<Arc<CallMetadata>>) -> Option<Arc<CallMetadata>> {
-    SERVED.try_with(|served| served.replace(call)).ok().flatten()
+    ManuallyDrop::into_inner(SERVED.replace(ManuallyDrop::new(call)))
 }
 
 /// Runs a procedure that the procedure of the served call calls directly: it finds what goes on.
@@ -137,7 +138,7 @@ pub(crate) fn serving_nested<R>(procedure: impl FnOnce() -> R) -> R {
 
 /// The metadata of the call that this thread serves, for another thread that goes on with it.
 pub(crate) fn kept() -> Option<Arc<CallMetadata>> {
-    SERVED.try_with(|served| served.borrow().clone()).ok().flatten()
+    SERVED.with_borrow(|served| (**served).clone())
 }
 
 /// Whether calls of this thread carry pairs of the call that it serves.

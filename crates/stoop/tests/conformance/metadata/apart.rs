@@ -258,7 +258,5 @@ fn a_thread_that_ends_makes_calls_with_metadata(transport: &str) {
         assert_eq!(carrying.tenant_now().unwrap(), b"blue");
     });
     thread.join().unwrap();
-    // Over `local:` the thread runs the procedure, and has no place for its metadata any more.
-    let expected = if transport == "local" { &b""[..] } else { b"blue" };
-    assert_eq!(*seen.lock().unwrap(), expected);
+    assert_eq!(*seen.lock().unwrap(), b"blue");
 }
