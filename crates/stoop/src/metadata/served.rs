@@ -7,7 +7,7 @@ use crate::metadata::TraceParent;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::mem::{self, ManuallyDrop};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(feature = "opentelemetry")]
 use stoop_wire::metadata::Key;
 use stoop_wire::metadata::{Block, BlockWriter, Pair};
@@ -62,12 +62,7 @@ impl CallMetadata {
         self.block().into_iter().flat_map(Block::pairs).filter(|pair| pair.goes_on)
     }
 
-    /// The metadata that its answer has by now.
-    pub(crate) fn answer(&self) -> MutexGuard<'_, Metadata> {
-        locked(&self.answer)
-    }
-
-    /// The same; none is left.
+    /// The metadata that its answer has by now; none is left.
     pub(crate) fn take_answer(&self) -> Metadata {
         mem::take(&mut *locked(&self.answer))
     }

@@ -1,13 +1,15 @@
 //! The metadata of answers: behind a result, now or later.
 
+use crate::error::Failure;
 use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
+use crate::later::unserved::Unserved;
 use crate::metadata::Metadata;
 use crate::metadata::served::CallMetadata;
 use crate::serving::dispatch::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use stoop_marshal::{EncodeError, Writer};
-use stoop_wire::metadata::{BLOCK_MAX, EMPTY};
+use stoop_marshal::Writer;
+use stoop_wire::metadata::EMPTY;
 use stoop_wire::{FailureCode, HEADER_LEN};
 
 /// Puts the metadata of the answer behind the outcome of the call. A result may have `result_max` bytes with it.
@@ -80,19 +82,13 @@ struct OpenBehind {
 impl Open for OpenBehind {
     fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
         let Given::Result(put) = given else { return self.call.answer(given) };
-        if block_of_answer(&self.metadata.answer()).is_err() {
-            return self.call.answer(Given::Failure(FailureCode::Inexpressible));
-        }
         self.call.answer(Given::Result(&|result| {
             put(result)?;
-            // Interceptors may have added pairs by now.
+            // Not before: interceptors may have added pairs.
             let answer = self.metadata.take_answer();
-            match block_of_answer(&answer) {
-                Ok(block) => result.scalars(block),
-                Err(_) => {
-                    result.fail(EncodeError::TooLarge { needed_at_least: BLOCK_MAX + 1, limit: BLOCK_MAX });
-                }
-            }
+            let inexpressible =
+                |detail| Unserved::Failed(Failure { code: FailureCode::Inexpressible, detail });
+            result.scalars(block_of_answer(&answer).map_err(inexpressible)?);
             Ok(())
         }))
     }

@@ -9,6 +9,7 @@ use stoop::{BindOptions, Deferred, deferred};
 claims! { all and lossy: [
     metadata_arrives_with_calls_that_are_answered_later
     metadata_arrives_with_the_calls_of_an_asynchronous_client
+    answers_later_whose_metadata_cannot_travel_fail_and_say_why
     a_task_carries_on_what_goes_on_after_it_has_awaited
     interceptors_of_a_client_add_pairs_and_those_of_a_server_see_them
     interceptors_see_the_metadata_of_answers
@@ -21,6 +22,7 @@ trait Later {
     async fn through(&self, uri: &str, name: &str) -> Vec<u8>;
     fn deferred(&self, name: &str) -> Deferred<Vec<u8>>;
     fn len(&self, bytes: &[u8]) -> u32;
+    async fn answer(&self, len: u32);
 }
 
 struct Office;
@@ -55,6 +57,10 @@ impl Later for Office {
         std::thread::spawn(move || reply.send(value));
         later
     }
+    async fn answer(&self, len: u32) {
+        pause().await;
+        call().set_answer_metadata(Metadata::new().set("answer", vec![0; len as usize]));
+    }
     fn len(&self, bytes: &[u8]) -> u32 {
         call().set_answer_metadata(Metadata::new().set("answer", b"at once"));
         bytes.len() as u32
@@ -81,6 +87,19 @@ fn metadata_arrives_with_calls_that_are_answered_later(transport: &str) {
         assert_eq!(answer.take().get("answer"), Some(&b"deferred"[..]));
         assert_eq!(client.awaited("tenant").unwrap(), b"");
     }
+}
+
+fn answers_later_whose_metadata_cannot_travel_fail_and_say_why(transport: &str) {
+    let (_server, client) = office(transport, Server::new(), &BindOptions::new());
+    let carrying = client.with_metadata(tenant(b"blue"));
+    for error in [carrying.answer(5000).unwrap_err(), carrying.begin().answer(5000).wait().unwrap_err()] {
+        assert!(
+            matches!(&error, CallError::Failed(why, ..) if why.code == FailureCode::Inexpressible),
+            "{error}"
+        );
+        assert!(error.to_string().contains("4096 bytes"), "{error}");
+    }
+    carrying.answer(5).unwrap();
 }
 
 fn metadata_arrives_with_the_calls_of_an_asynchronous_client(transport: &str) {
