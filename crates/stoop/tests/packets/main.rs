@@ -11,6 +11,7 @@ mod greedy_callers;
 mod large;
 mod long_paths;
 mod lossy;
+mod metadata;
 mod moving;
 mod raw_caller;
 mod unknowns;

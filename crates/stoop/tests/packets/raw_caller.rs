@@ -35,13 +35,14 @@ impl Door for Hall {
 const PASS: usize = 0;
 const MEASURE: usize = 1;
 
-struct RawCaller {
+/// A caller over UDP that makes its packets by hand.
+pub(crate) struct RawCaller {
     socket: UdpSocket,
     bound: Bound,
 }
 
 impl RawCaller {
-    fn bind(server: &RunningServer, interface: &stoop::stub::Interface) -> Self {
+    pub(crate) fn bind(server: &RunningServer, interface: &stoop::stub::Interface) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(server.uris()[0].strip_prefix("udp://").unwrap()).unwrap();
         let procedure =
@@ -70,21 +71,31 @@ impl RawCaller {
     }
 
     fn send(&self, number: u32, procedure: usize, arguments: &[u8]) {
+        self.send_as(number, self.bound.procedures[procedure], arguments);
+    }
+
+    /// Sends a call of the procedure that has this number at the server.
+    pub(crate) fn send_as(&self, number: u32, procedure: u16, arguments: &[u8]) {
         let mut header = Header::bare(Kind::Call, self.bound.binding, LaneId(0), CallNumber(number));
-        header.procedure = self.bound.procedures[procedure];
+        header.procedure = procedure;
         header.message_len = arguments.len() as u32;
         header.time = 30_000_000;
         self.socket.send(&[&header.to_bytes()[..], arguments].concat()).unwrap();
     }
 
     /// Waits for that answer to that call; the socket hands over what comes in order, and loses nothing here.
-    fn await_answer(&self, number: u32, kind: Kind) -> Vec<u8> {
+    pub(crate) fn await_answer(&self, number: u32, kind: Kind) -> Vec<u8> {
+        self.await_packet(number, kind).1
+    }
+
+    /// As [`await_answer`](Self::await_answer), with its header.
+    pub(crate) fn await_packet(&self, number: u32, kind: Kind) -> (Header, Vec<u8>) {
         let mut packet = [0; 2048];
         loop {
             let len = self.socket.recv(&mut packet).unwrap();
             let (header, payload) = Header::parse(&packet[..len]).unwrap();
             if (header.number, header.kind) == (CallNumber(number), kind) {
-                return payload.to_vec();
+                return (header, payload.to_vec());
             }
         }
     }
