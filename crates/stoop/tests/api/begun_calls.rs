@@ -67,10 +67,13 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
             }
         }
     });
+    let short =
+        |number| block_on(client.with_timeout(Duration::from_millis(200)).begin().next(number)).unwrap_err();
+    // The notice of the server's end may have had the client bind again while the port was closed. This call learns how that went.
+    short(0);
     let long = client.begin().next(1);
     for number in 0..3 {
-        let error =
-            block_on(client.with_timeout(Duration::from_millis(200)).begin().next(number)).unwrap_err();
+        let error = short(number);
         match &error {
             // It waits for the server to bind to, on a busy machine even before it leaves.
             CallError::NotSent(cause, ..) => assert!(matches!(cause, SendError::DeadlinePassed), "{error}"),
@@ -82,7 +85,7 @@ fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
             }
             _ => panic!("{error}"),
         }
-        assert!(!long.is_ready());
+        assert!(!long.is_ready(), "{:?}", long.wait());
     }
 }
 
