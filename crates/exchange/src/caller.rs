@@ -401,17 +401,18 @@ impl Lane {
         due
     }
 
-    /// Handles an ICMP report that the server's port is closed. One report may be about an earlier process at that
-    /// port. Two in a row, with a transmission between them, end the call.
+    /// Handles an ICMP report that the server's port is closed. One may be about an earlier process at that port. The
+    /// second in a row ends the call, or a later one if transmissions are on their way [back](Self::handle_sent_back).
     pub fn handle_unreachable(&mut self, now: Instant) -> Due {
         let Some(call) = &mut self.outstanding else { return Due::Nothing };
         call.unreachable += 1;
-        if call.unreachable >= 2 {
+        let reports = call.unreachable;
+        if reports == 1 {
+            // Sends the call again at once, because the report may be stale.
+            call.next = now;
+        } else if !self.awaits_reports(reports) {
             return Due::Abandon(Lost::PortClosed);
         }
-        // Sends the call again at once, because the report may be stale. If the port is still closed, the next report
-        // ends the call.
-        call.next = now;
         Due::Nothing
     }
 

@@ -5,6 +5,9 @@ use super::Lane;
 use crate::Instant;
 use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, left_of_nanos};
 
+/// Reports of a closed port after which a call ends though a transmission of it has not come back.
+const REPORTS_AT_MOST: u32 = 4;
+
 /// The transmissions of one call that came back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SentBack {
@@ -84,9 +87,22 @@ impl Lane {
     /// Whether every transmission of the latest call, ended or not, [came back](Self::handle_sent_back). If the network
     /// duplicates no packets, as inside one machine, then the call has not run and never will.
     pub fn last_came_back(&self) -> bool {
+        let (count, sent) = self.came_back();
+        count > 0 && count == sent && !self.acknowledged
+    }
+
+    /// Whether the latest call, after so many reports of a closed port, waits for another, because a part of its
+    /// transmissions came back: when all have, it has certainly not run.
+    pub(super) fn awaits_reports(&self, reports: u32) -> bool {
+        let (count, sent) = self.came_back();
+        reports < REPORTS_AT_MOST && count > 0 && count < sent && !self.acknowledged
+    }
+
+    /// How many transmissions of the latest call came back, of how many.
+    fn came_back(&self) -> (u32, u32) {
         let first_parts = self.large.as_ref().map_or(0, |large| large.first_parts);
         let sent = if first_parts > 0 { first_parts } else { self.transmissions };
         let SentBack { number, count, .. } = self.sent_back;
-        number == self.number && count > 0 && count == sent && !self.acknowledged
+        (if number == self.number { count } else { 0 }, sent)
     }
 }

@@ -149,6 +149,39 @@ fn the_second_report_of_a_closed_port_ends_the_call() {
 }
 
 #[test]
+fn a_call_of_which_one_transmission_is_on_its_way_back_waits_for_it() {
+    let (mut lane, mut packet) = calling();
+    let first = packet.clone();
+    assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
+    assert_eq!(lane.handle_timeout(at(1), &mut packet), Due::Retransmit);
+    let second = packet.clone();
+    assert_eq!(lane.handle_timeout(lane.next_timeout(), &mut packet), Due::Retransmit);
+    lane.handle_sent_back(&first);
+    lane.handle_sent_back(&second);
+    assert_eq!(lane.handle_unreachable(at(50)), Due::Nothing);
+    lane.handle_sent_back(&packet);
+    assert_eq!(lane.handle_unreachable(at(51)), Due::Abandon(Lost::PortClosed));
+    assert!(lane.last_came_back());
+}
+
+#[test]
+fn a_call_does_not_wait_for_a_transmission_that_never_comes_back() {
+    let (mut lane, mut packet) = calling();
+    lane.handle_sent_back(&packet);
+    assert_eq!(lane.handle_unreachable(at(1)), Due::Nothing);
+    let mut now = at(1);
+    let reports = 2..100;
+    let ended = reports.map(|_| {
+        assert_eq!(lane.handle_timeout(now, &mut packet), Due::Retransmit);
+        now = lane.next_timeout();
+        lane.handle_unreachable(now)
+    });
+    let waited = ended.take_while(|due| *due == Due::Nothing).count();
+    assert_eq!(waited, 2);
+    assert!(!lane.last_came_back());
+}
+
+#[test]
 fn a_call_came_back_only_if_each_of_its_transmissions_did() {
     let (mut lane, mut packet) = calling();
     assert!(!lane.last_came_back());
