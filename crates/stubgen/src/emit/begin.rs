@@ -7,7 +7,7 @@ use syn::{Ident, Type};
 
 use super::arguments::send;
 use super::layouts::{leading_of_call, leading_of_result};
-use super::names::{Names, coming_back, data, default, local, named, whole};
+use super::names::{Names, coming_back, data, default, local, named, named_error, whole};
 use super::{docs, program};
 use crate::model::{
     Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, some_value, target,
@@ -246,7 +246,6 @@ fn tuple(parts: Vec<TokenStream>) -> TokenStream {
 /// The closure that converts the call's outcome into the handle's result.
 fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { root, stub, .. } = names;
-    let named = named(index, names);
     let (outcome, reader, returned) = (local("outcome"), local("results"), local("returned"));
     let leading = leading_of_result(procedure, names);
     let received = coming_back(procedure).map(|each| receive(each, names));
@@ -275,10 +274,13 @@ fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
             )
         }
     };
+    let error = local("error");
+    let named = named_error(index, names);
+    // No `and_then`: it would move the value once more.
     quote! {
         |#outcome| {
-            #outcome
-                .and_then(|mut #reader| {
+            match #outcome {
+                ::core::result::Result::Ok(mut #reader) => {
                     let decoded = (|| {
                         #reader.begin(#leading)?;
                         #(#received)*
@@ -286,9 +288,15 @@ fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
                         #reader.finish()?;
                         ::core::result::Result::Ok::<_, #stub::DecodeError>(#value)
                     })();
-                    decoded.map_err(#root::CallError::undecoded)
-                })
-                #named
+                    match decoded {
+                        ::core::result::Result::Ok(#returned) => ::core::result::Result::Ok(#returned),
+                        ::core::result::Result::Err(#error) => {
+                            ::core::result::Result::Err(#root::CallError::undecoded(#error)#named)
+                        }
+                    }
+                }
+                ::core::result::Result::Err(#error) => ::core::result::Result::Err(#error #named),
+            }
                 #into_error
                 #flatten
         }

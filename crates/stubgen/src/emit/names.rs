@@ -106,7 +106,13 @@ pub(super) fn coming_back(procedure: &Procedure) -> impl Iterator<Item = &Argume
 
 /// The call of a method of an outcome that names the procedure in its error.
 pub(super) fn named(index: usize, names: &Names) -> TokenStream {
-    let (client, error) = (&names.client, local("error"));
+    let (error, named) = (local("error"), named_error(index, names));
+    quote!(.map_err(|#error| #error #named))
+}
+
+/// The call of a method of an error that names the procedure in it.
+pub(super) fn named_error(index: usize, names: &Names) -> TokenStream {
+    let client = &names.client;
     let index = u16::try_from(index).expect("the number of procedures has been checked");
-    quote!(.map_err(|#error| #error.of(#client::interface(), #index)))
+    quote!(.of(#client::interface(), #index))
 }
