@@ -7,7 +7,7 @@ use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::bounded_deadline;
-use crate::error::{CallError, SendError};
+use crate::error::{CallError, Callee, SendError};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
@@ -34,6 +34,14 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     /// The address of their server, for errors.
     fn server(&self) -> String;
 
+    /// The error of one of the calls, with its server.
+    #[cold]
+    #[inline(never)]
+    fn name(&self, mut error: CallError) -> CallError {
+        error.note(Callee::at(&self.server()));
+        error
+    }
+
     /// Whether a call has ended, as far as the table knows without waiting. A caller that repeats the question learns it in the end.
     fn is_ready(&self, call: u32) -> bool;
 
@@ -43,7 +51,8 @@ pub(crate) trait OutstandingCalls: Send + Sync {
     /// Waits until one of the calls has ended, at most until that time. Returns its index in `calls`.
     fn wait_any(&self, calls: &[u32], until: Instant) -> Option<usize>;
 
-    /// If a call has ended, passes its outcome to `with`, once, and takes the number back. Returns whether it has ended.
+    /// If a call has ended, passes its outcome to `with`, once, and takes the number back. Returns whether it has ended. An error
+    /// names the server.
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool;
 
     /// As [`take`](Self::take), of a call that has ended with a result of a few bytes, if the table can give them without waiting

@@ -1,6 +1,6 @@
 //! A call table behind a lock: the operations of the handles of begun calls.
 
-use crate::calling::begun::Outcome;
+use crate::calling::begun::{Outcome, OutstandingCalls};
 use crate::calling::call_table::CallTable;
 use crate::locked::locked;
 use std::sync::Mutex;
@@ -35,8 +35,13 @@ pub(crate) enum Registered {
     Now,
 }
 
-/// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
-pub(crate) fn take<S: HasCalls>(state: &Mutex<S>, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
+/// As [`OutstandingCalls::take`], from the table of `calls`.
+pub(crate) fn take<S: HasCalls>(
+    calls: &impl OutstandingCalls,
+    state: &Mutex<S>,
+    call: u32,
+    with: &mut dyn FnMut(Outcome<'_>),
+) -> bool {
     let mut guard = locked(state);
     if !guard.calls().has_ended(call) {
         return false;
@@ -45,7 +50,7 @@ pub(crate) fn take<S: HasCalls>(state: &Mutex<S>, call: u32, with: &mut dyn FnMu
     drop(guard);
     match outcome {
         Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
-        Err(error) => with(Err(error)),
+        Err(error) => with(Err(calls.name(error))),
     }
     true
 }

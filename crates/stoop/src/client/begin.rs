@@ -186,7 +186,10 @@ impl<'a> Beginning<'a> {
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
         let span = self.spans.begin(self.procedure);
-        handle(self.begun(arguments), span, decode)
+        match (span, self.begun(arguments)) {
+            (None, Ok(call)) => Pending::outstanding(call, decode),
+            (span, begun) => handle(self.calls, span, begun, decode),
+        }
     }
 
     /// As [`submit`](Self::submit), for results that can be decoded only with something that the caller knows: the
@@ -194,13 +197,11 @@ impl<'a> Beginning<'a> {
     pub fn submit_with<R>(
         mut self,
         arguments: Result<usize, EncodeError>,
-        mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
+        decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
-        match (self.spans.begin(self.procedure), self.begun(arguments)) {
-            (None, Ok(call)) => Pending::decoding(call, Box::new(decode)),
-            (None, Err(error)) => Pending::ready(decode(Err(error))),
-            (Some(span), begun) => spanned(span, begun, decode),
-        }
+        let span = self.spans.begin(self.procedure);
+        let begun = self.begun(arguments);
+        handle(self.calls, span, begun, decode)
     }
 
     /// As [`submit`](Self::submit), of a one-way call: it goes on when its handle is dropped.
@@ -211,7 +212,10 @@ impl<'a> Beginning<'a> {
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
         let span = self.spans.begin(self.procedure);
-        handle(self.begun(arguments).map(BegunCall::one_way), span, decode)
+        match (span, self.begun(arguments).map(BegunCall::one_way)) {
+            (None, Ok(call)) => Pending::outstanding(call, decode),
+            (span, begun) => handle(self.calls, span, begun, decode),
+        }
     }
 
     /// As [`tell`](Self::tell); this thread's next call waits for this one.
@@ -227,7 +231,7 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         ordered: Option<OrderedCall>,
     ) -> Result<(), CallError> {
-        let (calls, call) = self.begin(arguments)?;
+        let (calls, call) = self.begin(arguments).map_err(|error| name(self.calls, error))?;
         let Self { batch, begun, .. } = self;
         drop(batch);
         if let Some(batch) = begun.take() {
@@ -238,30 +242,12 @@ impl<'a> Beginning<'a> {
 
     #[inline]
     fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
-        match self.try_begin(arguments) {
-            Ok(begun) => Ok(begun),
-            Err(error) => Err(self.name(error)),
-        }
-    }
-
-    #[inline]
-    fn try_begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
         let len = arguments.map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         if self.generation != fork::generation() {
             return Err(forked());
         }
         let calls = self.calls.as_ref().map_err(|unable| CallError::not_sent(unable.why.clone()))?;
         Ok((calls, calls.begin(&mut self.batch, self.procedure, len)?))
-    }
-
-    /// The error of this call, with its server. Its stub adds the procedure.
-    #[cold]
-    #[inline(never)]
-    fn name(&self, error: CallError) -> CallError {
-        match self.calls {
-            Ok(calls) => calls.name(error),
-            Err(unable) => error.at(&unable.server),
-        }
     }
 
     /// Begins the call, which has these arguments.
@@ -272,29 +258,29 @@ impl<'a> Beginning<'a> {
     }
 }
 
-/// The handle of a call, which could be begun or not.
-#[inline]
-fn handle<R: 'static>(
-    begun: Result<BegunCall, CallError>,
-    span: Option<BegunSpan>,
-    decode: fn(Outcome<'_>) -> R,
-) -> Pending<R> {
-    match (span, begun) {
-        (None, Ok(call)) => Pending::outstanding(call, decode),
-        (None, Err(error)) => Pending::ready(decode(Err(error))),
-        (Some(span), begun) => spanned(span, begun, decode),
+/// The error of a call of a [`Begin`], with its server. Its stub adds the procedure.
+#[cold]
+fn name(calls: &Result<AnyCalls, Box<Unable>>, error: CallError) -> CallError {
+    match calls {
+        Ok(calls) => calls.name(error),
+        Err(unable) => error.at(&unable.server),
     }
 }
 
-/// The handle of a call that may become a span when its outcome is taken.
-#[cold]
-fn spanned<R>(
-    span: BegunSpan,
+/// The handle of a call that could be begun or not, and may become a span when its outcome is taken.
+// Not a method: where it is called, the `Beginning` would have to be in memory.
+#[inline(never)]
+fn handle<R>(
+    calls: &Result<AnyCalls, Box<Unable>>,
+    span: Option<BegunSpan>,
     begun: Result<BegunCall, CallError>,
     mut decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
 ) -> Pending<R> {
+    let begun = begun.map_err(|error| name(calls, error));
     let mut decode = move |outcome: Outcome<'_>| {
-        span.end(outcome.as_ref().err());
+        if let Some(span) = &span {
+            span.end(outcome.as_ref().err());
+        }
         decode(outcome)
     };
     match begun {

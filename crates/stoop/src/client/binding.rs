@@ -411,7 +411,7 @@ impl Binding {
                 table
             }
         };
-        Ok(AnyCalls::Early(Box::new(table)))
+        Ok(AnyCalls::Early(Arc::new(table)))
     }
 
     /// Bytes of the longest block of metadata that the server takes. While the client is not bound: of any.

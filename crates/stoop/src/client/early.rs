@@ -169,7 +169,9 @@ impl OutstandingCalls for EarlyCalls {
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        let Some((calls, begun)) = self.0.begun(call) else { return take(&self.0.state, call, with) };
+        let Some((calls, begun)) = self.0.begun(call) else {
+            return take(self, &self.0.state, call, with);
+        };
         let mut taken = Taken { early: &self.0, call: None };
         calls.take(begun, &mut |outcome| {
             taken.call = Some(call);

@@ -108,14 +108,6 @@ impl BegunCall {
         mem::forget(self.calls);
     }
 
-    /// Names the server in the error of the call. A result stays where it is: to move it would take thirty instructions.
-    #[inline]
-    fn name(&self, outcome: &mut Outcome<'_>) {
-        if let Err(error) = outcome {
-            self.calls.note_server(error);
-        }
-    }
-
     /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
     #[inline]
     fn take(&self, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
@@ -325,10 +317,7 @@ impl<R> Pending<R> {
         let mut value = None;
         match mem::replace(&mut self.state, State::Rare(None)) {
             State::Outstanding { begun, decode } if begun.is_of_this_process() => {
-                if !begun.take(&mut |mut outcome| {
-                    begun.name(&mut outcome);
-                    value = Some(decode(outcome));
-                }) {
+                if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
                     self.state = State::Outstanding { begun, decode };
                 }
             }
@@ -344,10 +333,7 @@ impl<R> Pending<R> {
                         if let Some(short) = begun.calls.take_short(begun.call) {
                             return Some(decode(Ok(Reader::new(short.bytes()))));
                         }
-                        if !begun.take(&mut |mut outcome| {
-                            begun.name(&mut outcome);
-                            value = Some(decode(outcome));
-                        }) {
+                        if !begun.take(&mut |outcome| value = Some(decode(outcome))) {
                             self.state = State::Rare(Some(rare));
                         }
                     }

@@ -36,11 +36,6 @@ impl ClientChain {
         (!interceptors.is_empty()).then(chain)
     }
 
-    /// The address of the server.
-    pub(crate) fn server(&self) -> &str {
-        &self.uri
-    }
-
     /// Makes a blocking call.
     ///
     /// # Errors

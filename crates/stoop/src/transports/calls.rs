@@ -4,7 +4,7 @@ use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, Outstan
 use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
-use crate::error::{CallError, Callee, CloseError};
+use crate::error::{CallError, CloseError};
 use crate::transports::BegunOf;
 use crate::transports::carrying::CarryingCalls;
 use crate::transports::intercepted::InterceptedCalls;
@@ -20,9 +20,9 @@ macro_rules! enums {
             $($(#[$meta])* $Name(Arc<<BegunOf<$Type> as BegunCalls>::Table>),)*
             /// The calls of a client of Sun RPC, which begins them itself. A thin pointer: handles are small.
             #[cfg(feature = "onc")]
-            Sun(Box<Arc<dyn OutstandingCalls>>),
+            Sun(Arc<Arc<dyn OutstandingCalls>>),
             /// Calls that were begun before their client was bound. Thin, too.
-            Early(Box<Arc<dyn BeginsCalls>>),
+            Early(Arc<Arc<dyn BeginsCalls>>),
             /// Those of a client with interceptors.
             Intercepted(Arc<InterceptedCalls>),
             /// Those that carry metadata.
@@ -77,23 +77,9 @@ impl AnyCalls {
     }
 
     #[cold]
-    pub(crate) fn server(&self) -> String {
-        list! { on_table (self, calls => calls.server()) }
-    }
-
-    /// The error of one of the calls, with its server.
-    #[cold]
     #[inline(never)]
-    pub(crate) fn name(&self, mut error: CallError) -> CallError {
-        self.note_server(&mut error);
-        error
-    }
-
-    /// As [`name`](Self::name), in place.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn note_server(&self, error: &mut CallError) {
-        error.note(Callee::at(&self.server()));
+    pub(crate) fn name(&self, error: CallError) -> CallError {
+        list! { on_table (self, calls => calls.name(error)) }
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {

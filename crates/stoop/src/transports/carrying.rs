@@ -35,8 +35,9 @@ impl CarryingCalls {
         self.table.is_same(&other.table)
     }
 
-    pub(crate) fn server(&self) -> String {
-        self.table.server()
+    #[cold]
+    pub(crate) fn name(&self, error: CallError) -> CallError {
+        self.table.name(error)
     }
 
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
@@ -83,15 +84,19 @@ impl CarryingCalls {
         None
     }
 
+    #[inline(never)]
     pub(crate) fn take(&self, number: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let has_block = matches!(self.block, Ok(Some(_)));
         self.table.take(number, &mut |outcome| match outcome {
             Ok(result) if has_block => {
                 let split = block_of_result(result.into_payload());
-                with(split.map(|(result, block)| {
-                    self.carried.note_answer(block);
-                    Reader::new(result)
-                }));
+                with(match split {
+                    Ok((result, block)) => {
+                        self.carried.note_answer(block);
+                        Ok(Reader::new(result))
+                    }
+                    Err(error) => Err(self.table.name(error)),
+                });
             }
             outcome => with(outcome),
         })

@@ -51,8 +51,9 @@ impl InterceptedCalls {
         locked(&self.outstanding).remove(&number)
     }
 
-    pub(crate) fn server(&self) -> String {
-        self.interceptors.server().into()
+    #[cold]
+    pub(crate) fn name(&self, error: CallError) -> CallError {
+        self.table.name(error)
     }
 
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
@@ -135,11 +136,12 @@ impl InterceptedCalls {
         None
     }
 
+    #[inline(never)]
     pub(crate) fn take(&self, number: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
         let mut call = self.give_up(number);
         let has_ended = self.table.take(number, &mut |outcome| {
             with(match (call.take(), outcome) {
-                (Some(call), Ok(result)) => self.end(call, result),
+                (Some(call), Ok(result)) => self.end(call, result).map_err(|error| self.table.name(error)),
                 (Some(call), Err(error)) => Err(self.interceptors.fail(call, error)),
                 (None, outcome) => outcome,
             });

@@ -50,7 +50,7 @@ impl OutstandingCalls for Connection {
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        table_lock::take(&self.state, call, with)
+        table_lock::take(self, &self.state, call, with)
     }
 
     /// The reply will match nothing.

@@ -164,7 +164,7 @@ impl OutstandingCalls for LocalCalls {
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
-        take(&self.0.table, call, with)
+        take(self, &self.0.table, call, with)
     }
 
     fn cancel(&self, call: u32) {

@@ -364,7 +364,7 @@ impl<L: PacketLink> OutstandingCalls for PacketCalls<L> {
         calls.free(call);
         drop(calls);
         with(match error {
-            Some(error) => Err(*error),
+            Some(error) => Err(self.name(*error)),
             None => Ok(Reader::new(&small[..len])),
         });
         true

@@ -235,7 +235,7 @@ impl OutstandingCalls for StreamCalls {
         drop(state);
         match outcome {
             Ok(payload) => with(Ok(Reader::new(payload.bytes()))),
-            Err(error) => with(Err(error)),
+            Err(error) => with(Err(self.name(error))),
         }
         true
     }

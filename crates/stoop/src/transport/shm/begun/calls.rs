@@ -216,7 +216,7 @@ impl SessionCalls {
         if closed {
             with(match why_no_result(&answer, &message) {
                 None => Ok(Reader::new(&message)),
-                Some(why) => Err(why),
+                Some(why) => Err(self.name(why)),
             });
         }
         self.recycle(message);
@@ -334,7 +334,7 @@ impl OutstandingCalls for SessionCalls {
                     }
                 }
                 Location::Managed(number, slot) => {
-                    let taken = self.managed.take(number, with);
+                    let taken = self.managed.take(self, number, with);
                     if taken {
                         self.free_slot(slot);
                     }

@@ -1,7 +1,7 @@
 //! The begun calls of a binding that the background thread manages, of all its sessions.
 
 use crate::calling::background::{Background, Driven};
-use crate::calling::begun::{CallBatch, Outcome};
+use crate::calling::begun::{CallBatch, Outcome, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::detached::OrderedCall;
 use crate::calling::table_lock::{self, HasCalls, Registered};
@@ -166,8 +166,13 @@ impl ManagedCalls {
     }
 
     /// As [`OutstandingCalls::take`](crate::calling::begun::OutstandingCalls::take).
-    pub(super) fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        table_lock::take(&self.state, call, with)
+    pub(super) fn take(
+        &self,
+        all: &impl OutstandingCalls,
+        call: u32,
+        with: &mut dyn FnMut(Outcome<'_>),
+    ) -> bool {
+        table_lock::take(all, &self.state, call, with)
     }
 
     /// As [`OutstandingCalls::poll`](crate::calling::begun::OutstandingCalls::poll).
