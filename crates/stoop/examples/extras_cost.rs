@@ -3,6 +3,7 @@
 //!
 //! Kinds of clients alternate in short slices; the figure is the median of the differences between slices that followed each other.
 
+use std::error::Error;
 use std::time::Instant;
 use stoop::intercept::Intercept;
 use stoop::{BindOptions, Metadata, Server, TraceParent};
@@ -45,55 +46,54 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     [1, 2, 3].map(|quarter| values[values.len() * quarter / 4])
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Serves over `scheme`, with so many interceptors that do nothing.
+fn serve(scheme: &str, count: usize, is_timed: bool) -> Result<stoop::RunningServer, Box<dyn Error>> {
+    let address = match scheme {
+        "udp" => "udp://127.0.0.1:0".to_owned(),
+        _ => format!("{scheme}:extras-cost-{count}-{}", std::process::id()),
+    };
+    let server = (0..count).fold(Server::new(), |server, _| server.interceptor(NoOp { is_timed }));
+    Ok(server.export(TestServer::new(Nothing)).listen(&address)?.start()?)
+}
+
+fn bind(server: &stoop::RunningServer, count: usize, is_timed: bool) -> Result<TestClient, Box<dyn Error>> {
+    let options = (0..count).fold(BindOptions::new(), |options, _| options.interceptor(NoOp { is_timed }));
+    Ok(TestClient::bind_with(&server.uris()[0], &options)?)
+}
+
+/// Prints what the calls of one client cost more than those of the other.
+fn compare(what: &str, without: &TestClient, with: &TestClient) {
+    let (mut base, mut added) = (Vec::new(), Vec::new());
+    for _ in 0..SLICES {
+        let before = slice_ns(without);
+        added.push(slice_ns(with) - before);
+        base.push(before);
+    }
+    let ([_, base, _], [low, median, high]) = (quartiles(base), quartiles(added));
+    println!("{what}: {median:+.1} ns ({low:+.1} to {high:+.1}) on {base:.0} ns");
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     for scheme in ["local", "shm", "udp"] {
+        // Within the process each end has one interceptor at least, so that all calls take the same way.
+        let least = usize::from(scheme == "local");
         for is_timed in [false, true] {
-            let address = |end: &str| match scheme {
-                "udp" => "udp://127.0.0.1:0".to_owned(),
-                _ => format!("{scheme}:interceptor-cost-{end}-{}", std::process::id()),
-            };
-            let serve = |end: &str, count: usize| {
-                let server =
-                    (0..count).fold(Server::new(), |server, _| server.interceptor(NoOp { is_timed }));
-                server
-                    .export(TestServer::new(Nothing))
-                    .listen(&address(end))?
-                    .start()
-                    .map_err(Box::<dyn std::error::Error>::from)
-            };
-            let bind = |uri: &str, count: usize| {
-                let options =
-                    (0..count).fold(BindOptions::new(), |options, _| options.interceptor(NoOp { is_timed }));
-                TestClient::bind_with(uri, &options)
-            };
-            // Within the process each end has one at least, so that all calls take the same way.
-            let least = usize::from(scheme == "local");
-            let (few, more) = (serve("few", least)?, serve("more", least + 1)?);
-            let plain = bind(&few.uris()[0], least)?;
-            let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
-            let clients = [
-                ("neither", plain.clone()),
-                ("one more at the client", bind(&few.uris()[0], least + 1)?),
-                ("one more at the server", bind(&more.uris()[0], least)?),
-                ("a traceparent", plain.with_metadata(Metadata::new().trace_parent(parent))),
-                ("a pair of 20 bytes", plain.with_metadata(Metadata::new().set("tenant", [7; 20]))),
-            ];
-            let mut ns = [const { Vec::new() }; 5];
-            for _ in 0..SLICES {
-                for (kind, (_, client)) in clients.iter().enumerate() {
-                    ns[kind].push(slice_ns(client));
-                }
-            }
-            let [_, base, _] = quartiles(ns[0].clone());
-            for kind in 1..clients.len() {
-                let added = ns[kind].iter().zip(&ns[0]).map(|(with, without)| with - without).collect();
-                let ([low, median, high], what) = (quartiles(added), clients[kind].0);
-                let timed = if is_timed { "timed" } else { "not timed" };
-                println!(
-                    "{scheme:5} {timed:9} {what}: {median:+.1} ns ({low:+.1} to {high:+.1}) on {base:.0} ns"
-                );
-            }
+            let timed = if is_timed { "timed" } else { "not timed" };
+            let few = serve(scheme, least, is_timed)?;
+            let plain = bind(&few, least, is_timed)?;
+            let one_more = bind(&few, least + 1, is_timed)?;
+            compare(&format!("{scheme:5} one more at the client, {timed}"), &plain, &one_more);
+            let more = serve(scheme, least + 1, is_timed)?;
+            let at_more = bind(&more, least, is_timed)?;
+            compare(&format!("{scheme:5} one more at the server, {timed}"), &plain, &at_more);
         }
+        let server = serve(scheme, 0, false)?;
+        let plain = bind(&server, 0, false)?;
+        let parent: TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
+        let traced = plain.with_metadata(Metadata::new().trace_parent(parent));
+        compare(&format!("{scheme:5} a traceparent"), &plain, &traced);
+        let paired = plain.with_metadata(Metadata::new().set("tenant", [7; 20]));
+        compare(&format!("{scheme:5} a pair of 20 bytes"), &plain, &paired);
     }
     Ok(())
 }

@@ -68,7 +68,10 @@ impl Metadata {
 
     /// A copy of a block.
     pub(crate) fn of(block: Block<'_>) -> Self {
-        Self { block: block.bytes().to_vec(), failure: None }
+        match block.pairs().next() {
+            Some(_) => Self { block: block.bytes().to_vec(), failure: None },
+            None => Self::new(),
+        }
     }
 
     /// Sets the value of a name, in place of an earlier one. The names `traceparent` and `tracestate` are those of W3C Trace Context.
@@ -163,12 +166,12 @@ impl Metadata {
         Self { failure: self.failure.or(Some(why)), ..self }
     }
 
-    fn block(&self) -> Option<Block<'_>> {
-        Block::split(&self.block).ok().map(|(_, block)| block)
+    fn block(&self) -> Block<'_> {
+        Block::again(&self.block)
     }
 
     pub(crate) fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        self.block().into_iter().flat_map(Block::pairs)
+        self.block().pairs()
     }
 
     /// Its block, which is empty without pairs.

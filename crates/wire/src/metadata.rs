@@ -142,6 +142,12 @@ impl<'a> Block<'a> {
         Ok((rest, block))
     }
 
+    /// The block of which these are the [`bytes`](Self::bytes): they have been checked and are not checked again. Of others, the
+    /// pairs are without meaning.
+    pub fn again(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
     /// Its bytes.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
@@ -149,7 +155,7 @@ impl<'a> Block<'a> {
 
     /// Its pairs.
     pub fn pairs(self) -> impl Iterator<Item = Pair<'a>> + Clone {
-        let mut left = &self.bytes[..self.bytes.len() - TAIL];
+        let mut left = &self.bytes[..self.bytes.len().saturating_sub(TAIL)];
         core::iter::from_fn(move || {
             let (pair, behind) = next(left)?;
             left = behind;

@@ -17,6 +17,8 @@ use stoop_wire::metadata::{Block, BlockWriter, Pair};
 pub(crate) struct CallMetadata {
     /// A copy: the message may be in memory that other code uses.
     block: Vec<u8>,
+    /// Whether some pairs go on.
+    goes_on: bool,
     answer: Mutex<Metadata>,
     /// Its share of the memory for what open calls keep, if it is long and the call may become an open one.
     counted: Mutex<Option<Box<dyn Any + Send>>>,
@@ -38,37 +40,34 @@ impl CallMetadata {
         // A thread that ends has none.
         let mut unused = UNUSED.try_with(Cell::take).ok().flatten().unwrap_or_default();
         match Arc::get_mut(&mut unused) {
-            Some(own) => own.fill(block.bytes()),
+            Some(own) => own.fill(block),
             None => {
                 let mut own = Self::default();
-                own.fill(block.bytes());
+                own.fill(block);
                 unused = Arc::new(own);
             }
         }
         unused
     }
 
-    fn fill(&mut self, block: &[u8]) {
+    fn fill(&mut self, block: Block<'_>) {
         self.block.clear();
-        self.block.extend_from_slice(block);
+        self.block.extend_from_slice(block.bytes());
+        self.goes_on = block.pairs().any(|pair| pair.goes_on);
         *self.answer.get_mut().unwrap_or_else(PoisonError::into_inner) = Metadata::new();
     }
 
-    fn block(&self) -> Option<Block<'_>> {
-        Block::split(&self.block).ok().map(|(_, block)| block)
+    fn block(&self) -> Block<'_> {
+        Block::again(&self.block)
     }
 
     fn going_on(&self) -> impl Iterator<Item = Pair<'_>> {
-        self.block().into_iter().flat_map(Block::pairs).filter(|pair| pair.goes_on)
+        self.block().pairs().filter(|pair| pair.goes_on)
     }
 
     /// The metadata that its answer has by now; none is left.
     pub(crate) fn take_answer(&self) -> Metadata {
         mem::take(&mut *locked(&self.answer))
-    }
-
-    fn goes_on(&self) -> bool {
-        self.going_on().next().is_some()
     }
 
     /// What goes on of it.
@@ -78,7 +77,7 @@ impl CallMetadata {
         // They were in a block before.
         self.going_on().for_each(|pair| _ = writer.add(&pair));
         writer.finish();
-        Arc::new(Self { block, ..Self::default() })
+        Arc::new(Self { block, goes_on: self.goes_on, ..Self::default() })
     }
 }
 
@@ -114,7 +113,7 @@ pub(crate) fn serving<R>(call: Option<Arc<CallMetadata>>, procedure: impl FnOnce
             replace(self.0.take());
         }
     }
-    let goes_on = call.as_ref().is_some_and(|call| call.goes_on());
+    let goes_on = call.as_ref().is_some_and(|call| call.goes_on);
     let _restore = Restore(replace(call), GOES_ON.replace(goes_on));
     procedure()
 }
@@ -157,7 +156,7 @@ pub(crate) fn going_on() -> Metadata {
 /// The metadata of the call that this thread serves.
 pub(crate) fn current() -> Metadata {
     let served = kept();
-    let block = served.as_ref().and_then(|served| served.block());
+    let block = served.as_ref().map(|served| served.block());
     block.map_or_else(Metadata::new, Metadata::of)
 }
 
@@ -165,7 +164,7 @@ pub(crate) fn current() -> Metadata {
 #[cfg(feature = "opentelemetry")]
 pub(crate) fn trace_parent() -> Option<TraceParent> {
     let served = kept()?;
-    let mut pairs = served.block()?.pairs();
+    let mut pairs = served.block().pairs();
     TraceParent::from_bytes(pairs.find(|pair| pair.key == Key::Traceparent)?.value)
 }
 

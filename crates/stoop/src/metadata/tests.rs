@@ -65,7 +65,7 @@ fn a_trace_parent_is_read_as_w3c_writes_it() {
 #[test]
 fn metadata_is_that_of_the_innermost_call_and_comes_back_after_it() {
     let serve = |metadata: &Metadata, inner: &dyn Fn()| {
-        serving(Some(CallMetadata::new(metadata.block().unwrap())), inner);
+        serving(Some(CallMetadata::new(metadata.block())), inner);
     };
     let seen = || served::current().get("a").map(<[u8]>::to_vec);
     serve(&Metadata::new().set("a", b"outer").set("b", b"goes on").propagate(), &|| {

@@ -14,6 +14,7 @@ use crate::transport::contract::{Binding, Lane};
 use crate::transport::local::begun::result_len;
 use crate::transport::local::binding::LocalBinding;
 use crate::transport::local::server::LocalServer;
+use std::cell::Cell;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,19 @@ use stoop_marshal::{GatherList, Writer};
 use stoop_net::clock;
 use stoop_wire::HEADER_LEN;
 use stoop_wire::metadata::{BLOCK_MAX, IN_PROCEDURE};
+
+/// Bytes of memory that a thread keeps of a call for its next one, each for arguments and for the result.
+const KEPT_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Memory for the arguments and the result of this thread's next call.
+    static UNUSED: Cell<Option<(Vec<u8>, Vec<u8>)>> = const { Cell::new(None) };
+}
+
+/// New memory for the arguments and the result of a call.
+fn memory() -> (Vec<u8>, Vec<u8>) {
+    (Vec::new(), vec![0; HEADER_LEN])
+}
 
 /// A call, from its arguments to its result.
 pub(crate) struct LocalLane<'a> {
@@ -38,8 +52,19 @@ pub(crate) struct LocalLane<'a> {
 impl<'a> LocalLane<'a> {
     pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Box<Self>, CallError> {
         let (server, interface) = binding.present().map_err(CallError::not_sent)?;
-        let (arguments, packet) = (Vec::new(), vec![0; HEADER_LEN]);
+        // A thread that ends has none.
+        let (arguments, packet) = UNUSED.try_with(Cell::take).ok().flatten().unwrap_or_else(memory);
         Ok(Box::new(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 }))
+    }
+}
+
+impl Drop for LocalLane<'_> {
+    fn drop(&mut self) {
+        let (arguments, packet) = (mem::take(&mut self.arguments), mem::take(&mut self.packet));
+        if arguments.capacity().max(packet.capacity()) <= KEPT_MAX && packet.len() >= HEADER_LEN {
+            // A thread that ends has no place for them any more.
+            let _ = UNUSED.try_with(|unused| unused.set(Some((arguments, packet))));
+        }
     }
 }
 
