@@ -5,7 +5,7 @@ use crate::limits::{NESTING_MAX, NODES_MAX, TEXT_MAX};
 use crate::tree::{
     Body, Field, Fields, Mode, Named, Number, Parameter, Shape, Signature, Style, Type, Variant,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Why a text is no signature.
@@ -116,6 +116,7 @@ impl<'t> Parser<'t> {
         let name = self.expect_name()?;
         self.expect("(", "`(` was expected behind the procedure's name")?;
         let parameters = self.separated(", ", ")", Self::parameter)?;
+        self.distinct(parameters.iter().map(|parameter| parameter.name.as_str()))?;
         let returns = if self.take(" -> ") { Some(self.ty()?) } else { None };
         parameters.iter().try_for_each(|parameter| self.check(&parameter.ty))?;
         returns.iter().try_for_each(|ty| self.check(ty))?;
@@ -145,6 +146,15 @@ impl<'t> Parser<'t> {
                 return Ok(all);
             }
             self.expect(separator, "a separator or the end of the list was expected")?;
+        }
+    }
+
+    /// Checks that no two parameters, fields or variants have one name: in JSON they could not be told apart.
+    fn distinct<'n>(&self, names: impl ExactSizeIterator<Item = &'n str>) -> Parsed<()> {
+        let count = names.len();
+        match names.collect::<HashSet<_>>().len() == count {
+            true => Ok(()),
+            false => Err(self.error("a name is there twice")),
         }
     }
 
@@ -292,7 +302,9 @@ impl<'t> Parser<'t> {
             // Types within it that contain it need its layout. It has fields then, so that this is it.
             self.layouts[place] = Some(Layout::TAGGED);
             self.expect("{", "`{` was expected")?;
-            return self.separated(" | ", "}", Self::variant).map(Body::Enum);
+            let variants = self.separated(" | ", "}", Self::variant)?;
+            self.distinct(variants.iter().map(|variant| variant.name.as_str()))?;
+            return Ok(Body::Enum(variants));
         }
         self.fields().map(Body::Struct)
     }
@@ -311,7 +323,9 @@ impl<'t> Parser<'t> {
 
     fn fields(&mut self) -> Parsed<Fields> {
         let (style, all) = if self.take("{") {
-            (Style::Named, self.separated(", ", "}", Self::named_field)?)
+            let all = self.separated(", ", "}", Self::named_field)?;
+            self.distinct(all.iter().map(|field| field.name.as_str()))?;
+            (Style::Named, all)
         } else if self.take("(") {
             (Style::Tuple, self.separated(", ", ")", |parser| parser.field(String::new()))?)
         } else {
