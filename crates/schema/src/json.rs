@@ -24,9 +24,17 @@ mod time;
 mod to_value;
 mod write;
 
+#[cfg(feature = "x")]
+pub(crate) use from_value::simple as of_simple;
 pub use parse::JsonError;
+#[cfg(feature = "x")]
+pub(crate) use scalar::{range, simple};
 pub use text::ReadFile;
+#[cfg(feature = "x")]
+pub(crate) use text::{Words, json_of_words, of_text};
 pub use to_value::{Fault, nearest};
+#[cfg(feature = "x")]
+pub(crate) use to_value::{fault, shortened, to_bytes, unknown};
 pub use write::is_harmless;
 
 /// A JSON text as a tree.

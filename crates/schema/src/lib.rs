@@ -9,6 +9,8 @@
 //! - [`json`] shows them, and takes them from people;
 //! - [`rust`] prints an interface that compiles.
 //!
+//! Of a server of Sun RPC the interface file says the same: [`sun`], with the feature `x`.
+//!
 //! ```
 //! use stoop_schema::{Argument, Signature, Value};
 //! let signature = Signature::parse("divide(by: i32) -> Result<i32, String>").unwrap();
@@ -33,6 +35,8 @@ mod message;
 mod parse;
 pub mod rust;
 mod spelling;
+#[cfg(feature = "x")]
+pub mod sun;
 mod tree;
 mod value;
 

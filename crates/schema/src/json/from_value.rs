@@ -177,7 +177,7 @@ impl Json {
 }
 
 /// A value without parts.
-fn simple(value: &Value) -> Json {
+pub(crate) fn simple(value: &Value) -> Json {
     let displayed = |value: &dyn Display| Json::Text(value.to_string());
     let number = |value: &dyn Display, is_short: bool| match is_short {
         true => Json::Number(value.to_string()),

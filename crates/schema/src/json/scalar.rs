@@ -6,7 +6,7 @@ use crate::value::Value;
 use std::net::{IpAddr, SocketAddr};
 
 /// The values of a type of integers, in words.
-pub(super) fn range(number: Number) -> String {
+pub(crate) fn range(number: Number) -> String {
     let bits = number.size() * 8;
     match (number.is_signed(), bits) {
         (false, 8..=32) => format!("from 0 to {}", (1_u64 << bits) - 1),
@@ -16,7 +16,7 @@ pub(super) fn range(number: Number) -> String {
 }
 
 /// A value without parts.
-pub(super) fn simple(ty: &Type, json: &Json) -> Option<Value> {
+pub(crate) fn simple(ty: &Type, json: &Json) -> Option<Value> {
     Some(match (ty, json) {
         (Type::Number(number), Json::Number(text) | Json::Text(text)) => self::number(*number, text, json)?,
         (Type::NonZero(number), Json::Number(text) | Json::Text(text)) => {

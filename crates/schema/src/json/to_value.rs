@@ -106,20 +106,56 @@ impl Parameter {
     }
 }
 
-fn fault(why: String) -> Fault {
+pub(crate) fn fault(why: String) -> Fault {
     Fault { path: String::new(), why }
 }
 
 impl Fault {
-    fn below(mut self, name: &str) -> Self {
+    pub(crate) fn below(mut self, name: &str) -> Self {
         let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("{name}{separator}{}", self.path);
         self
     }
 }
 
+/// The beginning of some JSON, for a message.
+pub(crate) fn shortened(json: &Json) -> String {
+    let mut text = json.to_string();
+    if let Some((end, _)) = text.char_indices().nth(40) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Bytes: a string, `{"base64": …}` or an array of numbers.
+pub(crate) fn to_bytes(json: &Json) -> Taken<Vec<u8>> {
+    match json {
+        Json::Text(text) => Ok(text.clone().into_bytes()),
+        Json::Object(members) => match &members[..] {
+            [(name, Json::Text(text))] if name == "base64" => {
+                base64::decode(text).ok_or_else(|| fault("is no base64 (RFC 4648)".into()))
+            }
+            _ => Err(fault(r#"bytes are a string, {"base64": "…"} or an array of numbers"#.into())),
+        },
+        Json::Array(values) => {
+            let byte = |(place, json): (usize, &Json)| match simple(&Type::Number(Number::U8), json) {
+                Some(Value::Unsigned(byte)) => Ok(byte as u8),
+                _ => {
+                    let why = format!("expected a u8, from 0 to 255, not {}", shortened(json));
+                    Err(fault(why).below(&format!("[{place}]")))
+                }
+            };
+            values.iter().enumerate().map(byte).collect()
+        }
+        json => {
+            Err(fault(format!("expected bytes: a string, or an array of numbers, not {}", shortened(json))))
+        }
+    }
+}
+
 /// A name that is not among those that are known.
-fn unknown(what: &str, name: &str, known: &[&str]) -> Fault {
+pub(crate) fn unknown(what: &str, name: &str, known: &[&str]) -> Fault {
     let advice = match nearest(name, known) {
         Some(near) => format!("; did you mean {near}?"),
         None if known.is_empty() => "; there is none".into(),
@@ -211,11 +247,7 @@ impl Taker<'_> {
     }
 
     fn expected(&self, ty: &Type, json: &Json) -> Fault {
-        let mut found = json.to_string();
-        if let Some((end, _)) = found.char_indices().nth(40) {
-            found.truncate(end);
-            found.push('…');
-        }
+        let found = shortened(json);
         let wanted = match ty {
             Type::Number(number) if !number.is_float() => format!("a {}, {}", number.name(), range(*number)),
             Type::NonZero(number) => format!("a {} other than 0", number.name()),
@@ -242,24 +274,7 @@ impl Taker<'_> {
     }
 
     fn bytes(&mut self, ty: &Type, json: &Json) -> Taken<Value> {
-        let bytes = match json {
-            Json::Text(text) => text.clone().into_bytes(),
-            Json::Object(members) => match &members[..] {
-                [(name, Json::Text(text))] if name == "base64" => {
-                    base64::decode(text).ok_or_else(|| fault("is no base64 (RFC 4648)".into()))?
-                }
-                _ => {
-                    return Err(fault(
-                        r#"bytes are a string, {"base64": "…"} or an array of numbers"#.into(),
-                    ));
-                }
-            },
-            Json::Array(values) => match self.elements(&Type::Number(Number::U8), values)? {
-                Value::Bytes(bytes) => bytes,
-                _ => unreachable!("they are bytes"),
-            },
-            json => return Err(self.expected(ty, json)),
-        };
+        let bytes = to_bytes(json)?;
         match ty {
             Type::Array(_, count) if bytes.len() as u64 != *count => {
                 Err(fault(format!("has {count} bytes, not {}", bytes.len())))

@@ -11,3 +11,5 @@ mod messages;
 #[path = "../../../marshal/tests/marshal/round_trip.rs"]
 mod round_trip;
 mod rust;
+#[cfg(feature = "x")]
+mod sun;
