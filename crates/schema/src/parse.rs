@@ -102,6 +102,9 @@ impl<'t> Parser<'t> {
         let rest = self.rest();
         let end = rest.find(|each: char| !each.is_ascii_digit()).unwrap_or(rest.len());
         let number = rest[..end].parse().map_err(|_| self.error("a number was expected"))?;
+        if end > 1 && rest.starts_with('0') {
+            return Err(self.error("a number does not begin with 0"));
+        }
         self.at += end;
         Ok(number)
     }
@@ -217,6 +220,9 @@ impl<'t> Parser<'t> {
         if self.take("#") {
             number =
                 u32::try_from(self.digits()?).map_err(|_| self.error("no type has so many namesakes"))?;
+            if number < 2 {
+                return Err(self.error("the first type of a name has no number"));
+            }
         }
         let spelled = &self.text[begin..self.at];
         if let Some(place) = self.places.get(spelled) {
