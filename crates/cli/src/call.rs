@@ -1,6 +1,7 @@
 //! `stoop call`: a call of a running server, whose types are not known before.
 
 use crate::describe::{ask, harmless, options, shown};
+use crate::sun::{self, XFile};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -16,12 +17,12 @@ use stoop_schema::{Argument, Outcome, Signature};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CallArgs {
     /// Address of the server, as udp://HOST:PORT, or its name
-    uri: String,
+    pub(crate) uri: String,
     /// The procedure, as Greeter.greet
-    procedure: String,
+    pub(crate) procedure: String,
     /// The arguments, as name=TEXT, or one JSON object with all
     #[arg(allow_negative_numbers = true)]
-    arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
     /// Seconds in which the call has to end
     #[arg(short, long, default_value_t = 30.0)]
     timeout: f64,
@@ -34,6 +35,8 @@ pub(crate) struct CallArgs {
     /// Prints the bytes of a text or of bytes in the result as they are: of the part at this path, or of all for an empty one
     #[arg(long, value_name = "PATH")]
     raw: Option<String>,
+    #[command(flatten)]
+    sun: XFile,
 }
 
 const AFTER_HELP: &str = "\
@@ -48,14 +51,14 @@ Exit status: 0 a result, 1 the procedure's own error, 2 wrong usage,
   3 the procedure did not run, 4 it ran and there is no result, 5 it may have run";
 
 /// Why there is no result: a message, and the exit status.
-struct NoResult(String, u8);
+pub(crate) struct NoResult(String, u8);
 
 impl NoResult {
-    fn usage(why: impl ToString) -> Self {
+    pub(crate) fn usage(why: impl ToString) -> Self {
         Self(why.to_string(), 2)
     }
 
-    fn not_run(why: impl ToString) -> Self {
+    pub(crate) fn not_run(why: impl ToString) -> Self {
         Self(why.to_string(), 3)
     }
 }
@@ -71,20 +74,26 @@ pub(crate) fn run(args: &CallArgs) -> ExitCode {
 }
 
 /// A call that can be made.
-struct Prepared {
-    client: Client,
-    number: u16,
-    signature: Signature,
-    arguments: Vec<Argument>,
-    /// The payload.
-    written: Vec<u8>,
+pub(crate) struct Prepared {
+    /// Makes it: the result, and whether that is the procedure's own error.
+    pub(crate) make: Box<dyn Fn() -> Result<(Json, bool), CallError>>,
+    /// The transport, in words.
+    pub(crate) transport: String,
 }
 
 fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
+    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(NoResult::usage)?;
+    match sun::is_address(&args.uri) {
+        true => args.sun.prepared(args, timeout),
+        false => native(args, timeout),
+    }
+}
+
+/// A call by Stoop's own protocol.
+fn native(args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
     let wanted = "the procedure is written as INTERFACE.PROCEDURE";
     let (interface, procedure) =
         args.procedure.rsplit_once(['.', '/']).ok_or_else(|| NoResult::usage(wanted))?;
-    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(NoResult::usage)?;
     let options = options(timeout);
     let interface = ask(&args.uri, interface, &options).map_err(NoResult::not_run)?;
     let number = interface.procedures.iter().position(|each| each.signature.name == procedure);
@@ -97,7 +106,20 @@ fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
     let len = writer.finish().map_err(NoResult::usage)?;
     written.truncate(len);
     let client = bound(&args.uri, &interface, &options)?;
-    Ok(Prepared { client, number: number as u16, signature, arguments, written })
+    let transport = client.binding().describe();
+    let call = Native { client, number: number as u16, signature, arguments, written };
+    let made = move || call.make().map(|outcome| call.signature.json_of_outcome(&outcome));
+    Ok(Prepared { make: Box::new(made), transport })
+}
+
+/// A call by Stoop's own protocol.
+struct Native {
+    client: Client,
+    number: u16,
+    signature: Signature,
+    arguments: Vec<Argument>,
+    /// The payload.
+    written: Vec<u8>,
 }
 
 fn no_procedure(interface: &Interface, procedure: &str) -> String {
@@ -116,7 +138,7 @@ fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Clie
 }
 
 /// The bytes of a file, or of standard input for `-`.
-fn read_file(path: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn read_file(path: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     match path {
         "-" => {
@@ -126,19 +148,7 @@ fn read_file(path: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-impl Prepared {
-    /// Makes the call as often as it was asked for. Returns the worst exit status.
-    fn make_all(&self, args: &CallArgs) -> Result<u8, NoResult> {
-        let mut worst = 0;
-        for _ in 0..args.repeat {
-            let begun = Instant::now();
-            let outcome = self.make();
-            let took = begun.elapsed();
-            worst = worst.max(self.print(args, outcome, took)?);
-        }
-        Ok(worst)
-    }
-
+impl Native {
     fn make(&self) -> Result<Outcome, CallError> {
         let write = |writer: &mut dynamic::Writer<'_>| writer.scalars(&self.written);
         if self.signature.one_way {
@@ -149,15 +159,28 @@ impl Prepared {
         }
         self.client.call(self.number, write, |result| self.signature.take_result(&self.arguments, result))
     }
+}
+
+impl Prepared {
+    /// Makes the call as often as it was asked for. Returns the worst exit status.
+    fn make_all(&self, args: &CallArgs) -> Result<u8, NoResult> {
+        let mut worst = 0;
+        for _ in 0..args.repeat {
+            let begun = Instant::now();
+            let outcome = (self.make)();
+            let took = begun.elapsed();
+            worst = worst.max(self.print(args, outcome, took)?);
+        }
+        Ok(worst)
+    }
 
     /// Prints the outcome. Returns its exit status.
     fn print(
         &self,
         args: &CallArgs,
-        outcome: Result<Outcome, CallError>,
+        outcome: Result<(Json, bool), CallError>,
         took: Duration,
     ) -> Result<u8, NoResult> {
-        let outcome = outcome.map(|outcome| self.signature.json_of_outcome(&outcome));
         let status = match &outcome {
             Ok((_, is_error)) => u8::from(*is_error),
             Err(why) => match why.ran() {
@@ -195,7 +218,7 @@ impl Prepared {
             ("outcome", Json::text(name)),
             ("ran", Json::text(ran)),
             ("took_us", Json::Number(took.as_micros().to_string())),
-            ("transport", Json::Text(self.client.binding().describe())),
+            ("transport", Json::text(&self.transport)),
             rest,
         ])
     }

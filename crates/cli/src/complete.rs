@@ -1,6 +1,7 @@
 //! Completion of the command by a shell: names of commands, and of interfaces, procedures and arguments from the running server.
 
 use crate::describe::{ask, options};
+use crate::sun;
 use clap::{CommandFactory, ValueEnum};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,15 +49,33 @@ pub(crate) fn print_script(shell: Shell) -> Result<ExitCode, String> {
 /// Prints the words that can stand in the place of the last.
 pub(crate) fn print_candidates<C: CommandFactory>(words: &[String]) -> Result<ExitCode, String> {
     let Some((last, before)) = words.split_last() else { return Ok(ExitCode::SUCCESS) };
-    // Options stand before, and take their values with them.
-    let plain: Vec<&str> = before.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
-    let candidates = candidates::<C>(&plain).unwrap_or_default();
+    let (plain, file) = plain(before);
+    let candidates = match file {
+        Some(file) => sun::candidates(file, &plain),
+        None => candidates::<C>(&plain),
+    };
+    let candidates = candidates.unwrap_or_default();
     // A server tells them, and a shell reads them: nothing that is no name is passed on.
     let is_name = |word: &&String| word.chars().all(|each| each.is_alphanumeric() || "_.=-".contains(each));
     for word in candidates.iter().filter(is_name).filter(|word| word.starts_with(last.as_str())) {
         println!("{word}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The words without options, and the interface file among these. Other options take their values with them (`--timeout=1`).
+fn plain(before: &[String]) -> (Vec<&str>, Option<&str>) {
+    let (mut plain, mut file) = (Vec::new(), None);
+    let mut words = before.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word.strip_prefix("--x") {
+            Some("") => file = words.next(),
+            Some(of) if of.starts_with('=') => file = Some(&of[1..]),
+            _ if word.starts_with('-') => {}
+            _ => plain.push(word),
+        }
+    }
+    (plain, file)
 }
 
 fn candidates<C: CommandFactory>(before: &[&str]) -> Result<Vec<String>, String> {

@@ -1,5 +1,6 @@
 //! `stoop describe`: what a running server offers.
 
+use crate::sun::{self, XFile};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,12 +20,19 @@ pub(crate) struct DescribeArgs {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    sun: XFile,
 }
 
 /// Time within which a server has to answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
+    if sun::is_address(&args.uri) {
+        let text = args.sun.describe(&args.uri, args.interface.as_deref(), args.json)?;
+        print!("{}", harmless(&text));
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(TIMEOUT);
     let ask = |name: &str| ask(&args.uri, name, &options);
     let text = match &args.interface {

@@ -20,21 +20,11 @@ pub(crate) struct XArgs {
     /// Write the Rust code to this file [default: to standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Define a macro of the preprocessor, as rpcgen does [RPC_HDR is always defined]
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    define: Vec<String>,
-    /// Give the value of a constant that C code defines
-    #[arg(long, value_name = "NAME=VALUE", value_parser = constant)]
-    extern_const: Vec<(String, i64)>,
+    #[command(flatten)]
+    reading: Reading,
     /// Name the Rust type for a type that C code defines; it implements the traits of stoop-xdr
     #[arg(long, value_name = "NAME=TYPE", value_parser = pair)]
     extern_type: Vec<(String, String)>,
-    /// Read another interface file first, whose definitions this one uses
-    #[arg(long, value_name = "FILE")]
-    include: Vec<String>,
-    /// Look in this folder, too, for files that are included, also by `%#include "FILE.h"`, which means FILE.x
-    #[arg(long, value_name = "FOLDER")]
-    include_dir: Vec<PathBuf>,
     /// The Rust type of strings: String, or Vec<u8> for names that need not be UTF-8
     #[arg(long, value_enum, default_value = "text")]
     strings: StringsArg,
@@ -48,6 +38,23 @@ pub(crate) struct XArgs {
     /// as an interface file
     #[arg(long, conflicts_with_all = ["borrowed", "interfaces"])]
     from_trait: bool,
+}
+
+/// How an interface file is read.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reading {
+    /// Define a macro of the preprocessor, as rpcgen does [RPC_HDR is always defined]
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// Give the value of a constant that C code defines
+    #[arg(long, value_name = "NAME=VALUE", value_parser = constant)]
+    extern_const: Vec<(String, i64)>,
+    /// Read another interface file first, whose definitions this one uses
+    #[arg(long, value_name = "FILE")]
+    include: Vec<String>,
+    /// Look in this folder, too, for files that are included, also by `%#include "FILE.h"`, which means FILE.x
+    #[arg(long, value_name = "FOLDER")]
+    include_dir: Vec<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -86,16 +93,21 @@ impl XArgs {
             StringsArg::Text => Strings::Text,
             StringsArg::Bytes => Strings::Bytes,
         };
-        let mut options = Options::new().strings(strings).borrowed(self.borrowed).interfaces(self.interfaces);
+        let options = self.reading.options();
+        let options = options.strings(strings).borrowed(self.borrowed).interfaces(self.interfaces);
+        self.extern_type.iter().fold(options, |options, (name, rust)| options.extern_type(name, rust))
+    }
+}
+
+impl Reading {
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::new();
         for define in &self.define {
             let (name, value) = define.split_once('=').unwrap_or((define, "1"));
             options = options.define(name, value);
         }
         for (name, value) in &self.extern_const {
             options = options.extern_const(name, *value);
-        }
-        for (name, rust) in &self.extern_type {
-            options = options.extern_type(name, rust);
         }
         for folder in &self.include_dir {
             options = options.include_dir(folder);

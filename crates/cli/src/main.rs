@@ -12,6 +12,7 @@ mod generate;
 #[cfg(feature = "seal")]
 mod key;
 mod ping;
+mod sun;
 mod terminal;
 mod top;
 

@@ -108,12 +108,12 @@ fn stoop_with(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String)
     (status.code(), text(stdout), text(stderr))
 }
 
-fn stoop(arguments: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn stoop(arguments: &[&str]) -> (Option<i32>, String, String) {
     stoop_with(arguments, b"")
 }
 
 /// The standard output of a command that succeeds.
-fn printed(arguments: &[&str]) -> String {
+pub(crate) fn printed(arguments: &[&str]) -> String {
     let (status, out, err) = stoop(arguments);
     assert_eq!((status, err.as_str()), (Some(0), ""), "{out}");
     out

@@ -9,6 +9,10 @@ mod bench;
 mod call;
 mod generate;
 mod ping;
+#[path = "../../../onc/tests/interop/sandbox.rs"]
+#[allow(dead_code)]
+mod sandbox;
+mod sun;
 #[cfg(feature = "lab")]
 mod tables;
 mod top;

@@ -1,0 +1,194 @@
+//! Servers of Sun RPC, whose interface file (`.x`) the user has: what they offer, and calls of their procedures.
+
+use crate::call::{CallArgs, NoResult, Prepared, read_file};
+use crate::describe::{TIMEOUT, shown};
+use crate::generate::Reading;
+use std::path::PathBuf;
+use std::time::Duration;
+use stoop::onc::rpcbind::{Registration, Rpcbind};
+use stoop::onc::stub::Arguments;
+use stoop::onc::xdr::Writer;
+use stoop::onc::{Client, ClientOptions, Credential, Transport};
+use stoop_schema::json::{Json, nearest};
+use stoop_schema::sun::{File, Procedure, Version};
+use stoop_x::Options;
+
+/// The interface file of a server of Sun RPC.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Servers of Sun RPC")]
+pub(crate) struct XFile {
+    /// The interface file of a server of Sun RPC. It has program and version: the address is onc+udp://HOST, onc+tcp://HOST:PORT or
+    /// onc+unix:PATH
+    #[arg(long = "x", value_name = "FILE.x")]
+    path: Option<PathBuf>,
+    /// States this user and its groups to a server of Sun RPC (AUTH_SYS)
+    #[arg(long)]
+    auth_sys: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Whether an address is one of Sun RPC.
+pub(crate) fn is_address(uri: &str) -> bool {
+    transport(uri).is_some()
+}
+
+fn transport(uri: &str) -> Option<Transport> {
+    match uri.split_once(':')?.0 {
+        "onc+udp" => Some(Transport::Udp),
+        "onc+tcp" => Some(Transport::Tcp),
+        "onc+unix" => Some(Transport::Unix),
+        _ => None,
+    }
+}
+
+/// The address of a version: with its numbers, unless the address has some.
+fn address(uri: &str, version: Version<'_>) -> String {
+    let has_numbers =
+        uri.rsplit_once('/').and_then(|(_, end)| end.split_once(':')).is_some_and(|(program, of)| {
+            let is_number =
+                |text: &str| text.starts_with("0x") || text.bytes().all(|each| each.is_ascii_digit());
+            is_number(program) && is_number(of) && !uri.ends_with(&format!("//{program}:{of}"))
+        });
+    if has_numbers { uri.to_owned() } else { format!("{uri}/{}:{}", version.program(), version.number()) }
+}
+
+impl XFile {
+    /// The interface file, kept as long as the process runs.
+    fn read(&self) -> Result<&'static File, String> {
+        let advice = "a server of Sun RPC does not tell its interfaces: give its interface file, --x FILE.x";
+        let path = self.path.as_ref().ok_or(advice)?;
+        let model = stoop_x::build::file(path, &self.reading.options())?.model;
+        File::new(model).map(|file| &*Box::leak(Box::new(file)))
+    }
+
+    /// What the server offers: the versions of the file that it serves, one of them as Rust, or without a file what rpcbind knows.
+    pub(crate) fn describe(&self, uri: &str, version: Option<&str>, json: bool) -> Result<String, String> {
+        if self.path.is_none() && version.is_none() {
+            return registered(uri, json);
+        }
+        let file = self.read()?;
+        let names: Vec<_> = file.versions().map(Version::name).collect();
+        let is_asked = |each: &Version<'_>| version.is_none_or(|name| each.name() == name);
+        let asked: Vec<_> = file.versions().filter(is_asked).collect();
+        if asked.is_empty() {
+            return Err(format!("the file has no such version; it has {}", names.join(", ")));
+        }
+        let (mut served, mut missing) = (Vec::new(), Vec::new());
+        for version in asked {
+            let found = Client::bind_with(&address(uri, version), &self.options(TIMEOUT));
+            match found.map_err(|why| why.to_string()).and_then(|of| of.null().map_err(|why| why.to_string()))
+            {
+                Ok(()) => served.push(version),
+                Err(why) => missing.push(format!("{} is not served: {why}", version.name())),
+            }
+        }
+        if served.is_empty() {
+            return Err(missing.join("\n"));
+        }
+        missing.iter().for_each(|why| eprintln!("{}", crate::describe::harmless(why)));
+        match (&served[..], version) {
+            ([one], Some(_)) if json => Ok(shown(&one.json()) + "\n"),
+            (all, _) if json => {
+                let all = all.iter().map(|version| version.json());
+                Ok(shown(&Json::Array(all.collect())) + "\n")
+            }
+            (all, None) => Ok(all.iter().map(|version| version.overview()).collect()),
+            (_, Some(_)) => {
+                let path = self.path.as_deref().expect("it has been read");
+                Ok(stoop_x::build::file(path, &self.reading.options().interfaces(true))?.rust)
+            }
+        }
+    }
+
+    fn options(&self, timeout: Duration) -> ClientOptions {
+        let options = ClientOptions::new().timeout(timeout).bind_timeout(timeout);
+        if self.auth_sys { options.authentication(Credential::own()) } else { options }
+    }
+
+    /// A call of a procedure of the file.
+    pub(crate) fn prepared(&self, args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
+        let file = self.read().map_err(NoResult::usage)?;
+        let (version, procedure) = procedure(file, &args.procedure).map_err(NoResult::usage)?;
+        let arguments = procedure.arguments_of_words(&args.arguments, &mut read_file);
+        let written =
+            arguments.and_then(|arguments| procedure.put_call(&arguments)).map_err(NoResult::usage)?;
+        let client = Client::bind_with(&address(&args.uri, version), &self.options(timeout));
+        let client = client.map_err(NoResult::not_run)?;
+        let transport = address(&args.uri, version);
+        let make = move || {
+            let arguments = Arguments(|writer: &mut Writer<'_>| writer.opaque_fixed(&written, written.len()));
+            let result =
+                client.call_with(procedure.number(), &arguments, |result| procedure.take_result(result));
+            result.map(|json| (json, false))
+        };
+        Ok(Prepared { make: Box::new(make), transport })
+    }
+}
+
+/// A procedure with its version.
+type Found<'f> = (Version<'f>, Procedure<'f>);
+
+fn all(file: &File) -> impl Iterator<Item = Found<'_>> {
+    file.versions().flat_map(|version| version.procedures().map(move |procedure| (version, procedure)))
+}
+
+fn spelled((version, procedure): Found<'_>) -> String {
+    format!("{}.{}", version.name(), procedure.name())
+}
+
+/// The procedure of that name: `VERSION.PROCEDURE`, or the procedure alone where only one version has it.
+fn procedure<'f>(file: &'f File, name: &str) -> Result<Found<'f>, String> {
+    let is_meant = |each: &Found<'_>| each.1.name() == name || spelled(*each) == name;
+    let found: Vec<_> = all(file).filter(is_meant).collect();
+    let names = |of: Vec<Found<'_>>| of.into_iter().map(spelled).collect::<Vec<_>>();
+    match &found[..] {
+        [one] => Ok(*one),
+        [] => {
+            let names = names(all(file).collect());
+            let known: Vec<_> = names.iter().map(String::as_str).collect();
+            let near = nearest(name, &known).map_or_else(|| known.join(", "), str::to_owned);
+            Err(format!("the file has no procedure {name}; it has {near}"))
+        }
+        _ => Err(format!("several versions have {name}: {}", names(found).join(", "))),
+    }
+}
+
+/// What the rpcbind of a host knows.
+fn registered(uri: &str, json: bool) -> Result<String, String> {
+    let host = uri.split_once("//").map_or("", |(_, host)| host.split('/').next().unwrap_or_default());
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    let transport = transport(uri).filter(|_| !host.is_empty() && !has_port);
+    let transport = transport.ok_or("this server tells nothing: give its interface file, --x FILE.x")?;
+    let rpcbind = Rpcbind::of(host, transport).map_err(|why| why.to_string())?;
+    let mut all = rpcbind.dump().map_err(|why| why.to_string())?;
+    all.sort_by_key(|each| (each.version, each.netid.clone()));
+    if !json {
+        let line =
+            |of: &Registration| format!("program {} over {} at {}\n", of.version, of.netid, of.address);
+        return Ok(all.iter().map(line).collect());
+    }
+    let told = all.iter().map(|of| {
+        Json::object([
+            ("program", Json::Number(of.version.program.to_string())),
+            ("version", Json::Number(of.version.version.to_string())),
+            ("netid", Json::text(&of.netid)),
+            ("address", Json::text(&of.address)),
+        ])
+    });
+    Ok(shown(&Json::Array(told.collect())) + "\n")
+}
+
+/// What a shell can complete from an interface file: versions behind `describe URI`, procedures behind `call URI`, and arguments.
+pub(crate) fn candidates(path: &str, before: &[&str]) -> Result<Vec<String>, String> {
+    let file = File::new(stoop_x::build::file(path.as_ref(), &Options::new())?.model)?;
+    Ok(match before {
+        ["describe", _] => file.versions().map(|version| version.name().to_owned()).collect(),
+        ["call", _] => all(&file).map(spelled).collect(),
+        ["call", _, name, ..] => {
+            let (_, procedure) = procedure(&file, name)?;
+            procedure.arguments().map(|argument| format!("{argument}=")).collect()
+        }
+        _ => Vec::new(),
+    })
+}
