@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use stoop::dynamic::{self, Client};
+use stoop::dynamic::{self, Client, InterfaceError};
 use stoop::{BindOptions, CallError, Ran};
 use stoop_schema::json::{Json, nearest};
 use stoop_schema::rust::Interface;
@@ -129,12 +129,17 @@ fn no_procedure(interface: &Interface, procedure: &str) -> String {
 }
 
 fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Client, NoResult> {
+    let interface = dynamic_of(interface).map_err(NoResult::not_run)?;
+    Client::bind(uri, interface, options).map_err(NoResult::not_run)
+}
+
+/// The interface as the library binds to it.
+pub(crate) fn dynamic_of(interface: &Interface) -> Result<dynamic::Interface, InterfaceError> {
     let procedures = interface.procedures.iter().map(|each| {
         let procedure = dynamic::Procedure::new(each.signature.to_string());
         if each.idempotent { procedure.idempotent() } else { procedure }
     });
-    let interface = dynamic::Interface::new(&interface.name, procedures).map_err(NoResult::not_run)?;
-    Client::bind(uri, interface, options).map_err(NoResult::not_run)
+    dynamic::Interface::new(&interface.name, procedures)
 }
 
 /// The bytes of a file, or of standard input for `-`.

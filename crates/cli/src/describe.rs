@@ -1,11 +1,12 @@
 //! `stoop describe`: what a running server offers.
 
+use crate::call::dynamic_of;
 use crate::sun::{self, XFile};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
-use stoop::BindOptions;
 use stoop::reflection::{self, AskError, Described};
+use stoop::{BindOptions, Server};
 use stoop_schema::json::{Json, is_harmless};
 use stoop_schema::rust::{Interface, Procedure};
 use stoop_schema::{Signature, SyntaxError};
@@ -20,6 +21,9 @@ pub(crate) struct DescribeArgs {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+    /// Prints a line for each procedure, with its fingerprint: `stoop dissector` shows packets by names with a file of them
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
     #[command(flatten)]
     sun: XFile,
 }
@@ -36,6 +40,7 @@ pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
     let options = options(TIMEOUT);
     let ask = |name: &str| ask(&args.uri, name, &options);
     let text = match &args.interface {
+        name if args.names => names(&args.uri, name.as_deref(), &options)?,
         Some(name) if args.json => shown(&ask(name)?.json()) + "\n",
         Some(name) => ask(name)?.rust(),
         None => {
@@ -49,6 +54,21 @@ pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
     };
     print!("{}", harmless(&text));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of procedures for the dissector. Without an interface those of all, also of the ones that every server has.
+fn names(uri: &str, interface: Option<&str>, options: &BindOptions) -> Result<String, String> {
+    let told = match interface {
+        Some(name) => vec![name.to_owned()],
+        None => reflection::interfaces(uri, options).map_err(|why| why.to_string())?,
+    };
+    let mut lines = if interface.is_none() { Server::new().names() } else { String::new() };
+    // What is no name would be read as another line.
+    let is_name = |name: &&String| name.chars().all(|each| each.is_alphanumeric() || each == '_');
+    for name in told.iter().filter(is_name) {
+        lines += &dynamic_of(&ask(uri, name, options)?).map_err(|why| why.to_string())?.names();
+    }
+    Ok(lines)
 }
 
 /// Options of calls that end within this time.

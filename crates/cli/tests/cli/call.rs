@@ -135,6 +135,10 @@ fn an_unknown_server_is_described() {
     let json = printed(&["describe", &uri, "Store", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["procedures"][2]["arguments"][1]["name"], "by");
+    let own = Server::new().export(StoreServer::new(Disk)).names();
+    let mut told: Vec<_> = printed(&["describe", &uri, "--names"]).lines().map(str::to_owned).collect();
+    told.sort_by_key(|line| own.lines().position(|own| own == *line));
+    assert_eq!(told.join("\n") + "\n", own, "as the server itself names its procedures");
     let (status, _, err) = stoop(&["describe", &uri, "Stor"]);
     assert_eq!((status, err.as_str()), (Some(1), "the server has no such interface; it has Store\n"));
 }
@@ -232,6 +236,8 @@ fn a_hostile_server_neither_moves_the_cursor_nor_ends_the_command_by_a_panic() {
         stoop(&["describe", &uri]),
         stoop(&["describe", &uri, "Fine"]),
         stoop(&["describe", &uri, "None"]),
+        stoop(&["describe", &uri, "--names"]),
+        stoop(&["describe", &uri, evil, "--names"]),
         stoop(&["complete", "--", "call", &uri, ""]),
         stoop(&["complete", "--", "describe", &uri, ""]),
         stoop(&["call", &uri, "Fine.f"]),
@@ -240,7 +246,7 @@ fn a_hostile_server_neither_moves_the_cursor_nor_ends_the_command_by_a_panic() {
         stoop(&["call", &uri, "Fine.fail", "--json"]),
     ];
     assert_eq!(
-        outputs[5..].iter().map(|(status, ..)| *status).collect::<Vec<_>>(),
+        outputs[7..].iter().map(|(status, ..)| *status).collect::<Vec<_>>(),
         [Some(0), Some(3), Some(4), Some(4)]
     );
     for (name, _) in &interfaces[1..] {

@@ -151,6 +151,12 @@ impl Interface {
         self.procedures().position(|name| name == procedure).map(|number| number as u16)
     }
 
+    /// A line for each procedure, as [`Server::names`](crate::Server::names) has them: the dissector for Wireshark shows procedures by
+    /// their names with a file of such lines.
+    pub fn names(&self) -> String {
+        self.0.for_exchange().names()
+    }
+
     /// Whether some procedure is one-way.
     pub(crate) fn has_order(&self) -> bool {
         self.0.procedures.iter().any(|procedure| procedure.one_way)
@@ -192,6 +198,10 @@ mod tests {
         assert_ne!(one.0.procedures[0].signature(), new("f(a: u16)").unwrap().0.procedures[0].signature());
         assert_eq!(one.number_of("f"), Some(0));
         assert!(new("one_way f()").unwrap().has_order());
+        assert_eq!(
+            Interface::new("Test", [Procedure::new("null()")]).unwrap().names(),
+            "c25a780961a0a498 Test 0 null()\n"
+        );
     }
 
     #[test]

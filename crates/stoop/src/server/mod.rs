@@ -18,7 +18,7 @@ use crate::later::tasks::{Executor, Task, Tasks};
 use crate::limits::Limits;
 use crate::offers;
 use crate::options::{MAX_MESSAGE, OwnOptions, TransportOptions, Waiting};
-use crate::reflection::{self, Reflection, Reflector, StoopReflectionServer};
+use crate::reflection::{self, Reflection, Reflector, StoopReflectionClient, StoopReflectionServer};
 use crate::security::Security;
 use crate::server::running::Running;
 pub use crate::server::running::RunningServer;
@@ -153,13 +153,14 @@ impl Server {
         self
     }
 
-    /// The procedures that it exports, with those of `StoopHealth` and `StoopAccount`: a line for each, with its fingerprint, its interface,
-    /// its number and its signature. The dissector for Wireshark (`stoop dissector`) reads a file of such lines, and then shows
-    /// procedures by their names.
+    /// The procedures that it exports, with those of `StoopHealth`, `StoopAccount` and `StoopReflection`: a line for each, with its
+    /// fingerprint, its interface, its number and its signature. The dissector for Wireshark (`stoop dissector`) reads a file of such
+    /// lines, and then shows procedures by their names. `stoop describe URI --names` prints those of a running server.
     pub fn names(&self) -> String {
         let standard = [
             StoopHealthServer::new(self.health.clone()).interface(),
             StoopAccountServer::new(Teller::default()).interface(),
+            StoopReflectionClient::interface(),
         ];
         let own = self.exports.iter().map(|export| export.interface());
         own.chain(standard).map(|interface| interface.for_exchange().names()).collect()
