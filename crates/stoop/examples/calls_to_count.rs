@@ -5,6 +5,7 @@
 //! that depends on the machine. Callgrind writes the instructions since the last time whenever [`mark`] is called: before each round of
 //! calls, and behind the last one of its kind. For each kind the program prints its name, the rounds, and the calls of a round.
 
+use std::cell::LazyCell;
 use std::env;
 use std::future::Future;
 use std::hint::black_box;
@@ -12,6 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use stoop::dynamic::{self, Interface, Procedure};
 use stoop::{BindOptions, Server, Waiting};
 
 #[stoop::interface]
@@ -85,9 +87,16 @@ fn main() {
     let address = if at_caller == at_server { &server.uris()[0] } else { at_caller };
     let client = TestClient::bind_with(address, &BindOptions::new().waiting(Waiting::Block)).unwrap();
     let asynchronous = client.to_async();
+    let by_bytes = LazyCell::new(|| {
+        let procedures =
+            TestClient::interface().procedures.iter().map(|each| Procedure::new(each.signature()));
+        let interface = Interface::new("Test", procedures).unwrap();
+        dynamic::Client::bind(address, interface, &BindOptions::new().waiting(Waiting::Block)).unwrap()
+    });
     let mut bytes = vec![1; LONG];
     let mut call = |kind: &str| match kind {
         "null" => client.null().unwrap(),
+        "bytes" => by_bytes.call(0, |_| {}, |_| Ok(())).unwrap(),
         "async" => block_on(client.begin().null()).unwrap(),
         "async-client" => block_on(asynchronous.null()).unwrap(),
         // The second waits until the first has returned at the server.

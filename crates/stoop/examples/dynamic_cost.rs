@@ -66,12 +66,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "shm" => format!("shm:dynamic-cost-{end}-{}", std::process::id()),
             scheme => format!("{scheme}://127.0.0.1:0"),
         };
-        let stubs = Server::new().export(TestServer::new(Plain)).listen(&address("stubs"))?.start()?;
+        // A server for each client: two bindings at one server would slow each other down over shared memory.
+        let stubs = |end: &str| Server::new().export(TestServer::new(Plain)).listen(&address(end))?.start();
+        let (stubs, also_stubs) = (stubs("stubs")?, stubs("also-stubs")?);
         let bytes = dynamic::Exported::new(interface, serve);
         let bytes = Server::new().export(bytes).listen(&address("bytes"))?.start()?;
         let options = BindOptions::new();
         let typed = TestClient::bind(&stubs.uris()[0])?;
-        let client = dynamic::Client::bind(&stubs.uris()[0], interface, &options)?;
+        let client = dynamic::Client::bind(&also_stubs.uris()[0], interface, &options)?;
         let to_bytes = TestClient::bind(&bytes.uris()[0])?;
         let fails = "it is served";
         let by_bytes = || {
