@@ -8,6 +8,7 @@ const DISSECTOR: &str = concat!(
     include_str!("dissector/fields.lua"),
     include_str!("dissector/calls.lua"),
     include_str!("dissector/packet.lua"),
+    include_str!("dissector/sealed.lua"),
     include_str!("dissector/tree.lua"),
     include_str!("dissector/carriers.lua"),
 );

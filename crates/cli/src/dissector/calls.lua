@@ -36,9 +36,12 @@ local function read_names()
     names.only = #own == 1 and own[1] or nil
 end
 
+local reset_secrets
+
 function stoop.init()
     bindings, binds, calls, newest, records = {}, {}, {}, {}, {}
     read_names()
+    reset_secrets()
 end
 
 -- Name of a procedure as people read it, and its signature if that is known.

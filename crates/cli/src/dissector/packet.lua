@@ -38,12 +38,15 @@ local function has_its_nonce(h, payload)
     return #payload >= at + 3 and le({ payload:byte(at, at + 3) }, 1, 4) == h.number
 end
 
+local has_secrets -- whether the key log has those of a binding
+
 -- Whether a packet with bit 62 of the binding is sealed. Servers without sealing give out such bindings, too: then the bind was plain, and
 -- what follows the data is nothing, padding or another packet.
 local function is_sealed_at(tvb, at, h, is_stream)
-    if bindings[h.binding] then return false end
+    local is_known = has_secrets(h.binding)
+    if bindings[h.binding] and not is_known then return false end
     local there = tvb:len() - at - HEADER_LEN
-    if NONCE_AT[h.kind] and has_its_nonce(h, tvb:raw(at + HEADER_LEN, math.max(0, math.min(there, 16)))) then return false end
+    if NONCE_AT[h.kind] and not is_known and has_its_nonce(h, tvb:raw(at + HEADER_LEN, math.max(0, math.min(there, 16)))) then return false end
     local trailer = (is_stream and 0 or SEALED_NUMBER_LEN) + TAG_LEN
     local behind = tvb:raw(at + HEADER_LEN + math.min(h.len, math.max(there, 0)), math.max(0, math.min(trailer, there - h.len)))
     return #behind == trailer and behind:sub(1, 2) ~= "\215\1" and behind:find("[^%z]") ~= nil

@@ -1,8 +1,6 @@
 -- A packet in the tree and in the column of summaries.
 
 -- CRC-32C, byte by byte (RFC 3720 §12.1).
-local bits = bit32 or load("return { bxor = function(a, b) return a ~ b end, rshift = function(a, n) return a >> n end, \z
-                                     band = function(a, b) return a & b end }")()
 local crc_table = {}
 for byte = 0, 255 do
     local value = byte
@@ -159,7 +157,7 @@ end
 
 local function summary_of(h, record, name, found)
     local parts = { (kinds[h.kind] or "Kind " .. h.kind):gsub(" %(reserved%)", ""), name }
-    if h.is_sealed then parts[#parts + 1] = " (sealed)" end
+    if h.is_sealed then parts[#parts + 1] = record.opened and " (opened)" or " (sealed)" end
     if found.summary then parts[#parts + 1] = printable(found.summary) end
     if not (h.is_unbound or UNNAMED[h.kind]) then
         parts[#parts + 1] = ", lane " .. h.lane .. " call " .. h.number
@@ -193,10 +191,15 @@ local function has_metadata(h, record)
 end
 
 -- The payload, of which `there` bytes were captured, up to its trailer.
-local function add_payload(tree, tvb, at, h, there, found, has_metadata)
+local function add_payload(tree, tvb, at, h, there, found, has_metadata, opened)
     local c = cursor(tvb, at, there, tree)
     if there == 0 and not payloads[h.kind] then return end
-    if h.is_sealed then
+    if opened then
+        c:bytes(F.sealed_data, there)
+        -- Wireshark makes no bytes of nothing.
+        if there > 0 then c = cursor(ByteArray.new(opened, true):tvb("Opened data"), 0, there, tree) end
+    end
+    if h.is_sealed and not opened then
         c:bytes(F.sealed_data, there)
     elseif h.is_message then
         if h.len == h.length then add_content(c, h, has_metadata) else c:bytes(F.part, there) end
@@ -222,6 +225,14 @@ local function add_trailer(tree, tvb, at, h, is_stream)
         local computed = sent and stoop.prefs.checksums and crc32c(tvb:raw(at - covered, covered)) or nil
         add_checksum(tree, F.checksum, F.checksum_status, X.checksum, sent, computed)
     end
+end
+
+-- The data of a sealed datagram, if all of it was captured and the key log has its secrets.
+local function opened_at(tvb, at, h, is_stream)
+    local stop = at + HEADER_LEN + h.len
+    if is_stream or tvb:len() < stop + h.trailer then return nil end
+    local number, tag = tvb:raw(stop, SEALED_NUMBER_LEN), tvb:raw(stop + SEALED_NUMBER_LEN, TAG_LEN)
+    return open_sealed(h, tvb:raw(at, HEADER_LEN), h.len > 0 and tvb:raw(at + HEADER_LEN, h.len) or "", number, tag)
 end
 
 local function note(record, context, h, pinfo, payload, found)
@@ -268,9 +279,12 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
         local is_new = false
         -- A packet that an ICMP error quotes was sent before.
         if not context.is_quoted then record, is_new = record_of(pinfo.number, at, tvb:raw(at, HEADER_LEN)) end
-        add_payload(item, tvb, payload_at, h, there, found, has_metadata(h, record))
+        if is_new and h.is_sealed then record.opened = opened_at(tvb, at, h, context.is_stream) end
+        if record.opened then item:add(F.opened, true):set_generated() end
+        add_payload(item, tvb, payload_at, h, there, found, has_metadata(h, record), record.opened)
         if is_new then
-            local payload = there == h.len and h.is_message and not h.is_sealed and h.len < h.length and tvb:raw(payload_at, there) or nil
+            local plain = h.is_sealed and record.opened or not h.is_sealed and tvb:raw(payload_at, there)
+            local payload = there == h.len and h.is_message and h.len < h.length and plain or nil
             note(record, context, h, pinfo, payload, found)
         end
         if there == h.len then add_trailer(item, tvb, payload_at + there, h, context.is_stream) end

@@ -291,3 +291,48 @@ fn sealed_packets_are_named_and_their_data_is_not_read() {
     assert_eq!(tshark::selected(&capture, "stoop", &[]).len(), 4);
     assert_eq!(tshark::selected(&capture, "stoop.malformed || _ws.lua.error", &[]), Vec::<String>::new());
 }
+
+#[test]
+fn sealed_packets_are_opened_with_a_key_log() {
+    if !tshark::is_installed("kinds::sealed_packets_are_opened_with_a_key_log") {
+        return;
+    }
+    // The vectors of docs/protocol.md, and the call with another tag.
+    let bytes = |hex: &str| -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    };
+    let call = "d701030005000200 8877665544332251 0700000008000000 0000000050c30000 49d4fd9e6d88ceb6 0300000000000000 \
+                39d20e0fe9a724c3 c7db0d5a51d77758";
+    let result = "d701040405000200 8877665544332251 0700000008000000 0000000050c30000 bf8014fbb5d31ab3 0300000000000000 \
+                  60eb5ccb4f6a6eda efc255af4340420e";
+    let packets = vec![
+        (From::Client, bytes(call)),
+        (From::Server, bytes(result)),
+        (From::Client, bytes(&call.replace("7758", "7759"))),
+    ];
+    let capture = tshark::file("opened.pcap");
+    pcap::write(&capture, &frames(&packets));
+    let log = tshark::file("opened.keys");
+    let secrets = "7057062d7808d2bb54c1d18655890784b00914150aca5b7106fcd345cc30e493 \
+                   d9fd49b0cbc25de19fc34a699776558f078a9e643f468b0928ceddd5cecafcab";
+    std::fs::write(&log, format!("STOOP_SECRETS 5122334455667788 {secrets}\n"))
+        .expect("the folder of tests can be written");
+    let names = ["stoop.sealed", "stoop.opened", "stoop.arguments", "stoop.results"];
+    let option = format!("stoop.keys:{}", log.display());
+    let shown = tshark::fields(&capture, &names, &["-o", &option]);
+    let secret = ["6120736563726574"];
+    assert_eq!(
+        (&shown[&1]["stoop.opened"][..], &shown[&1]["stoop.arguments"][..]),
+        (&["1".into()][..], &secret.map(String::from)[..])
+    );
+    assert_eq!(shown[&2]["stoop.results"], secret);
+    assert!(shown[&3].contains_key("stoop.sealed") && !shown[&3].contains_key("stoop.opened"), "{shown:?}");
+    assert_eq!(
+        tshark::selected(&capture, "stoop.malformed || _ws.lua.error", &["-o", &option]),
+        Vec::<String>::new()
+    );
+}
