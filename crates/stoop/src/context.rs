@@ -23,6 +23,29 @@ use std::time::Duration;
 use stoop_net::clock;
 
 /// The call that the running procedure serves, as [`current_call`] gives it.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use stoop::{Server, current_call};
+///
+/// #[stoop::interface]
+/// trait Search { fn find(&self, word: &str) -> u32; }
+///
+/// struct Index;
+/// impl Search for Index {
+///     fn find(&self, _: &str) -> u32 {
+///         let call = current_call().expect("a procedure runs in a call");
+///         // Another thread has to be told whose work it does.
+///         let half = std::thread::spawn(move || if call.is_cancelled() { 0 } else { 3 });
+///         4 + half.join().unwrap_or_default()
+///     }
+/// }
+///
+/// let server = Server::new().export(SearchServer::new(Index)).listen("udp://127.0.0.1:0")?.start()?;
+/// assert_eq!(SearchClient::bind(&server.uris()[0])?.find("word")?, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentCall {
     deadline_ns: u64,
@@ -163,6 +186,17 @@ pub(crate) fn serving_caller() -> Caller {
 impl CurrentCall {
     /// Time until the caller stops waiting; zero afterwards. Calls that the procedure makes inherit this bound. While a second or
     /// more is left, the value can be up to eight kernel ticks too small.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// /// In a procedure: the exact answer if there is time for it, else an estimate.
+    /// fn count(exact: impl Fn() -> u64, estimate: impl Fn() -> u64) -> u64 {
+    ///     let left = stoop::current_call().map_or(Duration::MAX, |call| call.time_left());
+    ///     if left > Duration::from_millis(500) { exact() } else { estimate() }
+    /// }
+    /// # assert_eq!(count(|| 7, || 8), 7);
+    /// ```
     pub fn time_left(&self) -> Duration {
         let left_ns = self.deadline_ns.saturating_sub(clock::now_ns());
         // A deadline that far away may have been computed from the coarse clock (`begin_cheaply`), and so be later than the caller's.
@@ -239,17 +273,49 @@ impl CurrentCall {
     }
 
     /// The caller.
+    ///
+    /// ```
+    /// use stoop::{Caller, current_call};
+    ///
+    /// /// In a procedure: whether the caller is at this machine.
+    /// fn is_near() -> bool {
+    ///     match current_call().map(|call| call.caller()) {
+    ///         Some(Caller::Network(address)) => address.ip().is_loopback(),
+    ///         Some(Caller::Station(_)) => false,
+    ///         _ => true,
+    ///     }
+    /// }
+    /// # assert!(is_near());
+    /// ```
     pub fn caller(&self) -> Caller {
         self.caller
     }
 
     /// The caller as it has proved to be: on a sealed binding the name that the server's file of callers gives its key, or the key itself;
     /// on this machine `uid:1000`, by the kernel's word. `None`: nothing proves it.
+    ///
+    /// ```
+    /// /// In a procedure: whether root calls, as the kernel says of callers at `unix:` and `shm:` addresses.
+    /// fn is_root() -> bool {
+    ///     let peer = stoop::current_call().and_then(|call| call.peer());
+    ///     peer.is_some_and(|peer| peer.name() == "uid:0")
+    /// }
+    /// # assert!(!is_root());
+    /// ```
     pub fn peer(&self) -> Option<Peer> {
         Peer::of(&self.caller, self.call)
     }
 
     /// The metadata that came with the call; none in a thread that does not serve it.
+    ///
+    /// ```
+    /// /// In a procedure: the tenant for which the call is made, as its caller says.
+    /// fn tenant() -> Option<String> {
+    ///     let metadata = stoop::current_call()?.metadata();
+    ///     Some(String::from_utf8_lossy(metadata.get("tenant")?).into_owned())
+    /// }
+    /// # assert!(tenant().is_none());
+    /// ```
     pub fn metadata(&self) -> Metadata {
         if self.is_served_here() { served::current() } else { Metadata::new() }
     }

@@ -7,6 +7,19 @@ use std::time::{Duration, Instant};
 use stoop_net::host;
 
 /// Whether a server, or one of its interfaces, serves calls.
+///
+/// ```
+/// use stoop::health::Health;
+///
+/// /// The status that a load balancer is told over HTTP.
+/// fn status(health: Health) -> u16 {
+///     match health {
+///         Health::Serving => 200,
+///         _ => 503, // not serving, shutting down, and what later versions may add
+///     }
+/// }
+/// # assert_eq!(status(Health::Serving), 200);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, stoop_macros::Data)]
 #[non_exhaustive]
 pub enum Health {
@@ -20,6 +33,26 @@ pub enum Health {
 }
 
 /// The health that a server reports.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// use stoop::health::StoopHealthClient;
+///
+/// let about = StoopHealthClient::bind(&uri)?.about()?;
+/// // Another number later: the server was started again meanwhile.
+/// println!("server {:x}, up for {:?}", about.incarnation, about.up);
+/// for (interface, health) in &about.interfaces {
+///     println!("{interface}: {health:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, stoop_macros::Data)]
 pub struct About {
     /// A number drawn at the start of the server.

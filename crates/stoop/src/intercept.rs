@@ -114,6 +114,24 @@ pub trait Intercept: Send + Sync + 'static {
 
     /// Whether `after` asks for the [time](Ended::took) that calls took: to know it, the clock is read before each call. Asked once, when
     /// the client binds or the server starts.
+    ///
+    /// ```
+    /// use stoop::intercept::{Before, CallInfo, Intercept};
+    ///
+    /// /// Counts, and asks for no times: the clock is not read for it.
+    /// struct Count(std::sync::atomic::AtomicU64);
+    ///
+    /// impl Intercept for Count {
+    ///     fn before(&self, _: &mut CallInfo<'_>) -> Before {
+    ///         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    ///         Before::Go
+    ///     }
+    ///     fn is_timed(&self) -> bool {
+    ///         false
+    ///     }
+    /// }
+    /// let server = stoop::Server::new().interceptor(Count(0.into()));
+    /// ```
     fn is_timed(&self) -> bool {
         true
     }
@@ -138,6 +156,29 @@ impl<T: Intercept + ?Sized> Intercept for Arc<T> {
 }
 
 /// What becomes of a call.
+///
+/// ```
+/// use std::sync::mpsc::Sender;
+/// use stoop::Reply;
+/// use stoop::error::Refusal;
+/// use stoop::intercept::{Before, CallInfo, Intercept};
+///
+/// /// Asks another thread, which looks the token up, while no thread waits.
+/// struct Tokens(std::sync::Mutex<Sender<(Vec<u8>, Reply<Before>)>>);
+///
+/// impl Intercept for Tokens {
+///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+///         let metadata = call.metadata();
+///         let Some(token) = metadata.get("token") else {
+///             return Before::Refuse(Refusal::denied("the call carries no token"));
+///         };
+///         let (reply, decision) = stoop::deferred();
+///         // If that thread has gone, the reply is dropped, and the call refused.
+///         let _ = self.0.lock().unwrap().send((token.to_vec(), reply));
+///         Before::Later(decision)
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Before {
@@ -153,6 +194,28 @@ pub enum Before {
 }
 
 /// What becomes of the outcome of a call.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::CallError;
+/// use stoop::error::UnknownCause;
+/// use stoop::intercept::{After, CallInfo, Ended, Intercept};
+///
+/// /// Makes calls again whose server was started anew, where that is safe.
+/// struct Again;
+///
+/// impl Intercept for Again {
+///     fn after(&self, _: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+///         match ended.outcome() {
+///             Err(CallError::Unknown { cause: UnknownCause::ServerRestarted, .. }) => {
+///                 After::Again(Duration::from_millis(50))
+///             }
+///             _ => After::Return,
+///         }
+///     }
+/// }
+/// let options = stoop::BindOptions::new().interceptor(Again);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum After {
@@ -310,6 +373,22 @@ impl CallInfo<'_> {
 
     /// Adds pairs, in place of those with the same names. At a client they leave with the call, so this is for
     /// [`before`](Intercept::before); at a server they come back with its result, if the call came with metadata.
+    ///
+    /// ```
+    /// use stoop::Metadata;
+    /// use stoop::intercept::{Before, CallInfo, Intercept};
+    ///
+    /// /// At a client: gives each call the token of the program.
+    /// struct Token(String);
+    ///
+    /// impl Intercept for Token {
+    ///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+    ///         call.add_metadata(&Metadata::new().set("token", &self.0));
+    ///         Before::Go
+    ///     }
+    /// }
+    /// let options = stoop::BindOptions::new().interceptor(Token("secret".into()));
+    /// ```
     pub fn add_metadata(&mut self, more: &Metadata) {
         match self.call.caller {
             Some(_) => served::set_answer(served::answer().and_all(more)),
@@ -330,6 +409,34 @@ impl CallInfo<'_> {
     }
 
     /// Keeps a value for [`after`](Intercept::after) of the same interceptor and call; it replaces the one before.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+    /// use stoop::intercept::{After, Before, CallInfo, Ended, Intercept};
+    ///
+    /// /// The calls that are under way: a permit is given back when its call has ended, or has not gone on.
+    /// #[derive(Default)]
+    /// struct UnderWay(Arc<AtomicUsize>);
+    /// struct Permit(Arc<AtomicUsize>);
+    ///
+    /// impl Drop for Permit {
+    ///     fn drop(&mut self) {
+    ///         self.0.fetch_sub(1, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// impl Intercept for UnderWay {
+    ///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+    ///         self.0.fetch_add(1, Ordering::Relaxed);
+    ///         call.keep(Permit(Arc::clone(&self.0)));
+    ///         Before::Go
+    ///     }
+    ///     fn after(&self, call: &CallInfo<'_>, _: &Ended<'_>) -> After {
+    ///         assert!(call.kept::<Permit>().is_some());
+    ///         After::Return
+    ///     }
+    /// }
+    /// ```
     pub fn keep<T: Any + Send>(&mut self, value: T) {
         let place = self.call.place;
         self.call.kept.retain(|(of, _)| *of != place);
@@ -355,6 +462,25 @@ impl fmt::Debug for CallInfo<'_> {
 }
 
 /// How a call has ended, as interceptors see it.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::intercept::{After, CallInfo, Ended, Intercept};
+///
+/// /// A line for each call that is slow or fails.
+/// struct Trouble;
+///
+/// impl Intercept for Trouble {
+///     fn after(&self, call: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+///         match ended.outcome() {
+///             Ok(()) if ended.took() < Duration::from_millis(100) => {}
+///             Ok(()) => eprintln!("{}.{} took {:?}", call.interface(), call.procedure(), ended.took()),
+///             Err(error) => eprintln!("{}.{}: {error}", call.interface(), call.procedure()),
+///         }
+///         After::Return
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Ended<'a> {
     outcome: Option<Result<(), &'a CallError>>,

@@ -78,6 +78,13 @@ impl Metadata {
     ///
     /// A pair that cannot travel, or does not fit, fails the calls that are to carry it: [`SendError::Metadata`](crate::error::SendError::Metadata)
     /// says why.
+    ///
+    /// ```
+    /// use stoop::Metadata;
+    ///
+    /// let metadata = Metadata::new().set("tenant", "blue").set("tenant", b"green"); // the later one counts
+    /// assert_eq!(metadata.get("tenant"), Some(&b"green"[..]));
+    /// ```
     pub fn set(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         match name {
             "traceparent" => {
@@ -93,11 +100,27 @@ impl Metadata {
     }
 
     /// Sets the span that is the parent of those of the calls.
+    ///
+    /// ```
+    /// use stoop::{Metadata, TraceParent};
+    ///
+    /// // For programs that do not use OpenTelemetry: the calls of this client are of that span.
+    /// let span = TraceParent { trace: [7; 16], span: [1; 8], flags: 1 };
+    /// let metadata = Metadata::new().trace_parent(span);
+    /// assert_eq!(metadata.traced(), Some(span));
+    /// ```
     pub fn trace_parent(self, parent: TraceParent) -> Self {
         self.with(&Pair { key: Key::Traceparent, goes_on: true, value: &parent.to_bytes() })
     }
 
     /// Has the pair that was set last go on: a procedure that was called with it carries it in the calls that it makes, and so on.
+    ///
+    /// ```
+    /// use stoop::Metadata;
+    ///
+    /// // The request's number goes on to all servers behind the next one; the token stays with it.
+    /// let metadata = Metadata::new().set("request", "a81f").propagate().set("token", "secret");
+    /// ```
     pub fn propagate(self) -> Self {
         let last = self.pairs().count();
         let mut block = Vec::with_capacity(self.block.len());
@@ -123,6 +146,14 @@ impl Metadata {
     }
 
     /// The names and values, but that of `traceparent`, in the order in which they were set.
+    ///
+    /// ```
+    /// use stoop::Metadata;
+    ///
+    /// let metadata = Metadata::new().set("tenant", "blue").set("request", "a81f");
+    /// let names: Vec<&str> = metadata.iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["tenant", "request"]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.pairs().filter_map(|pair| match pair.key {
             Key::Named(name) => Some((name, pair.value)),

@@ -119,6 +119,16 @@ impl BindOptions {
     /// ([`BindError::UnusedOptions`](crate::BindError::UnusedOptions)): those of `unix:` addresses at a `tcp:` address, for example.
     /// A name alone may lead to any transport, and one that is not used ignores its options; so does shared memory that
     /// [`upgrade`](Self::upgrade) may lead to. The client's `binding().describe()` tells which transport it got.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::{BindOptions, PacketOptions};
+    ///
+    /// // Over UDP, a server that is silent for ten seconds is given up.
+    /// let options = BindOptions::new().with(PacketOptions::new().silence_limit(Duration::from_secs(10)));
+    /// let error = stoop::health::StoopHealthClient::bind_with("tcp://127.0.0.1:7400", &options).unwrap_err();
+    /// assert!(matches!(error, stoop::BindError::UnusedOptions { .. }));
+    /// ```
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self
@@ -127,12 +137,36 @@ impl BindOptions {
     /// How long each call may take: its deadline, which travels with it and bounds the calls that it leads to.
     /// 30 s unless set. The client's `with_timeout` sets it for single calls. A `local:` call is a call through the
     /// trait: its procedure can see the deadline, but nothing ends it there.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Oven { fn bake(&self); }
+    /// # struct Slow;
+    /// # impl Oven for Slow { fn bake(&self) { std::thread::sleep(std::time::Duration::from_millis(40)) } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(OvenServer::new(Slow)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = &server.uris()[0];
+    /// use std::time::Duration;
+    ///
+    /// let options = stoop::BindOptions::new().timeout(Duration::from_millis(20));
+    /// let oven = OvenClient::bind_with(uri, &options)?;
+    /// assert!(oven.bake().unwrap_err().is_timeout());
+    /// oven.with_timeout(Duration::from_secs(5)).bake()?; // this call may take longer
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
     /// How threads wait for results. [`Waiting::Adaptive`] unless set.
+    ///
+    /// ```
+    /// use stoop::{BindOptions, Waiting};
+    ///
+    /// // Sleeps in every wait: a call takes longer, and its thread leaves the processor to others at once.
+    /// let options = BindOptions::new().waiting(Waiting::Block);
+    /// ```
     pub fn waiting(mut self, waiting: Waiting) -> Self {
         self.waiting = waiting;
         self
@@ -142,6 +176,21 @@ impl BindOptions {
     /// instead. If the server at a `udp:` address is on the same Ethernet as this machine, listens there at a port or a name that it was
     /// given, and this process has the privilege for it, that is used (cargo feature `ether`). Only the client's `binding().describe()`
     /// tells, also why the Ethernet could not be used, and the time that calls take.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.listen(&format!("shm:upgrade-{}", std::process::id()))?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// let client = AdderClient::bind_with(&uri, &stoop::BindOptions::new().upgrade())?; // a UDP address
+    /// assert_eq!(client.add(1, 2)?, 3);
+    /// println!("{}", client.binding().describe()); // shared memory, if both may use it
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn upgrade(mut self) -> Self {
         self.upgrade = true;
         self
@@ -150,12 +199,38 @@ impl BindOptions {
     /// How calls are sent again that the server has refused because it is overloaded. (A refused call has not run, so that this is
     /// right for every procedure.) They are sent again up to twice, after waits, if that makes no more than ten percent of the
     /// binding's calls, and never beyond their deadlines; unless this is set. The error of a refused call says when to call again.
+    ///
+    /// ```
+    /// use stoop::{BindOptions, Retry};
+    ///
+    /// let batch = BindOptions::new().retry(Retry::new().attempts(5).percent(50)); // has time
+    /// let page = BindOptions::new().retry(Retry::never()); // rather shows an error at once
+    /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
     /// The binding keeps an account of its calls: [`Binding::account`](crate::Binding::account) gives it. Not unless set.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// use stoop::account::AccountOptions;
+    ///
+    /// let client = AdderClient::bind_with(&uri, &stoop::BindOptions::new().account(AccountOptions::new()))?;
+    /// client.add(1, 2)?;
+    /// let account = client.binding().account();
+    /// let add = account.procedure("add").ok_or("it was called")?;
+    /// println!("{} calls, the longest took {:?}", add.whole.count(), add.whole.quantile(1.0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn account(mut self, options: AccountOptions) -> Self {
         self.account = Some(options);
         self
@@ -178,6 +253,18 @@ impl BindOptions {
     }
 
     /// How long binding may take. 5 s unless set. With [`wait_for_server`](Self::wait_for_server), how long each attempt may take.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use stoop::health::StoopHealthClient;
+    ///
+    /// # let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    /// # let uri = format!("udp://{}", silent.local_addr().unwrap());
+    /// // Nothing answers there.
+    /// let options = stoop::BindOptions::new().bind_timeout(Duration::from_millis(20));
+    /// let error = StoopHealthClient::bind_with(&uri, &options).unwrap_err();
+    /// assert!(matches!(error, stoop::BindError::NoAnswer { .. }));
+    /// ```
     pub fn bind_timeout(mut self, timeout: Duration) -> Self {
         self.bind_timeout = timeout;
         self
@@ -190,6 +277,24 @@ impl BindOptions {
     ///
     /// Off unless set. It also holds when the server is lost later, or shuts down: a call waits for the next one, as long as that and
     /// its deadline allow.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// # let uri = format!("unix:@late-{}", std::process::id());
+    /// # let server = std::thread::spawn({ let uri = uri.clone(); move || stoop::Server::new().export(AdderServer::new(Two)).listen(&uri).unwrap().start().unwrap() });
+    /// // The two programs may start in any order.
+    /// let options = stoop::BindOptions::new().wait_for_server(Duration::from_secs(60));
+    /// let client = AdderClient::bind_with(&uri, &options)?;
+    /// assert_eq!(client.add(1, 2)?, 3);
+    /// # server.join().unwrap().shut_down();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_for_server(mut self, timeout: Duration) -> Self {
         self.wait_for_server = Some(timeout);
         self
@@ -203,6 +308,26 @@ impl BindOptions {
     /// whether they have run.
     ///
     /// Off unless set. With [`wait_for_server`](Self::wait_for_server), which also waits in binding, this one counts after that.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use stoop::{BindOptions, Server};
+    ///
+    /// # let uri = format!("unix:@restarted-{}", std::process::id());
+    /// # let start = || Server::new().export(AdderServer::new(Two)).listen(&uri).and_then(Server::start);
+    /// let server = start()?;
+    /// let options = BindOptions::new().wait_for_restart(Duration::from_secs(10));
+    /// let client = AdderClient::bind_with(&uri, &options)?;
+    /// server.shut_down();
+    /// let next = start()?; // for example the next version of the program
+    /// assert_eq!(client.add(1, 2)?, 3); // no error in between
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_for_restart(mut self, timeout: Duration) -> Self {
         self.wait_for_restart = Some(timeout);
         self
@@ -215,6 +340,20 @@ impl BindOptions {
     /// error of binding at once.
     ///
     /// With [`wait_for_server`](Self::wait_for_server) the first call waits for the server, at most that long.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let uri = format!("unix:@lazy-{}", std::process::id());
+    /// let client = AdderClient::bind_with(&uri, &stoop::BindOptions::new().lazy())?; // no server yet
+    /// assert_eq!(client.add(1, 2).unwrap_err().ran(), stoop::Ran::No);
+    /// let server = stoop::Server::new().export(AdderServer::new(Two)).listen(&uri)?.start()?;
+    /// assert_eq!(client.add(1, 2)?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lazy(mut self) -> Self {
         self.lazy = true;
         self
@@ -238,6 +377,20 @@ impl BindOptions {
     /// process. Unless set 64 MiB and 4 KiB, so that 64 MiB of data may have other values beside them. The server has a bound of its own,
     /// `Server::max_message`; the smaller one counts. Over UDP what takes more than 1440 bytes travels as many packets, and needs memory
     /// for the whole of it at both ends.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Sink { fn take(&self, bytes: &[u8]); }
+    /// # struct Nowhere;
+    /// # impl Sink for Nowhere { fn take(&self, _: &[u8]) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(SinkServer::new(Nowhere)).listen("tcp://127.0.0.1:0")?.start()?;
+    /// let options = stoop::BindOptions::new().max_message(64 << 10);
+    /// let sink = SinkClient::bind_with(&server.uris()[0], &options)?;
+    /// sink.take(&[0; 60 << 10])?;
+    /// assert_eq!(sink.take(&[0; 70 << 10]).unwrap_err().ran(), stoop::Ran::No); // it was not sent
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self

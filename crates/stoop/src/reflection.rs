@@ -20,6 +20,13 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 
 /// How much a server tells of its interfaces.
+///
+/// ```
+/// use stoop::reflection::Reflection;
+///
+/// // Callers with the trait call as before; nobody can ask which procedures there are.
+/// let server = stoop::Server::new().reflection(Reflection::Off);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reflection {
     /// Names and signatures; to callers on the same machine documentation, too.
@@ -181,6 +188,19 @@ impl StoopReflection for Reflector {
 }
 
 /// Why a server has not told an interface.
+///
+/// ```
+/// use stoop::reflection::{self, AskError};
+///
+/// /// Whether a server has an interface; an error if that cannot be known.
+/// fn has(uri: &str, interface: &str) -> Result<bool, AskError> {
+///     match reflection::ask(uri, interface, &stoop::BindOptions::new()) {
+///         Ok(_) => Ok(true),
+///         Err(AskError::NoSuchInterface(_)) => Ok(false),
+///         Err(why) => Err(why),
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AskError {
@@ -222,6 +242,20 @@ impl std::error::Error for AskError {}
 ///
 /// # Errors
 /// It does not tell them.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// let names = stoop::reflection::interfaces(&uri, &stoop::BindOptions::new())?;
+/// assert_eq!(names, ["Adder"]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn interfaces(uri: &str, options: &BindOptions) -> Result<Vec<String>, AskError> {
     bind(uri, options)?.interfaces().map_err(AskError::Call)
 }
@@ -230,6 +264,21 @@ pub fn interfaces(uri: &str, options: &BindOptions) -> Result<Vec<String>, AskEr
 ///
 /// # Errors
 /// It does not tell it.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// let adder = stoop::reflection::ask(&uri, "Adder", &stoop::BindOptions::new())?;
+/// assert_eq!(adder.procedures[0].signature, "add(a: u32, b: u32) -> u32");
+/// assert!(adder.procedures[0].idempotent);
+/// # Ok(())
+/// # }
+/// ```
 pub fn ask(uri: &str, interface: &str, options: &BindOptions) -> Result<Described, AskError> {
     let client = bind(uri, options)?;
     let page = |first| client.describe(interface, first).map_err(AskError::Call);

@@ -168,6 +168,15 @@ pub struct CallAccount {
 }
 
 /// The calls of one procedure. Where only a share of them is recorded, each of these stands for those before it that were not.
+///
+/// ```
+/// use stoop::account::CalledProcedure;
+///
+/// /// Whether more of the usual call's time goes to the server or to the way there and back.
+/// fn is_slow_at_server(procedure: &CalledProcedure) -> bool {
+///     procedure.server.quantile(0.5) > procedure.rest.quantile(0.5)
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CalledProcedure {

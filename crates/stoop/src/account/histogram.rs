@@ -34,6 +34,28 @@ fn begin_of(bucket: usize) -> u64 {
 
 /// Durations by their length, as of one moment. Lengths are exact to 3 %, their sum and number are exact; where only a share of the calls
 /// is timed, each of these stands for the calls before it that were not.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// use stoop::account::AccountOptions;
+///
+/// let client = AdderClient::bind_with(&uri, &stoop::BindOptions::new().account(AccountOptions::new()))?;
+/// for n in 0..100 {
+///     client.add(n, n)?;
+/// }
+/// let account = client.binding().account();
+/// let times = &account.procedure("add").ok_or("it was called")?.whole;
+/// assert_eq!(times.count(), 100);
+/// println!("mean {:?}, median {:?}, longest {:?}", times.mean(), times.quantile(0.5), times.quantile(1.0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct Histogram {
     /// The buckets that are not empty, in the order of length: number of the bucket, and of its durations.
@@ -80,6 +102,17 @@ impl Histogram {
     }
 
     /// Number of durations shorter than `bound`; those that share a bucket with it are not counted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::account::Histogram;
+    ///
+    /// /// The share of calls that keep a promise of 10 ms.
+    /// fn kept(times: &Histogram) -> f64 {
+    ///     times.count_below(Duration::from_millis(10)) as f64 / times.count().max(1) as f64
+    /// }
+    /// # assert_eq!(kept(&Histogram::default()), 0.0);
+    /// ```
     pub fn count_below(&self, bound: Duration) -> u64 {
         let bound = bucket_of(u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         let below = self.filled.iter().take_while(|(bucket, _)| usize::from(*bucket) < bound);
@@ -87,6 +120,19 @@ impl Histogram {
     }
 
     /// Adds the durations of another histogram.
+    ///
+    /// ```
+    /// use stoop::account::{CallAccount, Histogram};
+    ///
+    /// /// The calls of a procedure over all bindings of a program.
+    /// fn of_all(accounts: &[CallAccount], procedure: &str) -> Histogram {
+    ///     let mut sum = Histogram::default();
+    ///     let called = accounts.iter().filter_map(|account| account.procedure(procedure));
+    ///     called.for_each(|called| sum.add(&called.whole));
+    ///     sum
+    /// }
+    /// # assert_eq!(of_all(&[], "add").count(), 0);
+    /// ```
     pub fn add(&mut self, other: &Self) {
         for &(bucket, count) in &other.filled {
             match self.filled.binary_search_by_key(&bucket, |(bucket, _)| *bucket) {

@@ -56,6 +56,14 @@ impl AccountOptions {
 
     /// A call that takes longer is kept as a slow one. Unless set, it is a call that takes longer than 999 of a thousand calls of the
     /// same procedure; and before a thousand have been made, longer than a millisecond.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::account::AccountOptions;
+    ///
+    /// // A display that is drawn every 16 ms: what takes half of that is to be explained.
+    /// let options = AccountOptions::new().slow_after(Duration::from_millis(8));
+    /// ```
     pub fn slow_after(mut self, time: Duration) -> Self {
         self.slow_after = Some(time);
         self

@@ -19,6 +19,23 @@ struct Text<T>(T);
 impl CallAccount {
     /// The account in the text form of Prometheus: histograms `stoop_call_seconds` by interface, procedure and part of the call (`whole`,
     /// `server`, `rest`), with bounds at powers of two, and counters `stoop_calls_failed_total`.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// let options = stoop::BindOptions::new().account(stoop::account::AccountOptions::new());
+    /// let client = AdderClient::bind_with(&uri, &options)?;
+    /// client.add(1, 2)?;
+    /// let text = client.binding().account().prometheus().to_string();
+    /// assert!(text.contains("stoop_calls_failed_total{interface=\"Adder\",procedure=\"add\"} 0"), "{text}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prometheus(&self) -> impl Display + '_ {
         Text(self)
     }

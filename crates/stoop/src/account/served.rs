@@ -251,6 +251,17 @@ impl Exported for Recorded {
 
 /// The account of a server, as [`RunningServer::account`](crate::RunningServer::account) and
 /// [`StoopAccount::account`](crate::account::StoopAccount::account) give it. Calls through `local:` and by Sun RPC are not in it.
+///
+/// ```
+/// use stoop::account::ServerAccount;
+///
+/// /// The procedure that takes most of the server's time, and the caller that does.
+/// fn busiest(account: &ServerAccount) -> Option<(&str, &str)> {
+///     let procedure = account.procedures.iter().max_by_key(|procedure| procedure.ran.sum())?;
+///     Some((&procedure.name, &account.peers.first()?.peer))
+/// }
+/// # assert_eq!(busiest(&ServerAccount::default()), None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ServerAccount {
     /// Whether the server keeps an account. If not, the rest is empty.
@@ -264,6 +275,17 @@ pub struct ServerAccount {
 }
 
 /// A server's figures of one procedure.
+///
+/// ```
+/// use std::time::Duration;
+/// use stoop::account::ServedProcedure;
+///
+/// /// Seconds of processor or waiting that a procedure has cost since an earlier look, for a chart.
+/// fn since(now: &ServedProcedure, before: &ServedProcedure) -> (u64, Duration) {
+///     (now.calls - before.calls, now.ran.since(&before.ran).sum())
+/// }
+/// # assert_eq!(since(&ServedProcedure::default(), &ServedProcedure::default()).0, 0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ServedProcedure {
     /// Its interface.

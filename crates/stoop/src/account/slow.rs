@@ -37,6 +37,16 @@ impl std::fmt::Display for Part {
 }
 
 /// A call that took long.
+///
+/// ```
+/// use stoop::account::{CallAccount, Part};
+///
+/// /// The slow calls that another part of the system has to explain.
+/// fn of_server(account: &CallAccount) -> impl Iterator<Item = String> {
+///     let slow = account.slow.iter().filter(|call| matches!(call.slow, Part::ServerQueue | Part::Procedure));
+///     slow.map(|call| format!("{}: {:?} of {:?} at the server", call.procedure, call.server, call.whole))
+/// }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SlowCall {

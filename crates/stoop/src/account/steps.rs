@@ -4,6 +4,16 @@ use crate::account::histogram::Histogram;
 use std::fmt::{Display, Formatter, Result};
 
 /// The steps of a procedure's sampled calls, at the caller or at the server.
+///
+/// ```
+/// use stoop::account::ProcedureSteps;
+///
+/// /// The step that takes longest in the middle.
+/// fn longest(steps: &ProcedureSteps) -> Option<&str> {
+///     let in_sum = steps.steps.iter().filter(|step| !step.is_beside);
+///     in_sum.max_by_key(|step| step.time.quantile(0.5)).map(|step| step.name.as_str())
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ProcedureSteps {
     /// The interface.

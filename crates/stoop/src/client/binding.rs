@@ -133,6 +133,21 @@ impl Binding {
 
     /// In words: which transport, why, and how it waits; of a [lazy](BindOptions::lazy) client without a call so far, that it is not
     /// bound yet.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// let text = client.binding().describe();
+    /// assert!(text.contains("UDP"), "{text}"); // for a log: which transport it is, and why
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn describe(&self) -> String {
         let uri = self.uri();
         let bound = match self.known() {
@@ -165,6 +180,30 @@ impl Binding {
     ///
     /// # Errors
     /// When the memory that is shared for buffers has no room for it, or the client is not bound and cannot bind.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::{InPlace, Server};
+    ///
+    /// #[stoop::interface]
+    /// trait Sensor { fn read(&self, samples: &mut InPlace<u16>); }
+    ///
+    /// struct Ramp;
+    /// impl Sensor for Ramp {
+    ///     fn read(&self, samples: &mut InPlace<u16>) {
+    ///         (0..samples.len()).for_each(|index| samples.set(index, index as u16));
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new().export(SensorServer::new(Ramp)).listen("tcp://127.0.0.1:0")?.start()?;
+    /// let sensor = SensorClient::bind(&server.uris()[0])?;
+    /// let mut samples = sensor.binding().in_place::<u16>(480)?;
+    /// sensor.read(&mut samples)?;
+    /// assert_eq!(samples.get(7), 7);
+    /// assert!(!samples.is_shared()); // over TCP it is copied; over `shm:` it would not be
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn in_place<T: Number>(&self, len: usize) -> Result<InPlace<T>, InPlaceError> {
         let bound = self.bound_by(Instant::NEVER).map_err(|why| InPlaceError::Unbound(Box::new(why)))?;
         match self.source.interface.has_buffers() {
@@ -178,6 +217,22 @@ impl Binding {
     ///
     /// # Errors
     /// Some have not ended, or have ended without a result since this was last asked.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// client.note(3)?; // one-way
+    /// client.begin().add(1, 2).detach();
+    /// client.binding().flush(std::time::Duration::from_secs(5))?; // both have run
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), CloseError> {
         let until = Instant::from_nanos(clock::now_ns()) + timeout;
         // The early ones first: they go over to the table of the binding.
@@ -249,6 +304,22 @@ impl Binding {
 
     /// The counters of this binding's calls that have ended; it does not wait for the others. A `local:`
     /// binding counts nothing: it would cost more than the call.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// client.add(1, 2)?;
+    /// let counters = client.binding().counters();
+    /// assert_eq!(counters.calls, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn counters(&self) -> CallCounters {
         let Some(bound) = self.known() else { return CallCounters::default() };
         let mut counters = bound.transport.counters();

@@ -154,6 +154,22 @@ impl<R> Pending<R> {
     ///
     /// # Panics
     /// When it has been awaited as a future, which has given the result.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// let call = client.begin().add(1, 2);
+    /// // Something else, while the call is under way.
+    /// assert_eq!(call.wait()?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn wait(mut self) -> R {
         match self.take_short() {
@@ -250,6 +266,24 @@ impl<R> Pending<R> {
     }
 
     /// Whether the call has ended, so that [`wait`](Self::wait) will not wait.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// let call = client.begin().add(1, 2);
+    /// while !call.is_ready() {
+    ///     std::hint::spin_loop(); // or a step of other work
+    /// }
+    /// assert_eq!(call.wait()?, 3); // does not wait
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.outstanding_here().is_none_or(|begun| begun.calls.is_ready(begun.call))
@@ -414,6 +448,24 @@ fn forked() -> CallError {
 ///
 /// # Panics
 /// When one has been awaited as a future, which has given the result.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+/// # let client = AdderClient::bind(&uri)?;
+///
+/// let begin = client.begin();
+/// let calls: Vec<_> = (0..10).map(|n| begin.add(n, n)).collect();
+/// drop(begin); // they leave together
+/// let sums: Result<Vec<u32>, _> = stoop::wait_all(calls).into_iter().collect();
+/// assert_eq!(sums?[9], 18);
+/// # Ok(())
+/// # }
+/// ```
 pub fn wait_all<R>(pending: impl IntoIterator<Item = Pending<R>>) -> Vec<R> {
     // In order: the thread that waits for one call also receives the results of the others.
     pending.into_iter().map(Pending::wait).collect()

@@ -48,6 +48,31 @@ impl Station {
 }
 
 /// Identity of the process at the other end of a Unix socket, as the kernel recorded it when the process connected.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use stoop::{Caller, Server, current_call};
+///
+/// #[stoop::interface]
+/// trait Who { fn am_i(&self) -> Option<(u32, i32)>; }
+///
+/// struct Kernel;
+/// impl Who for Kernel {
+///     fn am_i(&self) -> Option<(u32, i32)> {
+///         match current_call()?.caller() {
+///             Caller::Process(process) => Some((process.uid, process.pid)),
+///             _ => None,
+///         }
+///     }
+/// }
+///
+/// let uri = format!("unix:@who-{}", std::process::id());
+/// let server = Server::new().export(WhoServer::new(Kernel)).listen(&uri)?.start()?;
+/// let (_, pid) = WhoClient::bind(&uri)?.am_i()?.ok_or("a Unix socket tells")?;
+/// assert_eq!(pid, std::process::id() as i32);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Credentials {
     /// Effective user in the server's user namespace. Users that are not mapped there all appear as 65534.

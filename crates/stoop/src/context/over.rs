@@ -51,6 +51,22 @@ impl Cancelled {
     }
 
     /// Blocks the thread until the caller no longer waits, but not longer than `limit`. Returns whether the caller no longer waits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::CurrentCall;
+    ///
+    /// /// In a procedure: asks `is_done` every 10 ms; `false` if its caller has gone before.
+    /// fn poll(call: CurrentCall, is_done: impl Fn() -> bool) -> bool {
+    ///     let cancelled = call.cancelled();
+    ///     while !is_done() {
+    ///         if cancelled.wait_timeout(Duration::from_millis(10)) {
+    ///             return false; // at once, not after the 10 ms
+    ///         }
+    ///     }
+    ///     true
+    /// }
+    /// ```
     pub fn wait_timeout(&self, limit: Duration) -> bool {
         let state = locked(&self.watch.state);
         let waited = self.watch.over.wait_timeout_while(state, limit, |state| !state.is_over);

@@ -13,6 +13,26 @@ use stoop_marshal::{DecodeError, Reader, Writer};
 trait ByBytes: Send + Sync {}
 
 /// A client of an interface that is known at run time only. Clones share the binding; any thread may call.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// use stoop::BindOptions;
+/// use stoop::dynamic::{Client, Interface};
+///
+/// let interface = Interface::ask(&uri, "Adder", &BindOptions::new())?;
+/// let client = Client::bind(&uri, interface, &BindOptions::new())?;
+/// let add = client.interface().number_of("add").ok_or("the server has no such procedure")?;
+/// let sum: u32 = client.call(add, |arguments| { arguments.value(&3_u32); arguments.value(&4_u32) }, |result| result.value())?;
+/// assert_eq!(sum, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Client {
     client: client::Client<dyn ByBytes>,
@@ -55,6 +75,23 @@ impl Client {
     ///
     /// # Panics
     /// The interface has no procedure of that number.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let interface = stoop::dynamic::Interface::ask(&uri, "Adder", &stoop::BindOptions::new())?;
+    /// # let client = stoop::dynamic::Client::bind(&uri, interface, &stoop::BindOptions::new())?;
+    ///
+    /// // A result that is not read to its end is an error: the types differ.
+    /// let half = client.call(0, |arguments| { arguments.value(&3_u32); arguments.value(&4_u32) }, |result| result.value::<u16>());
+    /// assert!(matches!(half, Err(stoop::CallError::Peer(..))));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn call<R>(
         &self,
@@ -87,6 +124,23 @@ impl Client {
     ///
     /// # Panics
     /// As [`call`](Self::call).
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let interface = stoop::dynamic::Interface::ask(&uri, "Adder", &stoop::BindOptions::new())?;
+    /// # let client = stoop::dynamic::Client::bind(&uri, interface, &stoop::BindOptions::new())?;
+    ///
+    /// let note = client.interface().number_of("note").ok_or("the server has no such procedure")?;
+    /// client.tell(note, |arguments| arguments.value(&7_u32))?;
+    /// client.binding().flush(std::time::Duration::from_secs(5))?; // it has run
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn tell(&self, procedure: u16, write: impl FnOnce(&mut Writer<'_>)) -> Result<(), CallError> {
         self.check(procedure);
         let begin = self.client.begin();
@@ -101,6 +155,27 @@ impl Client {
 
     /// Begins calls without waiting for them: those that are begun with one value of this method travel together, and leave when it is
     /// dropped.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let interface = stoop::dynamic::Interface::ask(&uri, "Adder", &stoop::BindOptions::new())?;
+    /// # let client = stoop::dynamic::Client::bind(&uri, interface, &stoop::BindOptions::new())?;
+    ///
+    /// let begin = client.begin();
+    /// let calls: Vec<_> = (0..3_u32)
+    ///     .map(|n| begin.call(0, move |arguments| { arguments.value(&n); arguments.value(&n) }, |result| result.value::<u32>()))
+    ///     .collect();
+    /// drop(begin); // now they leave
+    /// let sums: Vec<u32> = stoop::wait_all(calls).into_iter().collect::<Result<_, _>>()?;
+    /// assert_eq!(sums, [0, 2, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn begin(&self) -> Begin<'_> {
         Begin { begin: self.client.begin(), client: self }
     }

@@ -9,6 +9,33 @@ use std::fmt;
 use stoop_marshal::{DecodeError, Reader, Writer};
 
 /// An interface that is known at run time only, and the function that serves its calls.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use stoop::dynamic::{Client, Exported, Interface, NoResult, Procedure, Reader};
+/// use stoop::error::Refusal;
+/// use stoop::{BindOptions, Server};
+///
+/// // A proxy that looks at the calls of one procedure, and refuses the others.
+/// let interface = Interface::new("Store", [Procedure::new("get(key: u32) -> u32"), Procedure::new("put(key: u32, value: u32)")])?;
+/// let store = Exported::new(interface, |procedure, arguments, result| match procedure {
+///     0 => {
+///         let mut arguments = Reader::new(arguments);
+///         let key: u32 = arguments.value()?;
+///         arguments.finish()?;
+///         result.value(&(key + 1));
+///         Ok(())
+///     }
+///     _ => Err(NoResult::Refused(Refusal::denied("this copy is only read"))),
+/// });
+/// let server = Server::new().export(store).listen("tcp://127.0.0.1:0")?.start()?;
+///
+/// let client = Client::bind(&server.uris()[0], interface, &BindOptions::new())?;
+/// let value: u32 = client.call(0, |arguments| arguments.value(&6_u32), |result| result.value())?;
+/// assert_eq!(value, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Exported<F> {
     interface: Interface,
     serve: F,

@@ -9,6 +9,18 @@ use std::fmt;
 use std::sync::{LazyLock, Mutex};
 
 /// An interface that is known at run time only.
+///
+/// ```
+/// use stoop::dynamic::{Interface, Procedure};
+///
+/// let store = Interface::new(
+///     "Store",
+///     [Procedure::new("get(key: String) -> Option<u32>").idempotent(), Procedure::new("one_way touch(key: String)")],
+/// )?;
+/// assert_eq!(store.procedures().collect::<Vec<_>>(), ["get", "touch"]);
+/// assert_eq!(store.number_of("touch"), Some(1));
+/// # Ok::<(), stoop::dynamic::InterfaceError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Interface(pub(crate) &'static interface::Interface);
 
@@ -55,6 +67,15 @@ const TEXT_MAX: usize = 16 << 20;
 
 impl Procedure {
     /// The procedure with that [signature](https://docs.rs/stoop): `get(name: String) -> Option<u32>`.
+    ///
+    /// ```
+    /// use stoop::dynamic::{Interface, InterfaceError, Procedure};
+    ///
+    /// let get = Procedure::new("get(key: String) -> Option<u32>");
+    /// assert_eq!(get.signature(), "get(key: String) -> Option<u32>");
+    /// // Whether it is a signature is found out when an interface is made of it.
+    /// assert!(matches!(Interface::new("Store", [Procedure::new("get")]), Err(InterfaceError::NoSignature(_))));
+    /// ```
     pub fn new(signature: impl Into<String>) -> Self {
         Self { signature: signature.into(), idempotent: false }
     }
@@ -127,6 +148,25 @@ impl Interface {
     ///
     /// # Errors
     /// The server cannot be asked, does not export the interface, or tells what is none.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// use stoop::BindOptions;
+    /// use stoop::dynamic::Interface;
+    ///
+    /// let adder = Interface::ask(&uri, "Adder", &BindOptions::new())?;
+    /// assert_eq!(adder.number_of("note"), Some(1));
+    /// // What the server has is in the error: `Adder`.
+    /// assert!(Interface::ask(&uri, "Ader", &BindOptions::new()).unwrap_err().to_string().contains("Adder"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ask(uri: &str, name: &str, options: &BindOptions) -> Result<Self, AskError> {
         let described = reflection::ask(uri, name, options)?;
         let procedures = described.procedures.into_iter().map(|told| {

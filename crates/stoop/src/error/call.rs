@@ -75,6 +75,20 @@ impl CallError {
     }
 
     /// Whether the procedure ran.
+    ///
+    /// ```
+    /// use stoop::{CallError, Ran};
+    ///
+    /// /// A booking must not be made twice.
+    /// fn book(call: impl Fn() -> Result<u32, CallError>) -> Result<u32, String> {
+    ///     call().or_else(|error| match error.ran() {
+    ///         Ran::No => call().map_err(|error| error.to_string()), // nothing has happened: once more
+    ///         Ran::Yes => Err(format!("it is booked, and the number is lost: {error}")),
+    ///         Ran::Perhaps => Err(format!("look whether it is booked: {error}")),
+    ///     })
+    /// }
+    /// # assert_eq!(book(|| Ok(7)), Ok(7));
+    /// ```
     pub fn ran(&self) -> Ran {
         match self {
             Self::NotSent(..) | Self::Refused(..) => Ran::No,
@@ -253,6 +267,29 @@ impl fmt::Display for Refusal {
 }
 
 /// Why there is no result of a procedure that ran.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use stoop::{CallError, FailureCode};
+///
+/// #[stoop::interface]
+/// trait Divider { fn divide(&self, a: u32, b: u32) -> u32; }
+///
+/// struct Plain;
+/// impl Divider for Plain { fn divide(&self, a: u32, b: u32) -> u32 { a / b } }
+///
+/// # std::panic::set_hook(Box::new(|_| {}));
+/// let server = stoop::Server::new().export(DividerServer::new(Plain)).listen("udp://127.0.0.1:0")?.start()?;
+/// let divider = DividerClient::bind(&server.uris()[0])?;
+/// match divider.divide(1, 0) {
+///     // The server's standard error has the message: over a network callers do not get it.
+///     Err(CallError::Failed(failure, ..)) => assert_eq!(failure.code, FailureCode::Panicked),
+///     other => panic!("{other:?}"),
+/// }
+/// assert_eq!(divider.divide(6, 3)?, 2); // the server goes on
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The reason.
@@ -388,6 +425,23 @@ pub enum Error<E> {
 
 impl<E> Error<E> {
     /// Whether the procedure ran: it did if the error is its own; otherwise [`CallError::ran`] says.
+    ///
+    /// ```
+    /// use stoop::{CallError, Error, Ran};
+    ///
+    /// /// A withdrawal: the bank's own error `Overdrawn` is an answer, and the account is as it was.
+    /// #[derive(Debug)]
+    /// struct Overdrawn;
+    ///
+    /// fn is_safe_to_repeat(outcome: &Result<(), Error<Overdrawn>>) -> bool {
+    ///     match outcome {
+    ///         Ok(()) | Err(Error::Application(Overdrawn)) => false, // answered
+    ///         Err(Error::Call(error)) => error.ran() == Ran::No,
+    ///     }
+    /// }
+    /// # assert!(!is_safe_to_repeat(&Err(Error::Application(Overdrawn))));
+    /// assert_eq!(Error::Application(Overdrawn).ran(), Ran::Yes);
+    /// ```
     pub fn ran(&self) -> Ran {
         match self {
             Self::Application(_) => Ran::Yes,

@@ -138,6 +138,13 @@ impl CallError {
 
     /// The procedure and the server of the call. `None` while the call is still in the hands of [interceptors](crate::intercept), which
     /// know them by themselves.
+    ///
+    /// ```
+    /// /// One line for each pair of procedure and server, however different the errors are.
+    /// fn key(error: &stoop::CallError) -> String {
+    ///     error.callee().map_or("?".into(), |callee| callee.to_string()) // Greeter.greet at udp://10.0.0.1:7400
+    /// }
+    /// ```
     pub fn callee(&self) -> Option<&Callee> {
         match self {
             Self::NotSent(_, callee)

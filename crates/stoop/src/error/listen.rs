@@ -149,6 +149,17 @@ impl std::error::Error for ListenError {
 }
 
 /// Why a text is no address.
+///
+/// ```
+/// use stoop::{BindError, BindOptions};
+///
+/// // The text of the address is checked at once, also of a client that binds later.
+/// let lazy = BindOptions::new().lazy();
+/// match stoop::health::StoopHealthClient::bind_with("tpc://localhost:7400", &lazy) {
+///     Err(BindError::Uri(why)) => assert_eq!(why.uri, "tpc://localhost:7400"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UriError {
     /// The text.

@@ -4,6 +4,25 @@ use std::fmt;
 use stoop_wire::metadata::{BLOCK_MAX, BlockError, NAME_MAX, PAIRS_MAX};
 
 /// Why metadata cannot be sent.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+/// # let client = AdderClient::bind(&uri)?;
+///
+/// use stoop::{CallError, Metadata, MetadataError};
+/// use stoop::error::SendError;
+///
+/// let carrying = client.with_metadata(Metadata::new().set("Tenant", "blue")); // no capitals
+/// let error = carrying.add(1, 2).unwrap_err();
+/// assert!(matches!(error, CallError::NotSent(SendError::Metadata(MetadataError::Name), ..)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataError {

@@ -80,6 +80,38 @@ pub struct Deferred<R>(Shared<Answer<R>>);
 ///
 /// Kept beyond the end of its call, it takes a few hundred bytes, and counts no more. In a process that was forked from the server's it
 /// answers nothing.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use stoop::{Deferred, Reply};
+///
+/// #[stoop::interface]
+/// trait Sums { fn sum(&self, numbers: &[u32]) -> Deferred<u32>; }
+///
+/// /// Hands its calls to one thread, which has what is needed for the answer.
+/// struct Desk(mpsc::Sender<(Vec<u32>, Reply<u32>)>);
+///
+/// impl Sums for Desk {
+///     fn sum(&self, numbers: &[u32]) -> Deferred<u32> {
+///         let (reply, deferred) = stoop::deferred();
+///         // If that thread has ended, the reply is dropped, and the call fails as abandoned.
+///         let _ = self.0.send((numbers.to_vec(), reply));
+///         deferred
+///     }
+/// }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (desk, calls) = mpsc::channel::<(Vec<u32>, Reply<u32>)>();
+/// std::thread::spawn(move || {
+///     for (numbers, reply) in calls {
+///         let _ = reply.send(numbers.iter().sum());
+///     }
+/// });
+/// let server = stoop::Server::new().export(SumsServer::new(Desk(desk))).listen("udp://127.0.0.1:0")?.start()?;
+/// assert_eq!(SumsClient::bind(&server.uris()[0])?.sum(&[1, 2, 3])?, 6);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropped, it fails its call"]
 pub struct Reply<R> {
     /// `None`: it has been sent.
@@ -90,6 +122,19 @@ pub struct Reply<R> {
 }
 
 /// An answer that comes later, for a procedure to return, and the means to give it.
+///
+/// ```
+/// /// A procedure that knows some answers at once.
+/// fn look_up(known: Option<u64>, ask: impl FnOnce(stoop::Reply<u64>)) -> stoop::Deferred<u64> {
+///     let (reply, deferred) = stoop::deferred();
+///     match known {
+///         Some(answer) => _ = reply.send(answer),
+///         None => ask(reply),
+///     }
+///     deferred
+/// }
+/// # let _ = look_up(Some(7), |_| ());
+/// ```
 #[inline]
 pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
     let answer = Shared::new(Answer(Mutex::new(State::Missing(None))));
@@ -172,6 +217,19 @@ impl<R> Reply<R> {
     ///
     /// # Errors
     /// The answer reaches nobody. No error does not prove that the caller has it: it may stop waiting, or end, before it arrives.
+    ///
+    /// ```
+    /// use stoop::{Reply, ReplyError};
+    ///
+    /// /// Gives a letter to its reader, or has it back.
+    /// fn deliver(letter: String, reply: Reply<String>) -> Option<String> {
+    ///     match reply.send(letter.clone()) {
+    ///         Ok(()) => None,
+    ///         Err(ReplyError::Cancelled | ReplyError::CallerGone | ReplyError::DeadlinePassed) => Some(letter), // for the next
+    ///         Err(why) => panic!("{why}"),
+    ///     }
+    /// }
+    /// ```
     #[inline]
     pub fn send(mut self, value: R) -> Result<(), ReplyError> {
         if self.is_a_parents() {

@@ -21,6 +21,39 @@ use std::thread::{self, Thread};
 use stoop_marshal::Writer;
 
 /// The means of a server to run tasks.
+///
+/// ```
+/// use std::sync::{Arc, Mutex, mpsc};
+/// use std::task::{Context, Poll, Wake, Waker};
+/// use stoop::Task;
+///
+/// /// A task that is queued again when something wakes it: an executor of one thread, for programs without a runtime.
+/// struct Queued(Mutex<Option<Task>>, mpsc::Sender<Arc<Queued>>);
+///
+/// impl Wake for Queued {
+///     fn wake(self: Arc<Self>) {
+///         let _ = self.1.send(Arc::clone(&self));
+///     }
+/// }
+///
+/// let (queue, tasks) = mpsc::channel::<Arc<Queued>>();
+/// std::thread::spawn(move || {
+///     for queued in tasks {
+///         let waker = Waker::from(Arc::clone(&queued));
+///         let mut task = queued.0.lock().unwrap();
+///         if let Some(mut polled) = task.take()
+///             && Future::poll(std::pin::pin!(&mut polled), &mut Context::from_waker(&waker)).is_pending()
+///         {
+///             *task = Some(polled);
+///         }
+///     }
+/// });
+/// let queue = Mutex::new(queue);
+/// let server = stoop::Server::new().executor(move |task| {
+///     let queue = queue.lock().unwrap();
+///     let _ = queue.send(Arc::new(Queued(Mutex::new(Some(task)), queue.clone())));
+/// });
+/// ```
 pub struct Tasks {
     /// Takes a task and runs it.
     executor: Option<Executor>,

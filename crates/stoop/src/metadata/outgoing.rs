@@ -15,6 +15,31 @@ use stoop_wire::metadata::{Block, BlockWriter};
 /// [`with_answer_metadata`](crate::Metadata#carrying).
 ///
 /// Clones share it. Each result replaces what an earlier one has brought; an answer without a result brings none.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use stoop::{AnswerMetadata, Metadata, Server, current_call};
+///
+/// #[stoop::interface]
+/// trait Clock { fn now(&self) -> u64; }
+///
+/// struct Wall;
+/// impl Clock for Wall {
+///     fn now(&self) -> u64 {
+///         current_call().expect("a procedure runs in a call").set_answer_metadata(Metadata::new().set("zone", "UTC"));
+///         7
+///     }
+/// }
+///
+/// let server = Server::new().export(ClockServer::new(Wall)).listen("tcp://127.0.0.1:0")?.start()?;
+/// let answer = AnswerMetadata::new();
+/// let clock = ClockClient::bind(&server.uris()[0])?.with_answer_metadata(&answer);
+/// clock.now()?;
+/// assert_eq!(answer.take().get("zone"), Some(&b"UTC"[..]));
+/// assert!(answer.take().is_empty()); // it was taken
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct AnswerMetadata(Arc<Mutex<Metadata>>);
 

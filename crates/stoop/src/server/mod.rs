@@ -140,6 +140,25 @@ impl Server {
     /// When an interface of the same name is exported already: callers could not tell the two apart. `StoopHealth`,
     /// `StoopAccount` and `StoopReflection` are the names of those that every server exports ([`health`](crate::health),
     /// [`account`](crate::account), [`reflection`](crate::reflection)).
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # #[stoop::interface] trait Clock { fn now(&self) -> u64; }
+    /// # impl Clock for English { fn now(&self) -> u64 { 0 } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = stoop::Server::new()
+    ///     .export(GreeterServer::new(English))
+    ///     .export(ClockServer::new(English)) // another interface, at the same addresses
+    ///     .listen("tcp://127.0.0.1:0")?
+    ///     .start()?;
+    /// let uri = &server.uris()[0];
+    /// assert_eq!(GreeterClient::bind(uri)?.greet("world")?, "Hello, world!");
+    /// assert_eq!(ClockClient::bind(uri)?.now()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn export(mut self, export: impl Exported) -> Self {
         let name = export.interface().name;
         let twice = self.exports.iter().any(|other| other.interface().name == name);
@@ -156,6 +175,17 @@ impl Server {
     /// The procedures that it exports, with those of `StoopHealth`, `StoopAccount` and `StoopReflection`: a line for each, with its
     /// fingerprint, its interface, its number and its signature. The dissector for Wireshark (`stoop dissector`) reads a file of such
     /// lines, and then shows procedures by their names. `stoop describe URI --names` prints those of a running server.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = stoop::Server::new().export(GreeterServer::new(English));
+    /// assert!(server.names().contains("Greeter 0 greet(name: String) -> String"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn names(&self) -> String {
         let standard = [
             StoopHealthServer::new(self.health.clone()).interface(),
@@ -167,12 +197,46 @@ impl Server {
     }
 
     /// Its health, for the program to set: before the start, a server may be told not to serve yet.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::health::{Health, StoopHealthClient};
+    ///
+    /// let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?;
+    /// server.health().set_all(Health::NotServing); // while it reads its files
+    /// let running = server.start()?;
+    /// let health = StoopHealthClient::bind(&running.uris()[0])?;
+    /// assert_eq!(health.check("")?, Some(Health::NotServing));
+    /// running.health().set_all(Health::Serving);
+    /// assert_eq!(health.check("")?, Some(Health::Serving));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn health(&self) -> HealthBoard {
         self.health.clone()
     }
 
     /// Sets options of one procedure, by the names of its interface and of the trait's method. They replace those that were set before.
     /// If there is no such procedure, [`start`](Self::start) fails.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::ProcedureOptions;
+    ///
+    /// let server = stoop::Server::new()
+    ///     .export(GreeterServer::new(English))
+    ///     .procedure("Greeter", "great", ProcedureOptions::new().at_once(4)) // a slip of the pen
+    ///     .listen("tcp://127.0.0.1:0")?;
+    /// assert!(server.start().unwrap_err().to_string().contains("great"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn procedure(mut self, interface: &str, procedure: &str, options: ProcedureOptions) -> Self {
         self.procedures.push((interface.into(), procedure.into(), options));
         self
@@ -201,6 +265,24 @@ impl Server {
     ///
     /// # Errors
     /// The text is no address, or it cannot be listened at.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let name = format!("greeter-{}", std::process::id());
+    /// let server = stoop::Server::new()
+    ///     .export(GreeterServer::new(English))
+    ///     .listen("udp://127.0.0.1:0")? // other machines would need another address than the loopback's
+    ///     .listen(&name)? // callers of this machine
+    ///     .start()?;
+    /// let client = GreeterClient::bind(&name)?;
+    /// assert_eq!(client.greet("world")?, "Hello, world!");
+    /// println!("{:?}", server.uris()); // with the port that was chosen
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn listen(mut self, uri: &str) -> Result<Self, ListenError> {
         if let Some(name) = uri.strip_prefix("fd:") {
             return self.listen_inherited(uri, name);
@@ -241,6 +323,27 @@ impl Server {
     /// on. They replace those of the same type that were set before. If one of them acts at no such address, [`start`](Self::start)
     /// fails ([`ListenError::UnusedOptions`]): a server that listens only at `udp:` and `tcp:` addresses, say, cannot restrict its
     /// users by `UnixOptions`.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::{Server, UnixOptions};
+    ///
+    /// # let (open, own) = (format!("unix:@open-{}", std::process::id()), format!("unix:@own-{}", std::process::id()));
+    /// let server = Server::new()
+    ///     .export(GreeterServer::new(English))
+    ///     .listen(&own)? // the server's own user, and root
+    ///     .with(UnixOptions::new().allow_everybody())
+    ///     .listen(&open)?; // everybody
+    /// # server.start()?.shut_down();
+    /// // Options that can act at none of the addresses are an error, not a silence.
+    /// let tcp = Server::new().export(GreeterServer::new(English)).with(UnixOptions::new().allow_user(1000));
+    /// assert!(tcp.listen("tcp://127.0.0.1:0")?.start().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with(mut self, options: impl TransportOptions) -> Self {
         self.own.set(options);
         self
@@ -309,6 +412,13 @@ impl Server {
     }
 
     /// Sets limits of what all callers together, and each host or user, can take of the server.
+    ///
+    /// ```
+    /// use stoop::{Limits, Server};
+    ///
+    /// // At most 100 bindings at each address: 75 of one host or user, so that others have the rest.
+    /// let server = Server::new().limits(Limits::new().bindings(100));
+    /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -357,6 +467,20 @@ impl Server {
 
     /// How much the server tells of its interfaces to callers that ask: see [`reflection`](crate::reflection). [`Reflection::Full`] unless
     /// set.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::reflection::{self, Reflection};
+    ///
+    /// let server = stoop::Server::new().export(GreeterServer::new(English)).reflection(Reflection::Off);
+    /// let server = server.listen("tcp://127.0.0.1:0")?.start()?;
+    /// assert!(reflection::interfaces(&server.uris()[0], &stoop::BindOptions::new()).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reflection(mut self, told: Reflection) -> Self {
         self.reflection = told;
         self
@@ -408,6 +532,18 @@ impl Server {
     ///
     /// # Errors
     /// Nothing is exported, nowhere is listened, or the system gives no thread; or no rpcbind registers the programs.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = stoop::Server::new().export(GreeterServer::new(English));
+    /// let error = server.start().unwrap_err();
+    /// assert!(error.to_string().contains("the server listens nowhere"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn start(mut self) -> Result<RunningServer, ListenError> {
         self.check()?;
         let teller = Teller::default();

@@ -151,6 +151,18 @@ impl RunningServer {
     }
 
     /// Where it listens, in the order of the calls of `listen`, with the ports that were chosen.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?.start()?;
+    /// let [uri] = server.uris() else { panic!("it listens at one address") };
+    /// assert!(uri.starts_with("tcp://127.0.0.1:") && !uri.ends_with(":0")); // to be told to the clients
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn uris(&self) -> &[String] {
         &self.shared.uris
     }
@@ -174,6 +186,24 @@ impl RunningServer {
     ///
     /// # Panics
     /// When it is called in a procedure of this server and the system gives no thread. Then nothing is shut down.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    /// # let client = AdderClient::bind(&uri)?;
+    ///
+    /// let call = client.begin().add(1, 2);
+    /// assert_eq!(call.wait()?, 3);
+    /// server.shut_down(); // would have waited for it
+    /// let error = client.add(1, 2).unwrap_err();
+    /// assert_eq!(error.ran(), stoop::Ran::No);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shut_down(&self) {
         if self.shared.is_a_parents() {
             return;
@@ -202,6 +232,20 @@ impl RunningServer {
     }
 
     /// Waits until the server has been shut down by another thread, and all that ran has been answered.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?.start()?;
+    /// let handle = server.clone();
+    /// // In a program: a thread that waits for a signal, or for the end of its standard input.
+    /// std::thread::spawn(move || handle.shut_down());
+    /// server.wait();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(&self) {
         if self.shared.is_a_parents() {
             return;
@@ -239,12 +283,45 @@ impl RunningServer {
     }
 
     /// The account of the server's calls; not kept, and empty, unless [`Server::account`](crate::Server::account) has asked for it.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use stoop::account::AccountOptions;
+    ///
+    /// let server = stoop::Server::new().export(AdderServer::new(Two)).account(AccountOptions::new().short_share(1));
+    /// let server = server.listen("tcp://127.0.0.1:0")?.start()?;
+    /// let client = AdderClient::bind(&server.uris()[0])?;
+    /// client.add(1, 2)?;
+    /// server.shut_down(); // so that the call is counted before its answer is looked for
+    /// let account = server.account();
+    /// let add = &account.procedures[0];
+    /// assert_eq!((add.name.as_str(), add.calls), ("add", 1));
+    /// println!("half of the calls ran for {:?} at most", add.ran.quantile(0.5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn account(&self) -> ServerAccount {
         self.shared.teller.whole()
     }
 
     /// The counters and the account in the text form of Prometheus, for the program to serve where its collector looks: see
     /// [`counters_for_prometheus`] and [`ServerAccount::prometheus`].
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
+    /// # struct English;
+    /// # impl Greeter for English { fn greet(&self, name: &str) -> String { format!("Hello, {name}!") } }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(GreeterServer::new(English)).listen("tcp://127.0.0.1:0")?.start()?;
+    /// // The body of the answer to GET /metrics.
+    /// let body = server.prometheus();
+    /// assert!(body.contains("stoop_server_queue_waiting 0\n"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prometheus(&self) -> String {
         let counters = self.counters().named().into_iter();
         let counters: Vec<_> = counters.map(|(name, value)| (name.to_owned(), value)).collect();

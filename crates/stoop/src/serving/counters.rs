@@ -49,6 +49,17 @@ pub struct ServerCounters {
 }
 
 /// Memory for long messages at addresses whose bindings have a connection each (`tcp:`, `unix:`, `shm:`).
+///
+/// ```
+/// use stoop::ServerCounters;
+///
+/// /// Whether long messages were lost for want of memory since an earlier look: raise `Limits::argument_bytes` or `result_bytes`.
+/// fn lacks_memory(now: &ServerCounters, before: &ServerCounters) -> bool {
+///     now.memory.arguments_refused > before.memory.arguments_refused
+///         || now.memory.results_dropped > before.memory.results_dropped
+/// }
+/// # assert!(!lacks_memory(&ServerCounters::default(), &ServerCounters::default()));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryCounters {
@@ -110,6 +121,16 @@ const REASON_NAMES: [&str; REASONS] = [
 
 impl RefusalCounters {
     /// Calls refused for that reason.
+    ///
+    /// ```
+    /// use stoop::{RefusalCode, ServerCounters};
+    ///
+    /// /// Calls that a larger server would have run.
+    /// fn too_many(counters: &ServerCounters) -> u64 {
+    ///     counters.refusals.of(RefusalCode::Overloaded) + counters.refusals.of(RefusalCode::DeadlinePassed)
+    /// }
+    /// # assert_eq!(too_many(&ServerCounters::default()), 0);
+    /// ```
     pub fn of(&self, reason: RefusalCode) -> u64 {
         self.0[place_of(reason)]
     }
@@ -153,6 +174,16 @@ impl Refusals {
 }
 
 /// Counters of the calls that found no worker free, or whose caller has its share of the workers.
+///
+/// ```
+/// use stoop::ServerCounters;
+///
+/// /// The share of calls that found no worker free: above some percent, give the server more workers.
+/// fn waited(counters: &ServerCounters) -> f64 {
+///     counters.queue.waited as f64 / counters.calls.max(1) as f64
+/// }
+/// # assert_eq!(waited(&ServerCounters::default()), 0.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueCounters {

@@ -42,6 +42,13 @@ impl ProcedureOptions {
     ///
     /// # Panics
     /// When it is zero.
+    ///
+    /// ```
+    /// use stoop::{ProcedureOptions, Server};
+    ///
+    /// // The database takes four connections: a fifth call waits, and calls of other procedures pass it.
+    /// let server = Server::new().procedure("Store", "query", ProcedureOptions::new().at_once(4));
+    /// ```
     pub fn at_once(mut self, calls: u32) -> Self {
         self.at_once =
             Some(NonZeroU32::new(calls).expect("a procedure of which no call may run is not exported"));

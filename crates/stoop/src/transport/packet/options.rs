@@ -67,6 +67,14 @@ impl PacketOptions {
     /// again by itself.
     ///
     /// Other transports need no such limit: the kernel tells when the other end is gone.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::{BindOptions, PacketOptions};
+    ///
+    /// // Of a client: a server at the end of a bad radio link may be silent for longer.
+    /// let options = BindOptions::new().with(PacketOptions::new().silence_limit(Duration::from_secs(15)));
+    /// ```
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.silence_limit = Some(limit);
         self

@@ -64,6 +64,13 @@ impl ShmOptions {
     ///
     /// It is address space at both ends. Callers take memory as they write there, up to all of it, and give it back
     /// when they drop their buffers.
+    ///
+    /// ```
+    /// use stoop::{Server, ShmOptions};
+    ///
+    /// // Room for eight frames of 24 MiB in flight from each caller.
+    /// let server = Server::new().with(ShmOptions::new().in_place(8 * (24 << 20)));
+    /// ```
     pub fn in_place(mut self, bytes: usize) -> Self {
         self.in_place = Some(bytes);
         self

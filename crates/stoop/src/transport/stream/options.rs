@@ -42,6 +42,13 @@ impl UnixOptions {
     ///
     /// The user is the effective user of the other process, as the kernel tells it. In a user namespace (a container
     /// without root) all users that are not mapped there look like 65534: to allow that one is to allow all of them.
+    ///
+    /// ```
+    /// use stoop::{BindOptions, UnixOptions};
+    ///
+    /// // Of a client: the server runs as user 990, and no other user is taken for it.
+    /// let options = BindOptions::new().with(UnixOptions::new().allow_user(990));
+    /// ```
     pub fn allow_user(mut self, user: u32) -> Self {
         self.users.add(user);
         self
