@@ -33,7 +33,7 @@ pub(crate) struct Words {
 impl Command {
     /// # Errors
     /// Always: how to get the command.
-    pub(crate) fn run(&self) -> Result<ExitCode, String> {
+    pub(crate) fn run(&self, _: Option<usize>) -> Result<ExitCode, String> {
         let (name, feature) = match self {
             Self::Bench(_) => ("bench", "lab"),
             Self::Penalty(_) => ("penalty", "lab"),
@@ -66,7 +66,7 @@ mod tests {
             let matches = Command::augment_subcommands(command).get_matches_from(["stoop", &name, "--json"]);
             let command =
                 <Command as clap::FromArgMatches>::from_arg_matches(&matches).expect("it takes any");
-            let why = command.run().expect_err("it is not there");
+            let why = command.run(None).expect_err("it is not there");
             assert!(why.contains(&format!("`stoop {name}`")) && why.contains("cargo install"), "{why}");
         }
     }

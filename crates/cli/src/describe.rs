@@ -96,7 +96,18 @@ pub(crate) fn shown(json: &Json) -> String {
     if io::stdout().is_terminal() { json.pretty(80) } else { json.to_string() }
 }
 
-/// A text without characters that a terminal would obey, but for ends of lines.
+/// A text without characters that a terminal would obey, but for ends of lines and tabs.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|each| if is_harmless(each) || each == '\n' { each } else { '\u{fffd}' }).collect()
+    let stays = |each| is_harmless(each) || matches!(each, '\n' | '\t');
+    text.chars().map(|each| if stays(each) { each } else { '\u{fffd}' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn texts_keep_their_tabs_and_lines_and_no_character_that_a_terminal_obeys() {
+        assert_eq!(harmless("a\tb\nc\x1b[2J\r"), "a\tb\nc\u{fffd}[2J\u{fffd}");
+    }
 }

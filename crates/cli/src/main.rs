@@ -74,7 +74,7 @@ enum Command {
 fn main() -> ExitCode {
     end_quietly_without_reader();
     let result = match Args::parse().command {
-        Command::Lab(command) => command.run(),
+        Command::Lab(command) => command.run(terminal::columns()),
         Command::Ping(args) => ping::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Dissector => dissector::run(),

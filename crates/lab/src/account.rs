@@ -26,6 +26,7 @@ use crate::args::{AccountArgs, Transport, Waiting};
 use crate::network::Network;
 use crate::placement::{Placement, Sides};
 use crate::plan::Cell;
+use crate::screen;
 use crate::session::Session;
 use checks::Alternate;
 use kernel::Tracing;
@@ -96,8 +97,9 @@ fn print(args: &AccountArgs, about: &About, account: &Account, models: &[Model])
     if args.json {
         return println!("{}", report::json(about, account, models));
     }
-    println!("{}\n{}", report::table(about, account), waterfall::text(account));
-    models.iter().for_each(|model| println!("{}", model::text(model)));
+    screen::print(&report::table(about, account));
+    screen::print(&waterfall::text(account));
+    models.iter().for_each(|model| screen::print(&model::text(model)));
 }
 
 fn refuse_impossible(args: &AccountArgs) -> Result<(), String> {

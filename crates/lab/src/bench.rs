@@ -7,7 +7,7 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{bindings, cell, ethernet, greedy, json, machine, overload, table};
+use crate::{bindings, cell, ethernet, greedy, json, machine, overload, screen, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
 
     fn measure_section(&mut self, section: &Section) {
         let (lines, shape) = (&section.lines, section.shape);
-        self.print_text(&format!("\n{}\n{}", section.title, table::head(shape)));
+        self.print_text(&format!("\n{}\n{}", section.title, table::head(shape, screen::width())));
         for (index, cells) in lines.iter().enumerate() {
             if index > 0 && !shape.is_overview() && !alike(&lines[index - 1][0], &cells[0]) {
                 self.print_text("");
@@ -165,21 +165,21 @@ impl<'a> Run<'a> {
         if self.args.json {
             let measured = rows.iter().flatten();
             measured.for_each(|row| self.progress.suspend(|| println!("{}", json::line(row))));
-        } else if let Some(line) = table::line(rows, shape) {
-            self.progress.suspend(|| println!("{line}"));
+        } else if let Some(line) = table::line(rows, shape, screen::width()) {
+            self.progress.suspend(|| screen::print(&line));
         }
     }
 
     /// Prints a line that is for people only.
     fn print_text(&self, line: &str) {
         if !self.args.json {
-            self.progress.suspend(|| println!("{line}"));
+            self.progress.suspend(|| screen::print(line));
         }
     }
 
     /// Prints what does not belong to the figures.
     fn print_aside(&self, line: &str) {
-        self.progress.suspend(|| if self.args.json { eprintln!("{line}") } else { println!("{line}") });
+        self.progress.suspend(|| if self.args.json { eprintln!("{line}") } else { screen::print(line) });
     }
 
     fn finish(self) -> ExitCode {

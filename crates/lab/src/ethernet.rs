@@ -14,7 +14,7 @@ use crate::plan::Cell;
 use crate::row::Row;
 use crate::samples::Quartiles;
 use crate::session::Session;
-use crate::{cell, machine, table};
+use crate::{cell, machine, screen, table};
 use bars::{Bar, Comparison, Wanted, comparison};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -55,10 +55,10 @@ pub(crate) fn run(args: &BenchArgs, parts: &[Part]) -> Result<ExitCode, String> 
         return Err(format!("frames need a private Ethernet; this is {}", network.describe()));
     }
     if !args.json {
-        println!("{}", table::headed("machine", &machine::describe()));
-        println!("{}", table::headed("network", &network.describe()));
-        println!("{}", table::headed("processors", &placement.describe()));
-        println!("\n{:52} {:>6}  {:13} {:>7}", "", "median", "quartiles", "bar");
+        screen::print(&table::headed("machine", &machine::describe()));
+        screen::print(&table::headed("network", &network.describe()));
+        screen::print(&table::headed("processors", &placement.describe()));
+        println!("\n{:name$} {:>6}  {:13} {:>7}", "", "median", "quartiles", "bar", name = name());
     }
     let mut failed = false;
     for part in if parts.is_empty() { Part::value_variants() } else { parts } {
@@ -69,9 +69,16 @@ pub(crate) fn run(args: &BenchArgs, parts: &[Part]) -> Result<ExitCode, String> 
         }
     }
     if !args.json {
-        println!("\n~ n: others disturbed it in n rounds at each of {ATTEMPTS} attempts; measure again");
+        screen::print(&format!(
+            "\n~ n: others disturbed it in n rounds at each of {ATTEMPTS} attempts; measure again"
+        ));
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Characters of the column of names.
+fn name() -> usize {
+    screen::width().saturating_sub(42).min(52)
 }
 
 struct Measuring<'a> {
@@ -154,6 +161,7 @@ impl Measuring<'_> {
         let verdict = met.map_or("", |met| if met { "met" } else { "missed" });
         let note = if disturbed > 0 { format!(" ~ {disturbed}") } else { String::new() };
         let quartiles = format!("({low:.2}–{high:.2})");
-        println!("{:52} {median:6.2}  {quartiles:13} {wanted:>7} {verdict}{note}", bar.name);
+        let (above, name) = screen::label(&bar.name, name());
+        println!("{above}{name} {median:6.2}  {quartiles:13} {wanted:>7} {verdict}{note}");
     }
 }

@@ -17,6 +17,7 @@ use crate::args::{Attack, BenchArgs, Transport, Waiting, name_of};
 use crate::child::Child;
 use crate::network::Network;
 use crate::progress::Progress;
+use crate::screen::{self, Columns};
 use crate::session::{socket_path, start_server};
 use crate::stage::{Stage, chosen_or};
 use attacker::Attacker;
@@ -72,9 +73,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
         missed += measured.map_err(|why| format!("{}: {why}", name_of(transport)))?;
     }
     progress.finish();
-    println!(
+    screen::print(&format!(
         "\n{missed} lines miss a bar (marked !): no refusal or failure, Null() 100 ms, 1 MiB 1 s, memory 32 MiB"
-    );
+    ));
     Ok(if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -108,9 +109,7 @@ fn measure(
     );
     let (mut server, uri) = server.map_err(|error| error.to_string())?;
     progress.print(&format!("\n{}", name_of(transport)));
-    progress.print(
-        "  attack                      bindings  refused | bind ms  Null() ms (calls)  1 MiB ms   not served",
-    );
+    progress.print(&columns().head(screen::width()));
     let victim = Victim::new(&uri, args.calls, !args.short);
     // The server has run each path once when its memory is looked at.
     let quiet = victim.calls();
@@ -154,6 +153,14 @@ fn lines(args: &BenchArgs, transport: Transport) -> u64 {
     1 + attacks(args, transport).count() as u64
 }
 
+fn columns() -> Columns {
+    Columns::new(&[("  attack", -28), ("bindings", 9), ("refused", 8)]).group(
+        1,
+        "the other caller",
+        &[("bind ms", 9), ("Null() ms", 9), ("(calls)", 8), ("1 MiB ms", 9), ("not served", 11), ("", 1)],
+    )
+}
+
 fn print_line(
     progress: &Progress,
     what: &str,
@@ -161,7 +168,10 @@ fn print_line(
     served: &victim::Served,
 ) -> Result<(), String> {
     let stats = stats(server)?;
-    progress.print(&format!("  {what:26} {:9} {:8} | {served}", stats[0], stats[1]));
+    let texts =
+        [format!("  {what}"), stats[0].to_string(), stats[1].to_string()].into_iter().chain(served.texts());
+    progress.print(&columns().row(screen::width(), &texts.collect::<Vec<_>>()));
+    served.first_failure().iter().for_each(|why| progress.print(&format!("    {why}")));
     progress.advance(1);
     Ok(())
 }

@@ -26,6 +26,7 @@ mod plan;
 mod progress;
 mod row;
 mod samples;
+mod screen;
 mod serve;
 mod session;
 mod stage;
@@ -39,11 +40,12 @@ use std::process::ExitCode;
 
 impl Command {
     /// Measures what the command line asks for, and prints it. The program must have these commands under their names, because it
-    /// is started again for the processes of a measurement.
+    /// is started again for the processes of a measurement. What is for people fits a terminal of so many columns, if there is one.
     ///
     /// # Errors
     /// Why it could not be measured.
-    pub fn run(&self) -> Result<ExitCode, String> {
+    pub fn run(&self, columns: Option<usize>) -> Result<ExitCode, String> {
+        screen::set_columns(columns);
         match self {
             Self::Bench(args) => bench::run(args),
             Self::Penalty(args) => penalty::run(args).map(|()| ExitCode::SUCCESS),

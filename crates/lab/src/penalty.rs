@@ -12,6 +12,7 @@ use crate::placement::{Placement, Sides, pin};
 use crate::plan::Cell;
 use crate::progress::Progress;
 use crate::samples::Samples;
+use crate::screen::{self, Columns};
 use crate::session::Session;
 use crate::{cell, machine, table};
 use std::time::Duration;
@@ -75,10 +76,10 @@ pub(crate) fn run(args: &PenaltyArgs) -> Result<(), String> {
             network.describe()
         ));
     }
-    println!("{}", table::headed("machine", &machine::describe()));
-    println!("{}", table::headed("network", &network.describe()));
-    println!("{}", table::headed("processors", &placement.describe()));
-    println!("{}", table::headed("mechanism", &name_of(args.transport)));
+    screen::print(&table::headed("machine", &machine::describe()));
+    screen::print(&table::headed("network", &network.describe()));
+    screen::print(&table::headed("processors", &placement.describe()));
+    screen::print(&table::headed("mechanism", &name_of(args.transport)));
     pin(sides.caller).map_err(|error| format!("pinning the caller: {error}"))?;
     let penalties = Penalties { args, sides, network: &network, progress: progress() };
     penalties.print_table_1()?;
@@ -163,10 +164,7 @@ impl Penalties<'_> {
 
     fn print_calls(&self, title: &str, calls: &[PaperCall]) -> Result<(), String> {
         self.print(&format!("\n{title}, µs. The penalty is that of call and result packets"));
-        self.print(&format!(
-            "{:<19} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>9} {:>6}",
-            "", "Peregrine", "penalty", "overhead", "p50", "penalty", "overhead", "ratio"
-        ));
+        self.print(&columns_of_calls().head(screen::width()));
         let mut session: Option<Session> = None;
         for call in calls {
             self.show(call.name);
@@ -179,12 +177,10 @@ impl Penalties<'_> {
             let row = cell::measure(&cell, effort, session, self.network)?;
             let PaperCall { name, penalty, measured, .. } = *call;
             let (ours, bare) = (row.p50_ns / 1e3, row.floor_p50_ns / 1e3);
-            self.print_measured(&format!(
-                "{name:<19} {measured:>9.0} {penalty:>9.0} {:>9.0}   {ours:>8.2} {bare:>8.2} {:>9.2} {:>6.2}",
-                measured - penalty,
-                ours - bare,
-                row.ratio
-            ));
+            let papers = [measured, penalty, measured - penalty].map(|us| format!("{us:.0}"));
+            let today = [ours, bare, ours - bare, row.ratio].map(|figure| format!("{figure:.2}"));
+            let texts = [vec![name.to_owned()], papers.into(), today.into()].concat();
+            self.print_measured(&columns_of_calls().row(screen::width(), &texts));
         }
         Ok(())
     }
@@ -198,6 +194,13 @@ impl Penalties<'_> {
             ..Cell::NULL
         }
     }
+}
+
+/// Those of calls: the paper's, and today's.
+fn columns_of_calls() -> Columns {
+    let papers = [("all", 9), ("penalty", 9), ("overhead", 9)];
+    let today = [("p50", 8), ("penalty", 8), ("overhead", 9), ("ratio", 6)];
+    Columns::new(&[("", -19)]).group(1, "Peregrine", &papers).group(3, "today", &today)
 }
 
 /// The times of round trips of bare frames, slice by slice.

@@ -1,5 +1,6 @@
 //! The progress bar of a measurement: how much of it is done, and about how much time is left. It is shown on a terminal only.
 
+use crate::screen;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar that is drawn only between measurements: a thread that redraws would take the processor from a caller.
@@ -23,9 +24,9 @@ impl Progress {
         self.0.inc(steps);
     }
 
-    /// Prints a line above the bar, on standard output.
+    /// Prints a line above the bar, on standard output; in several lines if the terminal is narrow.
     pub(crate) fn print(&self, line: &str) {
-        self.0.suspend(|| println!("{line}"));
+        self.0.suspend(|| screen::print(line));
     }
 
     /// Removes the bar.

@@ -3,7 +3,7 @@
 use crate::args::{Processors, Transport};
 use crate::network::Network;
 use crate::placement::{Placement, Sides, pin};
-use crate::{machine, table};
+use crate::{machine, screen, table};
 
 /// The processors and the network of such a measurement.
 pub(crate) struct Stage {
@@ -21,8 +21,8 @@ impl Stage {
         let sides = cpus.ok_or("no processor may be used")?;
         machine::allow_many_files().map_err(|error| format!("the number of open files: {error}"))?;
         let network = Network::prepare();
-        println!("{}", table::headed("machine", &machine::describe()));
-        println!("{}", table::headed("network", &network.describe()));
+        screen::print(&table::headed("machine", &machine::describe()));
+        screen::print(&table::headed("network", &network.describe()));
         pin(sides.caller).map_err(|error| format!("pinning the callers: {error}"))?;
         Ok(Self { sides, network })
     }

@@ -1,4 +1,6 @@
 //! The lines of a run for people: columns of fixed width, so that each line can be shown as soon as it is known.
+//!
+//! On a narrow terminal a line is broken between columns.
 
 mod overview;
 mod rates;
@@ -8,61 +10,60 @@ use crate::floor::figures::VOID_ABOVE;
 use crate::others::DISTURBED_ABOVE;
 use crate::plan::Shape;
 use crate::row::Row;
+use crate::screen::{self, Columns};
 
-/// The names of the columns.
-pub(crate) fn head(shape: Shape) -> String {
+/// The names of the columns, in lines of at most `width` characters.
+pub(crate) fn head(shape: Shape, width: usize) -> String {
     match shape {
-        Shape::Times => head_of_times(),
-        Shape::Rates => rates::head(),
-        overview => overview::head(overview),
+        Shape::Times => times().head(width),
+        Shape::Rates => rates::columns().head(width),
+        overview => overview::columns(overview).head(width),
     }
 }
 
-/// One line, with what was measured of its cells; `None` when that is nothing.
-pub(crate) fn line(rows: &[Option<Row>], shape: Shape) -> Option<String> {
+/// A row, with what was measured of its cells; `None` when that is nothing.
+pub(crate) fn line(rows: &[Option<Row>], shape: Shape, width: usize) -> Option<String> {
     let row = rows.iter().flatten().next()?;
     match shape {
-        Shape::Times => Some(line_of_times(row)),
-        Shape::Rates => Some(rates::line(row)),
-        overview => overview::line(rows, overview),
+        Shape::Times => Some(line_of_times(row, width)),
+        Shape::Rates => Some(rates::line(row, width)),
+        overview => overview::line(rows, overview, width),
     }
 }
 
-fn head_of_times() -> String {
-    format!(
-        "{:<9} {:<10} {:>7} {:>7} {:<8} {:>4} {:<6} {:>11} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:<11} {:>5} {:>11} {:>5}",
-        "transport",
-        "procedure",
-        "callers",
-        "clients",
-        "waiting",
-        "cpus",
-        "with",
-        "calls/s",
-        "Mbit/s",
-        "p50",
-        "p99",
-        "p99.9",
-        "floor p50",
-        "ratio",
-        "(quartiles)",
-        "fast",
-        "CPU c+s",
-        "least",
-    )
+fn times() -> Columns {
+    Columns::new(&[
+        ("transport", -9),
+        ("procedure", -10),
+        ("callers", 7),
+        ("clients", 7),
+        ("waiting", -8),
+        ("cpus", 4),
+        ("with", -6),
+        ("calls/s", 11),
+        ("Mbit/s", 8),
+        ("p50", 7),
+        ("p99", 7),
+        ("p99.9", 7),
+        ("floor p50", 9),
+        ("ratio", 6),
+        ("(quartiles)", -11),
+        ("fast", 5),
+        ("CPU c+s", 11),
+        ("least", 5),
+    ])
 }
 
-fn line_of_times(row: &Row) -> String {
+fn line_of_times(row: &Row, width: usize) -> String {
     let void = if row.floor_void { "!" } else { "" };
     let disturbed = if row.is_disturbed() { "~" } else { "" };
-    format!(
-        "{:<9} {:<10} {:>7} {:>7} {:<8} {:>4} {:<6} {:>11} {:>8} {:>7} {:>7} {:>7} {:>9} {:>6} {:<11} {:>5} {:>11} {:>5}",
+    let texts = [
         name_of(row.transport),
         name_of(row.procedure),
-        row.callers,
-        row.clients,
+        row.callers.to_string(),
+        row.clients.to_string(),
         name_of(row.waiting),
-        row.processors.number(),
+        row.processors.number().to_string(),
         with(row),
         thousands(row.calls_per_second),
         if row.mbits_per_second > 0.0 { thousands(row.mbits_per_second) } else { "–".into() },
@@ -75,7 +76,8 @@ fn line_of_times(row: &Row) -> String {
         share(row.fast_path_share),
         format!("{:.2} + {:.2}", row.caller_cpu, row.server_cpu),
         if row.callers > 1 { format!("{:.2}", row.fairness) } else { "–".into() },
-    )
+    ];
+    times().row(width, &texts)
 }
 
 /// The further condition: silence before each call, or a busy process on the same processor.
@@ -129,22 +131,10 @@ const LEGEND_OF_BOTH: &str = "\
 CPU c+s      processor seconds per second of the caller's process and of the server's
 with         a silence before each call, or a busy process on the callers' processor";
 
-/// A heading and its text, broken into lines of at most 100 characters.
+/// A heading and its text, broken into lines.
 pub(crate) fn headed(heading: &str, text: &str) -> String {
-    let mut lines = vec![format!("{heading:<11}")];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("it begins with one line");
-        if last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(format!("{:11} {word}", ""));
-        } else {
-            *last += &format!(" {word}");
-        }
-    }
-    lines.join("\n")
+    screen::fitted(&format!("{heading:<11} {text}"), screen::sentence())
 }
-
-/// Characters of the longest line of an overview.
-const WIDTH: usize = 100;
 
 /// The note below for calls that took `times` those through a vtable of `ns` nanoseconds.
 pub(crate) fn note_of_vtable(times: f64, ns: f64) -> String {
@@ -230,8 +220,12 @@ mod tests {
             others_cpu: 0.34,
             ..example()
         };
-        let table = [head_of_times(), line_of_times(&example()), line_of_times(&local)].join("\n");
-        assert_eq!(table, include_str!("table/snapshot.txt").trim_end());
+        let table = |width| {
+            [times().head(width), line_of_times(&example(), width), line_of_times(&local, width)].join("\n")
+        };
+        assert_eq!(table(usize::MAX), include_str!("table/snapshot.txt").trim_end());
+        assert!(table(80).lines().all(|line| line.chars().count() <= 80), "{}", table(80));
+        assert_eq!(table(80).lines().count(), 6);
     }
 
     #[test]
@@ -240,14 +234,14 @@ mod tests {
         assert!(overview.contains("of floor  ") && !overview.contains("ratio  "), "{overview}");
         let all = legend([Shape::Times, Shape::Rates].into_iter());
         assert!(all.contains("ratio  ") && all.contains("of TCP  ") && !all.contains("of floor  "), "{all}");
-        assert!(overview.lines().chain(all.lines()).all(|line| line.chars().count() <= WIDTH), "{all}");
+        assert!(overview.lines().chain(all.lines()).all(|line| line.chars().count() <= 100), "{all}");
     }
 
     #[test]
     fn long_heading_is_broken_into_lines() {
         let shown = headed("network", &["word"; 40].join(" "));
         assert_eq!(shown.lines().count(), 3);
-        assert!(shown.starts_with("network     word word") && shown.lines().all(|line| line.len() <= WIDTH));
+        assert!(shown.starts_with("network     word word") && shown.lines().all(|line| line.len() <= 100));
         assert!(shown.lines().skip(1).all(|line| line.starts_with("            word")), "{shown}");
     }
 
@@ -256,7 +250,7 @@ mod tests {
         assert!(notes(0, 0, 114).is_empty());
         let notes = notes(2, 1, 114);
         assert!(notes[0].starts_with("! void       2 of 114 floors"), "{}", notes[0]);
-        assert!(notes.iter().flat_map(|note| note.lines()).all(|line| line.chars().count() <= WIDTH));
+        assert!(notes.iter().flat_map(|note| note.lines()).all(|line| line.chars().count() <= 100));
         assert!(notes[1].starts_with("~ disturbed  beside 1 of 114 figures"), "{}", notes[1]);
     }
 

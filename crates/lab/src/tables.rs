@@ -22,6 +22,7 @@ use crate::args::{Processors, TablesArgs};
 use crate::machine;
 use crate::network::Network;
 use crate::placement::Placement;
+use crate::screen;
 use calibration::Calibration;
 use catalogue::chosen;
 use entry::Entry;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 pub(crate) fn run(args: &TablesArgs) -> Result<ExitCode, String> {
     let entries = chosen(&args.names)?;
     if args.list {
-        entries.iter().for_each(|entry| println!("{}", entry.describe(args)));
+        entries.iter().for_each(|entry| screen::print(&entry.describe(args)));
         return Ok(ExitCode::SUCCESS);
     }
     [&args.json, &args.html].into_iter().flatten().try_for_each(|file| can_be_written(file))?;
@@ -50,9 +51,9 @@ pub(crate) fn run(args: &TablesArgs) -> Result<ExitCode, String> {
     let mut lab = Lab::new(args, placement, network, u64::from(args.rounds) * seconds);
     let report = measure(&entries, &mut lab)?;
     lab.finish();
-    println!("{}", render::text::run(&report));
+    screen::print(&render::text::run(&report));
     if let Some(earlier) = &earlier {
-        println!("{}", earlier::compare(earlier, &report));
+        screen::print(&earlier::compare(earlier, &report));
     }
     write(args, &report)?;
     Ok(if report.is_complete() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

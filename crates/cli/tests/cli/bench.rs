@@ -315,7 +315,9 @@ fn an_overload_over_unix_sockets_is_told_interval_by_interval() {
 
 fn check_overload(transport: &str) {
     let Some(output) = short(&format!("bench --overload 3 --short --transport {transport}")) else { return };
-    let is_row = |line: &&str| line.contains(" s ") && line.contains('|');
+    let is_row = |line: &&str| {
+        line.trim_start().starts_with(|first: char| first.is_ascii_digit()) && line.contains(" s ")
+    };
     for (head, rows) in [("control: ", 3), ("open loop: ", 6), ("closed loop: ", 6)] {
         let rows_there = rows_behind(&output, &format!("{transport}, {head}"), is_row);
         assert_eq!(rows_there.len(), rows, "{head}:\n{output}");
@@ -351,7 +353,7 @@ fn check_greedy(transport: &str) {
     if output.contains(": not measured: ") {
         return println!("SKIPPED: {words}: {output}");
     }
-    let rows = rows_behind(&output, transport, |line| line.starts_with("  ") && !line.contains("Null() ms"));
+    let rows = rows_behind(&output, transport, |line| line.contains("(20)") || line.contains("memory of"));
     assert_eq!(rows.len(), 4, "one without an attack, two attacks, and memory:\n{output}");
     for row in &rows[..3] {
         assert!(row.ends_with(" 0"), "a call of the victim failed: {row}");
@@ -359,6 +361,22 @@ fn check_greedy(transport: &str) {
     }
     assert!(rows[3].contains("memory of the server: "), "{output}");
     assert!(output.contains("\n0 lines miss a bar"), "{output}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_lines_in_a_pipe_are_whole() {
+    let longest = |output: Output| {
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        text.lines().map(|line| line.chars().count()).max().expect("it has lines")
+    };
+    let words = "bench --transport local,unix --calls 20 --callers 1,2";
+    for words in [words, "bench --transport unix --in-flight 2 --calls 20", "bench --help", "tables --list"] {
+        let mut narrow = stoop(words);
+        narrow.env("COLUMNS", "80");
+        let longest = longest(succeed(narrow));
+        assert!(longest <= 80, "{words}: {longest} characters");
+    }
+    assert!(longest(succeed(stoop(words))) > 150, "the lines of a pipe are broken");
 }
 
 #[test]

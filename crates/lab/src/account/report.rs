@@ -4,6 +4,7 @@ use super::model::Model;
 use super::picture::shortened;
 use super::steps::{Account, Place, Step};
 use crate::args::{AccountArgs, Transport, name_of};
+use crate::screen;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -71,7 +72,8 @@ pub(super) fn json(about: &About, account: &Account, models: &[Model]) -> String
 pub(super) fn table(about: &About, account: &Account) -> String {
     let mut text = format!("{}\n{}\n\n", about.title(), about.machine);
     let total_ns = account.plain.ns;
-    let _ = writeln!(text, "{:<76} {:>9} {:>7}   quartiles", "step", "ns", "share");
+    let width = name_width();
+    let _ = writeln!(text, "{:<width$} {:>9} {:>7}   quartiles", "step", "ns", "share");
     let mut place = None;
     for step in &account.steps {
         if place.replace(step.place) != Some(step.place) {
@@ -81,7 +83,7 @@ pub(super) fn table(about: &About, account: &Account) -> String {
     }
     let unaccounted_ns = total_ns - account.accounted.ns;
     let share = |ns: f64| 100.0 * ns / total_ns;
-    let figure = |name: &str, ns: f64| format!("{name:<76} {ns:>9.0} {:>6.1}%", share(ns));
+    let figure = |name: &str, ns: f64| format!("{name:<width$} {ns:>9.0} {:>6.1}%", share(ns));
     let _ = writeln!(text, "\n{}", figure("accounted (the steps added up)", account.accounted.ns));
     let _ = writeln!(text, "{}", figure("unaccounted", unaccounted_ns));
     let _ = writeln!(text, "{}", figure("the call without instruments", total_ns));
@@ -127,6 +129,11 @@ fn notes(about: &About, account: &Account) -> String {
     text
 }
 
+/// Characters of the column of names: figures and quartiles need 34.
+fn name_width() -> usize {
+    screen::width().saturating_sub(34).min(76)
+}
+
 /// Quartiles are shown to the nanosecond, and known to the tick of the counter. Most counters tick within half a nanosecond.
 const COARSE_NS: f64 = 2.0;
 
@@ -140,8 +147,8 @@ fn heading(place: Place) -> &'static str {
 
 fn line(step: &Step, total_ns: f64) -> String {
     let Step { name, ns, low_ns, high_ns, .. } = step;
-    let name = shortened(name, 74);
+    let (above, name) = screen::label(&format!("  {}", shortened(name, 74)), name_width());
     // No -0 for a step that takes less than a stamp is uncertain.
     let ns = &(ns.round() + 0.0);
-    format!("  {name:<74} {ns:>9.0} {:>6.1}%   {low_ns:.0}–{high_ns:.0}", 100.0 * ns / total_ns)
+    format!("{above}{name} {ns:>9.0} {:>6.1}%   {low_ns:.0}–{high_ns:.0}", 100.0 * ns / total_ns)
 }

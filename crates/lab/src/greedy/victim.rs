@@ -45,6 +45,18 @@ impl Served {
         self.failures > 0 || self.judges_times && is_slow
     }
 
+    /// Its texts in the table: times in milliseconds, calls to Null(), failures, and a mark if it misses a bar.
+    pub(super) fn texts(&self) -> [String; 6] {
+        let ms = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1e3);
+        let mark = if self.misses() { "!" } else { "" };
+        let nulls = format!("({})", self.nulls);
+        [ms(self.bind), ms(self.null), nulls, ms(self.long), self.failures.to_string(), mark.into()]
+    }
+
+    pub(super) fn first_failure(&self) -> Option<&str> {
+        self.first_failure.as_deref()
+    }
+
     fn note<T>(&mut self, what: &str, outcome: Result<T, impl fmt::Display>) -> Option<T> {
         outcome
             .map_err(|why| {
@@ -52,24 +64,6 @@ impl Served {
                 self.first_failure.get_or_insert_with(|| format!("{what}: {why}"));
             })
             .ok()
-    }
-}
-
-impl fmt::Display for Served {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let mark = if self.misses() { " !" } else { "" };
-        let (bind, null, long) = (ms(self.bind), ms(self.null), ms(self.long));
-        write!(
-            f,
-            "{bind:7.1} {null:10.1} {:>8} {long:9.1} {:12}{mark}",
-            format!("({})", self.nulls),
-            self.failures
-        )?;
-        match &self.first_failure {
-            Some(first) => write!(f, " {first}"),
-            None => Ok(()),
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::overload::load::{Callers, Outcomes, Pattern};
 use crate::overload::serve::ServerStats;
 use crate::overload::{DEADLINE, WorkClient};
 use crate::progress::Progress;
+use crate::screen::{self, Columns};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::BindOptions;
@@ -50,12 +51,19 @@ impl Second {
     fn line(&self, at: f64) -> String {
         let Outcomes { begun, good, refused, failed, unknown, not_sent } = self.outcomes;
         let ServerStats { cpu_ns, run, late, latest_ns, .. } = self.server;
-        format!(
-            "{at:5.1} s {begun:7} {good:6} {refused:8} {failed:8} {unknown:8} {not_sent:8} | {run:6} {late:5} {:6.1} {:6.0}",
-            latest_ns as f64 / 1e6,
-            cpu_ns as f64 / 1e7 / self.of,
-        )
+        let counts =
+            [begun, good, refused, failed, unknown, not_sent, run, late].map(|count| count.to_string());
+        let server =
+            [format!("{:.1}", latest_ns as f64 / 1e6), format!("{:.0}", cpu_ns as f64 / 1e7 / self.of)];
+        let texts = [vec![format!("{at:.1} s")], counts.into(), server.into()].concat();
+        columns().row(screen::width(), &texts)
     }
+}
+
+fn columns() -> Columns {
+    let callers = [("calls", 7), ("good", 6), ("refused", 8), ("failed", 8), ("unknown", 8), ("unsent", 8)];
+    let server = [("run", 6), ("late", 5), ("max ms", 6), ("cpu %", 6)];
+    Columns::new(&[("", 7)]).group(1, "callers", &callers).group(3, "server", &server)
 }
 
 /// Steps of the progress bar for so long: two a second, if it takes its whole time.
@@ -106,9 +114,7 @@ impl<'a> Phases<'a> {
     }
 
     fn print_head(&self, what: &str) {
-        self.progress.print(&format!(
-            "\n{what}\n             calls   good  refused   failed  unknown  unsent |    run  late max ms  cpu %"
-        ));
+        self.progress.print(&format!("\n{what}\n{}", columns().head(screen::width())));
         self.progress.show(what);
     }
 

@@ -3,48 +3,47 @@
 use super::{thousands, time, with};
 use crate::args::name_of;
 use crate::row::Row;
+use crate::screen::Columns;
 
-pub(super) fn head() -> String {
-    format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:<8} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
-        "transport",
-        "link",
-        "procedure",
-        "bytes",
-        "in flight",
-        "results",
-        "callers",
-        "clients",
-        "waiting",
-        "cpus",
-        "with",
-        "calls/s",
-        "Mbit/s",
-        "p50",
-        "p99",
-        "floor c/s",
-        "Mbit/s",
-        "rate",
-        "(quartiles)",
-        "of TCP",
-        "CPU c+s",
-    )
+pub(super) fn columns() -> Columns {
+    Columns::new(&[
+        ("transport", -9),
+        ("link", -7),
+        ("procedure", -11),
+        ("bytes", 8),
+        ("in flight", 9),
+        ("results", -8),
+        ("callers", 7),
+        ("clients", 7),
+        ("waiting", -8),
+        ("cpus", 4),
+        ("with", -6),
+        ("calls/s", 9),
+        ("Mbit/s", 8),
+        ("p50", 7),
+        ("p99", 7),
+        ("floor c/s", 9),
+        ("Mbit/s", 8),
+        ("rate", 6),
+        ("(quartiles)", -11),
+        ("of TCP", 6),
+        ("CPU c+s", 11),
+    ])
 }
 
-pub(super) fn line(row: &Row) -> String {
+pub(super) fn line(row: &Row, width: usize) -> String {
     let disturbed = if row.is_disturbed() { "~" } else { "" };
-    format!(
-        "{:<9} {:<7} {:<11} {:>8} {:>9} {:<8} {:>7} {:>7} {:<8} {:>4} {:<6} {:>9} {:>8} {:>7} {:>7} {:>9} {:>8} {:>6} {:<11} {:>6} {:>11}",
+    let texts = [
         name_of(row.transport),
         row.link_rate.map_or_else(|| "–".into(), |rate| rate.to_string()),
         name_of(row.procedure),
-        row.bytes,
-        row.in_flight,
+        row.bytes.to_string(),
+        row.in_flight.to_string(),
         name_of(row.results),
-        row.callers,
-        row.clients,
+        row.callers.to_string(),
+        row.clients.to_string(),
         name_of(row.waiting),
-        row.processors.number(),
+        row.processors.number().to_string(),
         with(row),
         thousands(row.calls_per_second),
         some(row.mbits_per_second),
@@ -56,7 +55,8 @@ pub(super) fn line(row: &Row) -> String {
         format!("({:.2}–{:.2})", row.rate_ratio_low, row.rate_ratio_high),
         row.tcp_rate_ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.2}")),
         format!("{:.2} + {:.2}", row.caller_cpu, row.server_cpu),
-    )
+    ];
+    columns().row(width, &texts)
 }
 
 fn some(mbits_per_second: f64) -> String {
@@ -102,7 +102,11 @@ mod tests {
             others_cpu: 0.4,
             ..example()
         };
-        let table = [head(), line(&bulk), line(&slow), line(&in_flight)].join("\n");
-        assert_eq!(table, include_str!("rates.txt").trim_end());
+        let table = |width| {
+            let lines = [&bulk, &slow, &in_flight].map(|row| line(row, width));
+            format!("{}\n{}", columns().head(width), lines.join("\n"))
+        };
+        assert_eq!(table(usize::MAX), include_str!("rates.txt").trim_end());
+        assert!(table(80).lines().all(|line| line.chars().count() <= 80), "{}", table(80));
     }
 }

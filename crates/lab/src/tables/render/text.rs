@@ -1,12 +1,11 @@
-//! Tables for a terminal of a hundred columns.
+//! Tables for a terminal: a hundred columns, or as many as it has.
 
 use super::number::{grouped, number, times};
+use crate::screen;
 use crate::table::headed;
 use crate::tables::model::{Group, Line, Table};
 use crate::tables::report::Report;
 use std::fmt::Write;
-
-const WIDTH: usize = 100;
 
 /// The run: its conditions and whether it counts, then its tables.
 pub(crate) fn run(report: &Report) -> String {
@@ -76,37 +75,19 @@ fn one(line: &Line, predicted: bool, group: &Group) -> String {
 
 fn columns(label: &str, with_predicted: bool, cells: [&str; 6]) -> String {
     let [paper, predicted, today, quartiles, calls, times] = cells;
-    let label_width = if with_predicted { 34 } else { 44 };
     let predicted = if with_predicted { format!(" {predicted:>9}") } else { String::new() };
-    // A label that is too long has a line of its own.
-    let (above, label) = match label.chars().count() > label_width {
-        true => (format!("{label}\n"), ""),
-        false => (String::new(), label),
-    };
-    let line = format!(
-        "{above}{label:<label_width$} {paper:>9}{predicted} {today:>9} {quartiles:>17} {calls:>10} {times:>6}"
-    );
-    line.trim_end().to_owned()
+    let figures = format!(" {paper:>9}{predicted} {today:>9} {quartiles:>17} {calls:>10} {times:>6}");
+    let taken = if with_predicted { 66 } else { 56 };
+    let (above, label) = screen::label(label, screen::sentence().saturating_sub(taken));
+    format!("{above}{label}{figures}").trim_end().to_owned()
 }
 
 fn wrapped(text: &str) -> String {
     wrapped_by(text, 0)
 }
 
-/// Lines of at most [`WIDTH`], each indented.
 fn wrapped_by(text: &str, indent: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("one is there");
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(word.to_owned());
-        } else {
-            let space = if line.is_empty() { "" } else { " " };
-            *line += &format!("{space}{word}");
-        }
-    }
-    let margin = " ".repeat(indent);
-    lines.iter().map(|line| format!("{margin}{line}")).collect::<Vec<_>>().join("\n")
+    screen::filled(text, indent, screen::sentence())
 }
 
 #[cfg(test)]
@@ -139,7 +120,7 @@ mod tests {
         assert_eq!(lines[0], "Firefly Table I   [firefly-1]");
         assert!(lines[4].contains("2660") && lines[4].ends_with("532"), "{text}");
         assert!(lines[6].starts_with("    ^ the machine"), "{text}");
-        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH + 2), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 102), "{text}");
     }
 
     #[test]
@@ -174,11 +155,5 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("  faster: the wire waits"), "{text}");
-    }
-
-    #[test]
-    fn long_sentences_are_wrapped() {
-        let text = wrapped(&"word ".repeat(60));
-        assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 }
