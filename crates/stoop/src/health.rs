@@ -150,6 +150,22 @@ impl HealthBoard {
     ///
     /// # Panics
     /// The server exports no such interface.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// use stoop::health::Health;
+    ///
+    /// // A thread of the server that notices that the database behind `Adder` is gone.
+    /// server.health().set("Adder", Health::NotServing); // `stoop ping --interface Adder` fails now
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set(&self, interface: &str, health: Health) {
         let mut states = locked(&self.0.states);
         let state = states.get_mut(interface);

@@ -230,6 +230,26 @@ pub enum After {
 }
 
 /// A call, as interceptors see it.
+///
+/// ```
+/// use stoop::Caller;
+/// use stoop::error::Refusal;
+/// use stoop::intercept::{Before, CallInfo, Intercept};
+///
+/// /// At a server: only processes of this machine may call what is not `#[idempotent]`, in this program all that changes something.
+/// struct ReadFromAfar;
+///
+/// impl Intercept for ReadFromAfar {
+///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+///         match call.caller() {
+///             Some(Caller::Local | Caller::Process(_)) => Before::Go,
+///             _ if call.is_idempotent() => Before::Go,
+///             _ => Before::Refuse(Refusal::denied(format!("{} changes something", call.procedure()))),
+///         }
+///     }
+/// }
+/// let server = stoop::Server::new().interceptor(ReadFromAfar);
+/// ```
 pub struct CallInfo<'a> {
     /// The address of its server, at the client.
     server: Option<&'a str>,
@@ -357,6 +377,24 @@ impl CallInfo<'_> {
     }
 
     /// Time until the call's deadline; zero afterwards. Of a call that is begun and has not left, what it would have if it left now.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::error::Refusal;
+    /// use stoop::intercept::{Before, CallInfo, Intercept};
+    ///
+    /// /// At a server whose procedures take 50 ms: calls with less time would run in vain.
+    /// struct Enough;
+    ///
+    /// impl Intercept for Enough {
+    ///     fn before(&self, call: &mut CallInfo<'_>) -> Before {
+    ///         match call.time_left() < Duration::from_millis(50) {
+    ///             true => Before::Refuse(Refusal::overloaded("too little time is left")),
+    ///             false => Before::Go,
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub fn time_left(&self) -> Duration {
         Duration::from_nanos(self.call.deadline_ns.saturating_sub(clock::now_ns()))
     }
@@ -401,6 +439,22 @@ impl CallInfo<'_> {
 
     /// The metadata of the answer: at a client what its result has brought, at a server what its result is to bring, while the thread
     /// serves the call.
+    ///
+    /// ```
+    /// use stoop::intercept::{After, CallInfo, Ended, Intercept};
+    ///
+    /// /// At a client: notes which replica has answered, as that says beside its result.
+    /// struct Replica;
+    ///
+    /// impl Intercept for Replica {
+    ///     fn after(&self, call: &CallInfo<'_>, _: &Ended<'_>) -> After {
+    ///         if let Some(name) = call.answer_metadata().get("replica") {
+    ///             println!("{} by {}", call.procedure(), name.escape_ascii());
+    ///         }
+    ///         After::Return
+    ///     }
+    /// }
+    /// ```
     pub fn answer_metadata(&self) -> Metadata {
         match self.call.caller {
             Some(_) => served::answer(),
@@ -501,6 +555,25 @@ impl<'a> Ended<'a> {
 
     /// Whether the outcome is known. Not at the client of a call that goes on without a handle, or that was cancelled with its handle: it
     /// has left.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use stoop::intercept::{After, CallInfo, Ended, Intercept};
+    ///
+    /// /// At a client: an alarm must not count one-way calls as successes, of which nothing is known.
+    /// #[derive(Default)]
+    /// struct Rates { good: AtomicU64, bad: AtomicU64 }
+    ///
+    /// impl Intercept for Rates {
+    ///     fn after(&self, _: &CallInfo<'_>, ended: &Ended<'_>) -> After {
+    ///         if ended.is_known() {
+    ///             let count = if ended.outcome().is_ok() { &self.good } else { &self.bad };
+    ///             count.fetch_add(1, Ordering::Relaxed);
+    ///         }
+    ///         After::Return
+    ///     }
+    /// }
+    /// ```
     pub fn is_known(&self) -> bool {
         self.outcome.is_some()
     }

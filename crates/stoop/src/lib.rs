@@ -43,6 +43,9 @@
 //! | know what went wrong, and whether the procedure ran | [`CallError`], [`Error`], [`error`](mod@error) |
 //! | share large buffers between processes | [`InPlace`], [`ShmOptions`] |
 //! | run code around each call | [`intercept`] |
+//! | send pairs beside arguments and results; carry traces on | [`Metadata`], [`TraceParent`] |
+//! | encrypt calls, and know the other end by its key | [`Security`], the cargo feature `seal` |
+//! | call what is known at run time only | [`dynamic`], [`reflection`] |
 //! | watch a running server | [`health`], [`account`], [`ServerCounters`] |
 #![cfg_attr(feature = "onc", doc = "| call and serve programs of Sun RPC | [`onc`], [`xdr`] |")]
 #![cfg_attr(not(feature = "onc"), doc = "| call and serve programs of Sun RPC | the cargo feature `onc` |")]
@@ -70,8 +73,8 @@
 //! - A server runs 64 calls at a time and queues 1,024 ([`Server::workers`]); what it cannot do, it refuses, with a time after which to call again.
 //!   What one host or user may take of a server is in [`Limits`].
 //! - Types of an interface cannot change: client and server compare them in binding. Procedures may be added, at the server first.
-//! - There are no streams of results, no calls from server to client, no encryption, no name service. Systems other than Linux are not
-//!   supported.
+//! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP and Ethernet only.
+//! - There are no streams of results, no calls from server to client, no name service. Systems other than Linux are not supported.
 //!
 //! # Cargo features
 //!
@@ -83,6 +86,7 @@
 //! | `onc` | Sun RPC: clients, servers, rpcbind, XDR, interface files |
 //! | `account` | stamps at the named points of a call, for the latency account; off until switched on, some nanoseconds per call then |
 //! | `opentelemetry` | recorded calls as spans |
+//! | `seal` | sealed bindings: TLS 1.3 with pinned keys, and encrypted packets; needs a C compiler |
 //!
 //! # Tasks
 //!

@@ -69,6 +69,13 @@ impl Limits {
     /// 65,536 at `udp:` and `ether:` addresses; 4096 at `tcp:` and `unix:` addresses, but never more than three quarters of the
     /// descriptors of the process (`ulimit -n`). At `shm:` addresses, where each binding takes two descriptors, they alone limit the
     /// bindings unless this is set.
+    ///
+    /// ```
+    /// use stoop::{Limits, Server};
+    ///
+    /// // Sensors that bind once each, 40,000 of them behind one address: a host has three quarters of the limit.
+    /// let server = Server::new().limits(Limits::new().bindings(60_000));
+    /// ```
     pub fn bindings(mut self, most: usize) -> Self {
         self.bindings = Some(most);
         self
@@ -105,6 +112,14 @@ impl Limits {
     /// interceptor decides later: arguments of more than a kilobyte count, until the task has ended, and calls are refused beyond.
     ///
     /// At every address it is at least twice the longest message that the server takes, even if it is set to less.
+    ///
+    /// ```
+    /// use stoop::{Limits, Server};
+    ///
+    /// // Uploads of 8 MiB at most, of which eight may be under way. Bounds on arguments hold for results, too, where they are set.
+    /// let limits = Limits::new().argument_bytes(64 << 20).result_bytes(64 << 20);
+    /// let server = Server::new().max_message(8 << 20).limits(limits);
+    /// ```
     pub fn argument_bytes(mut self, most: usize) -> Self {
         self.argument_bytes = Some(most);
         self

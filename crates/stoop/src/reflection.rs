@@ -50,6 +50,23 @@ pub trait StoopReflection {
 }
 
 /// An interface, or a part of its procedures.
+///
+/// ```
+/// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+/// # struct Two;
+/// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+/// # let uri = server.uris()[0].clone();
+///
+/// let adder = stoop::reflection::ask(&uri, "Adder", &stoop::BindOptions::new())?;
+/// assert_eq!(adder.total as usize, adder.procedures.len());
+/// for procedure in &adder.procedures {
+///     println!("{}{}", procedure.signature, if procedure.idempotent { " (idempotent)" } else { "" });
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct Described {
     /// The first paragraph of its documentation; empty if that is not told.

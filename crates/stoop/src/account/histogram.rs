@@ -81,6 +81,17 @@ impl Histogram {
 
     /// The duration that this share of all durations does not exceed, from 0 to 1: 0.5 gives the median, 1 the longest. `None` if there
     /// are none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::account::Histogram;
+    ///
+    /// /// Whether 99 of a hundred calls took no longer than this; of no calls, all did.
+    /// fn keeps(times: &Histogram, bound: Duration) -> bool {
+    ///     times.quantile(0.99).is_none_or(|longest| longest <= bound)
+    /// }
+    /// # assert!(keeps(&Histogram::default(), Duration::ZERO));
+    /// ```
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let bucket = self.bucket_at(share)?;
         Some(Duration::from_nanos(begin_of(bucket).midpoint(begin_of(bucket + 1) - 1)))

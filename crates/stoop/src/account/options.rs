@@ -78,6 +78,16 @@ impl AccountOptions {
     /// Has the kernel note when packets arrive, so that a slow call over UDP tells the network from the wake-up of its own thread
     /// ([`SlowCall::wake_up`](crate::account::SlowCall::wake_up)). Not unless set: while any program asks for it, the kernel reads the
     /// clock for each packet that the machine receives, some tens of nanoseconds.
+    ///
+    /// ```
+    /// use stoop::account::{AccountOptions, SlowCall};
+    ///
+    /// /// Whether the client's own machine was busy: the result was there, and its thread did not run.
+    /// fn is_own_fault(call: &SlowCall) -> bool {
+    ///     call.wake_up.is_some_and(|wake_up| wake_up > call.whole / 2)
+    /// }
+    /// let options = stoop::BindOptions::new().account(AccountOptions::new().note_arrivals());
+    /// ```
     pub fn note_arrivals(mut self) -> Self {
         self.notes_arrivals = true;
         self

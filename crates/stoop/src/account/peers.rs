@@ -9,6 +9,17 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// A server's figures of one caller.
+///
+/// ```
+/// use stoop::account::{CallingPeer, ServerAccount};
+///
+/// /// The callers that have each taken more than a third of what all have.
+/// fn heavy(account: &ServerAccount) -> impl Iterator<Item = &CallingPeer> {
+///     let all: std::time::Duration = account.peers.iter().map(|peer| peer.ran).sum();
+///     account.peers.iter().filter(move |peer| peer.ran > all / 3)
+/// }
+/// # assert_eq!(heavy(&ServerAccount::default()).count(), 0);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct CallingPeer {
     /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.

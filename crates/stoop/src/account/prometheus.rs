@@ -48,6 +48,16 @@ impl ServerAccount {
     /// numbers of processes would be new labels without end.
     ///
     /// A call that was timed stands for those before it that were not, so the histograms count calls.
+    ///
+    /// ```
+    /// use stoop::account::{StoopAccountClient, counters_for_prometheus};
+    ///
+    /// /// The metrics of a server that runs elsewhere, for a program that collects those of many.
+    /// fn metrics(uri: &str) -> Result<String, Box<dyn std::error::Error>> {
+    ///     let server = StoopAccountClient::bind(uri)?;
+    ///     Ok(format!("{}{}", server.account(100)?.prometheus(), counters_for_prometheus(&server.counters()?)))
+    /// }
+    /// ```
     pub fn prometheus(&self) -> impl Display + '_ {
         Text(self)
     }

@@ -74,6 +74,18 @@ impl Cancelled {
     }
 
     /// Awaits `future`, unless the caller stops waiting before: then the future is dropped where it waits. `None`: it was.
+    ///
+    /// ```
+    /// use stoop::current_call;
+    ///
+    /// /// In an `async fn`: a query is dropped, and with it its place at the database, when nobody waits for it.
+    /// async fn query(rows: impl Future<Output = Vec<u32>>) -> Vec<u32> {
+    ///     match current_call() {
+    ///         Some(call) => call.cancelled().or(rows).await.unwrap_or_default(), // goes nowhere
+    ///         None => rows.await,
+    ///     }
+    /// }
+    /// ```
     pub async fn or<T>(mut self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         poll_fn(|context| match future.as_mut().poll(context) {

@@ -81,6 +81,13 @@ impl Procedure {
     }
 
     /// It may run more than once for a call, like one that is marked `#[idempotent]`.
+    ///
+    /// ```
+    /// use stoop::dynamic::Procedure;
+    ///
+    /// // A call of it that may have run at a server that was lost is made again, at the next one.
+    /// let get = Procedure::new("get(key: String) -> Option<u32>").idempotent();
+    /// ```
     #[must_use]
     pub fn idempotent(self) -> Self {
         Self { idempotent: true, ..self }

@@ -450,6 +450,20 @@ impl<E> Error<E> {
     }
 
     /// Whether the call ended because its time was over; see [`CallError::is_timeout`].
+    ///
+    /// ```
+    /// use stoop::Error;
+    ///
+    /// /// What the user of a shop is told.
+    /// fn message(error: &Error<String>) -> String {
+    ///     match error {
+    ///         Error::Application(why) => why.clone(), // sold out
+    ///         error if error.is_timeout() => "the shop takes long today; look into your orders before you try again".into(),
+    ///         Error::Call(_) => "the shop cannot be reached".into(),
+    ///     }
+    /// }
+    /// # assert_eq!(message(&Error::Application("sold out".into())), "sold out");
+    /// ```
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Call(error) if error.is_timeout())
     }

@@ -27,6 +27,22 @@ pub struct Callee {
 
 impl Callee {
     /// The name of the interface; of a client of Sun RPC without one, the number of the program and of its version.
+    ///
+    /// ```
+    /// use stoop::CallError;
+    ///
+    /// /// The labels of a counter of failures: few values, unlike the text of the error.
+    /// fn labels(error: &CallError) -> (String, &'static str) {
+    ///     let callee = error.callee();
+    ///     let interface = callee.and_then(|callee| callee.interface()).unwrap_or("unknown");
+    ///     let procedure = callee.and_then(|callee| callee.procedure()).unwrap_or("unknown");
+    ///     let kind = match error {
+    ///         CallError::NotSent(..) | CallError::Refused(..) => "did not run",
+    ///         _ => "may have run",
+    ///     };
+    ///     (format!("{interface}.{procedure}"), kind)
+    /// }
+    /// ```
     pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref()
     }

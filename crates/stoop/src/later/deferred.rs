@@ -297,6 +297,18 @@ impl<R> Reply<R> {
     }
 
     /// Time until the caller stops waiting; zero afterwards.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use stoop::Reply;
+    ///
+    /// /// Orders replies so that those whose callers wait the shortest are answered first.
+    /// fn sort(waiting: &mut Vec<Reply<String>>) {
+    ///     waiting.retain(|reply| !reply.is_cancelled());
+    ///     waiting.sort_by_key(Reply::time_left);
+    /// }
+    /// # sort(&mut Vec::new());
+    /// ```
     pub fn time_left(&self) -> Duration {
         self.call.time_left()
     }

@@ -389,6 +389,13 @@ impl Server {
     ///
     /// This bounds memory. The time that calls wait is bounded by their deadlines: a call that still waits
     /// shortly before its deadline is refused, and so is a call that its caller gave up. Hosts or users take turns, and so do the bindings of each.
+    ///
+    /// ```
+    /// use stoop::Server;
+    ///
+    /// // A cache in front of something slower: a caller that cannot be served soon rather learns it at once, and asks that.
+    /// let server = Server::new().workers(8).queue(16);
+    /// ```
     pub fn queue(mut self, calls: usize) -> Self {
         self.bounds.queue = calls;
         self

@@ -90,6 +90,23 @@ impl PacketOptions {
     ///
     /// Other transports have none: byte streams rely on TCP's checksum, and nothing lies between the two ends of shared
     /// memory, a Unix socket or a `local:` call.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Adder { #[idempotent] fn add(&self, a: u32, b: u32) -> u32; #[one_way] fn note(&self, sum: u32); }
+    /// # struct Two;
+    /// # impl Adder for Two { fn add(&self, a: u32, b: u32) -> u32 { a + b } fn note(&self, _: u32) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(AdderServer::new(Two)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let uri = server.uris()[0].clone();
+    ///
+    /// use stoop::{BindOptions, PacketOptions};
+    ///
+    /// let client = AdderClient::bind_with(&uri, &BindOptions::new().with(PacketOptions::new().checksum()))?;
+    /// client.add(1, 2)?;
+    /// assert_eq!(server.counters().packet.corrupt, 0); // damaged packets of such clients are counted there
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn checksum(mut self) -> Self {
         self.checksum = true;
         self
