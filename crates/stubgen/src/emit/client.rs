@@ -14,7 +14,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let Names { root, stub, interface: name, client, here, .. } = names;
     let visibility = &interface.visibility;
     let doc = format!(
-        "Calls the procedures of a [`{name}`] somewhere else. Clones share the binding; any thread may call."
+        "Calls the procedures of a [`{name}`] somewhere else. Each method blocks its thread until its call has ended; those of \
+         [`to_async`]({client}::to_async) return futures. Clones share the binding; any thread may call."
     );
     let description = signature::interface(interface, names);
     let in_order = interface.has_order();

@@ -10,6 +10,8 @@ use crate::model::{Procedure, Returns};
 /// Documentation of the client's blocking method.
 pub(super) fn of_method(procedure: &Procedure, names: &Names) -> TokenStream {
     let calls = format!("Calls {} and waits for its result.", link(procedure, names));
+    // rustc advises to remove an `.await` of the result: those that follow it block their runtime, and are told here.
+    let blocks = "Blocks the thread until the call has ended. In a task, await the method of that name of [`to_async`](Self::to_async).";
     let errors = match procedure.returns {
         Returns::Fallible(_) => {
             "`Error::Application` with the procedure's own error, or `Error::Call` if the call gives no result: `ran()` says \
@@ -17,7 +19,8 @@ pub(super) fn of_method(procedure: &Procedure, names: &Names) -> TokenStream {
         }
         _ => "The call gives no result; the error says why, and `ran()` whether the procedure ran.",
     };
-    with_errors(procedure, &calls, errors)
+    let documented = with_errors(procedure, &calls, errors);
+    quote!(#documented #[doc = ""] #[doc = #blocks])
 }
 
 /// Documentation of the client's method for a one-way procedure.
