@@ -81,7 +81,7 @@ fn client(pair: &Pair, proxy: &Proxy) -> VaultClient {
 
 #[test]
 fn no_argument_and_no_result_is_seen_on_the_way() {
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let proxy = Proxy::new(&pair.uri(), |packet, _| vec![packet.to_vec()]);
     let client = client(&pair, &proxy);
     let secret = b"a secret that nobody may see on the way".repeat(100);
@@ -95,7 +95,7 @@ fn no_argument_and_no_result_is_seen_on_the_way() {
 
 #[test]
 fn repeated_packets_run_no_call_again() {
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let mut old: Vec<Vec<u8>> = Vec::new();
     let proxy = Proxy::new(&pair.uri(), move |packet, to_server| {
         if !to_server || !is_sealed(packet) {
@@ -113,7 +113,7 @@ fn repeated_packets_run_no_call_again() {
 
 #[test]
 fn a_changed_bit_anywhere_is_a_lost_packet() {
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let mut bit = 0;
     let proxy = Proxy::new(&pair.uri(), move |packet, _| {
         if !is_sealed(packet) {
@@ -136,7 +136,7 @@ fn a_changed_bit_anywhere_is_a_lost_packet() {
 
 #[test]
 fn plain_packets_in_the_name_of_a_sealed_binding_run_nothing() {
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let proxy = Proxy::new(&pair.uri(), |packet, to_server| {
         if !to_server || !is_sealed(packet) {
             return vec![packet.to_vec()];
@@ -158,7 +158,7 @@ fn plain_packets_in_the_name_of_a_sealed_binding_run_nothing() {
 
 #[test]
 fn forged_refusals_of_the_binding_do_not_make_a_call_run_twice() {
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let proxy = Proxy::new(&pair.uri(), |packet, to_server| {
         if to_server || !is_sealed(packet) {
             return vec![packet.to_vec()];
@@ -190,7 +190,7 @@ fn another_program_decrypts_a_capture_with_the_key_log() {
         println!("SKIPPED: python3 has no module `cryptography`");
         return;
     }
-    let pair = Pair::new();
+    let pair = Pair::over("udp");
     let proxy = Proxy::new(&pair.uri(), |packet, _| vec![packet.to_vec()]);
     let log = pair.folder.file("secrets");
     let security = pair.caller.clone().key_log(&log).unwrap();

@@ -1,6 +1,7 @@
 //! Which servers and callers take each other, and what the others are told.
 
-use crate::{Counting, Folder, Pair, VaultClient, VaultServer};
+use crate::harness::transports::{ListenThere, address};
+use crate::{Counting, Folder, Pair, VaultClient, VaultServer, over};
 use std::time::{Duration, Instant};
 use stoop::{BindError, BindOptions, Security, Server};
 
@@ -13,30 +14,23 @@ fn refused(uri: &str, options: &BindOptions) -> String {
     }
 }
 
-#[test]
-fn procedures_see_the_name_of_the_caller() {
-    let pair = Pair::new();
+over! { udp ether: [procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
+
+fn procedures_see_the_name_of_the_caller(transport: &str) {
+    let pair = Pair::over(transport);
     assert_eq!(pair.client().caller().unwrap().as_deref(), Some("alice"));
 }
 
-#[test]
-fn a_server_with_another_key_is_not_called() {
-    let (pair, other) = (Pair::new(), Folder::new());
+fn a_server_with_another_key_is_not_called(transport: &str) {
+    let (pair, other) = (Pair::over(transport), Folder::new());
     let (_, wrong) = other.key("other");
-    let (key, rest) = pair
-        .uri()
-        .strip_prefix("udp://")
-        .unwrap()
-        .split_once('@')
-        .map(|(k, r)| (k.to_owned(), r.to_owned()))
-        .unwrap();
-    let why = refused(&format!("udp://{wrong}@{rest}"), &pair.options());
+    let (key, plain) = pair.parts();
+    let why = refused(&plain.replacen("://", &format!("://{wrong}@"), 1), &pair.options());
     assert!(why.contains("is not the server") && why.contains(&key), "{why}");
 }
 
-#[test]
-fn an_unknown_caller_learns_the_line_that_its_administrator_adds() {
-    let pair = Pair::new();
+fn an_unknown_caller_learns_the_line_that_its_administrator_adds(transport: &str) {
+    let pair = Pair::over(transport);
     let (stranger, key) = pair.folder.key("stranger");
     let options = BindOptions::new().security(stranger);
     let why = refused(&pair.uri(), &options);
@@ -46,27 +40,24 @@ fn an_unknown_caller_learns_the_line_that_its_administrator_adds() {
     assert_eq!(client.caller().unwrap().as_deref(), Some("bob"));
 }
 
-#[test]
-fn a_caller_without_a_key_is_told_to_make_one() {
-    let pair = Pair::new();
+fn a_caller_without_a_key_is_told_to_make_one(transport: &str) {
+    let pair = Pair::over(transport);
     let why = refused(&pair.uri(), &BindOptions::new().security(Security::without_key()));
     assert!(why.contains("keygen"), "{why}");
 }
 
-#[test]
-fn a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description() {
-    let pair = Pair::new();
-    let (_, rest) = pair.uri().split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let why = refused(&format!("udp://{rest}"), &BindOptions::new());
+fn a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description(transport: &str) {
+    let pair = Pair::over(transport);
+    let (_, plain) = pair.parts();
+    let why = refused(&plain, &BindOptions::new());
     assert!(why.contains("sealed calls only") && why.contains("KEY@"), "{why}");
 }
 
-#[test]
-fn a_server_that_cannot_seal_is_not_called() {
+fn a_server_that_cannot_seal_is_not_called(transport: &str) {
     let folder = Folder::new();
     let (caller, key) = folder.key("caller");
     let server = Server::new().export(VaultServer::new(Counting::default()));
-    let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
     let plain = &server.uris()[0];
     let uri = plain.replacen("://", &format!("://{key}@"), 1);
     let why = refused(&uri, &BindOptions::new().security(caller));
@@ -74,27 +65,24 @@ fn a_server_that_cannot_seal_is_not_called() {
     assert_eq!(server.counters().calls, 0);
 }
 
-#[test]
-fn a_text_that_is_no_key_is_an_error() {
-    let pair = Pair::new();
+fn a_text_that_is_no_key_is_an_error(transport: &str) {
+    let pair = Pair::over(transport);
     let why = refused(&pair.uri().replacen("://", "://x", 1), &pair.options());
     assert!(why.contains("names no key"), "{why}");
 }
 
-#[test]
-fn servers_that_serve_everybody_serve_callers_without_a_key() {
+fn servers_that_serve_everybody_serve_callers_without_a_key(transport: &str) {
     let folder = Folder::new();
     let (security, _) = folder.key("server");
     let server = Server::new().security(security.anonymous()).export(VaultServer::new(Counting::default()));
-    let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
     let options = BindOptions::new().security(Security::without_key());
     let client = VaultClient::bind_with(&server.uris()[0], &options).unwrap();
     assert_eq!((client.count().unwrap(), client.caller().unwrap()), (1, None));
 }
 
-#[test]
-fn a_caller_whose_line_is_removed_loses_its_binding() {
-    let pair = Pair::new();
+fn a_caller_whose_line_is_removed_loses_its_binding(transport: &str) {
+    let pair = Pair::over(transport);
     let client = pair.client().with_timeout(Duration::from_millis(300));
     assert_eq!(client.count().unwrap(), 1);
     let (_, other) = pair.folder.key("other");
@@ -106,20 +94,12 @@ fn a_caller_whose_line_is_removed_loses_its_binding() {
     }
 }
 
-#[test]
-fn a_name_and_a_key_are_found_in_a_file_of_servers() {
-    let pair = Pair::new();
-    let (key, rest) = pair
-        .uri()
-        .strip_prefix("udp://")
-        .unwrap()
-        .split_once('@')
-        .map(|(k, r)| (k.to_owned(), r.to_owned()))
-        .unwrap();
+fn a_name_and_a_key_are_found_in_a_file_of_servers(transport: &str) {
+    let pair = Pair::over(transport);
+    let (key, plain) = pair.parts();
     let path = pair.folder.file("servers");
     std::fs::write(&path, format!("vault {key}\n")).unwrap();
     let security = pair.caller.clone().servers(path).unwrap();
-    let client =
-        VaultClient::bind_with(&format!("udp://{rest}"), &BindOptions::new().security(security)).unwrap();
+    let client = VaultClient::bind_with(&plain, &BindOptions::new().security(security)).unwrap();
     assert_eq!(client.count().unwrap(), 1);
 }

@@ -1,12 +1,37 @@
-//! Sealed bindings over UDP: keys, identity, and what an attacker on the way can do.
+//! Sealed bindings: keys, identity, and what an attacker on the way can do.
+
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod attackers;
+mod calls;
 mod keys;
 
+use crate::harness::transports::{self, ListenThere};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stoop::{BindOptions, PublicKey, RunningServer, Security, Server, current_call};
+
+/// Makes a test of each claim for each transport: `over! { udp ether: [one another] }` makes `udp::one` to `ether::another`.
+macro_rules! over {
+    (@ $transport:ident [$($claim:ident)*]) => {
+        mod $transport {
+            $(
+                #[test]
+                fn $claim() {
+                    if crate::harness::transports::is_there(stringify!($transport)) {
+                        super::$claim(stringify!($transport));
+                    }
+                }
+            )*
+        }
+    };
+    ($($transport:ident)*: $claims:tt) => {
+        $(over! { @ $transport $claims })*
+    };
+}
+use over;
 
 #[stoop::interface]
 trait Vault {
@@ -88,22 +113,26 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
-        Self::at("udp://127.0.0.1:0")
-    }
-
-    fn at(address: &str) -> Self {
+    fn over(transport: &str) -> Self {
         let folder = Folder::new();
         let ((of_server, _), (caller, key)) = (folder.key("server"), folder.key("caller"));
         let callers = folder.callers(&[("alice", key)]);
         let security = of_server.callers(callers).unwrap();
         let server = Server::new().security(security).export(VaultServer::new(Counting::default()));
-        let server = server.listen(address).unwrap().start().unwrap();
+        let server = server.listen_there(&transports::address(transport)).unwrap().start().unwrap();
         Self { folder, server, caller, key }
     }
 
     fn uri(&self) -> String {
         self.server.uris()[0].clone()
+    }
+
+    /// The server's key, and its address without the key.
+    fn parts(&self) -> (String, String) {
+        let uri = self.uri();
+        let (scheme, rest) = uri.split_once("://").unwrap();
+        let (key, rest) = rest.split_once('@').unwrap();
+        (key.into(), format!("{scheme}://{rest}"))
     }
 
     fn options(&self) -> BindOptions {
@@ -113,62 +142,4 @@ impl Pair {
     fn client(&self) -> VaultClient {
         VaultClient::bind_with(&self.uri(), &self.options()).unwrap()
     }
-}
-
-#[test]
-fn calls_are_made_on_a_sealed_binding() {
-    let pair = Pair::new();
-    assert!(pair.uri().contains('@'), "{}", pair.uri());
-    let client = pair.client();
-    assert_eq!((client.count().unwrap(), client.count().unwrap()), (1, 2));
-    let described = client.binding().describe();
-    assert!(described.contains("sealed, with the server of the key"), "{described}");
-}
-
-#[test]
-fn messages_of_every_length_travel_both_ways() {
-    let pair = Pair::new();
-    let client = pair.client();
-    for len in [0, 1, 1000, 1400, 1408, 1409, 1416, 1417, 1424, 1432, 1440, 1441, 3000, 70_000, 1 << 20] {
-        let bytes: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
-        assert_eq!(client.echo(&bytes).unwrap(), bytes, "{len} bytes");
-    }
-}
-
-#[test]
-fn begun_calls_are_sealed_too() {
-    let pair = Pair::new();
-    let client = pair.client();
-    for len in [0, 100, 1410, 5000] {
-        let bytes = vec![len as u8; len];
-        let begin = client.begin();
-        let pending: Vec<_> = (0..200).map(|_| begin.echo(&bytes)).collect();
-        drop(begin);
-        for each in pending {
-            assert_eq!(each.wait().unwrap(), bytes);
-        }
-    }
-}
-
-#[test]
-fn many_threads_call_on_one_sealed_binding() {
-    let pair = Pair::new();
-    let client = pair.client();
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                (0..200).for_each(|_| {
-                    client.count().unwrap();
-                })
-            });
-        }
-    });
-    assert_eq!(client.count().unwrap(), 1601);
-}
-
-#[test]
-fn other_interfaces_of_the_server_are_bound_sealed() {
-    let pair = Pair::new();
-    let health = stoop::health::StoopHealthClient::bind_with(&pair.uri(), &pair.options()).unwrap();
-    assert_eq!(health.check("Vault").unwrap(), Some(stoop::health::Health::Serving));
 }
