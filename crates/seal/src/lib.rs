@@ -14,15 +14,20 @@
 //! more; later it is as if lost. So a packet opens in two phases at most, in which no lane makes 2³¹ calls, and a copy of an old call
 //! never counts as a new one.
 //!
+//! A byte stream is sealed in [records](RecordSealer), whose numbers are their places in it.
+//!
 //! This crate does no I/O, has no clock and no dependency, and knows no cipher but the [toy] of simulators: the driver brings
 //! a [`Suite`]. Nothing here answers a packet that does not open.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod keyed;
+mod records;
 mod seal;
 mod suite;
 pub mod toy;
 
+pub use records::{RECORD_DATA_MAX, RECORD_HEADER_LEN, RECORD_OVERHEAD, RecordOpener, RecordSealer};
 pub use seal::{KEY_PHASE, Opened, PHASE_NUMBERS, PHASE_NUMBERS_MAX, Seal, Side};
 pub use suite::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
 

@@ -1,6 +1,7 @@
 //! One end of a sealed binding: its keys, the numbers of its packets, and its phases.
 
-use crate::suite::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
+use crate::keyed::Keyed;
+use crate::suite::{Cipher, Secret, Suite, TAG_LEN};
 use crate::{HEADER_LEN, NUMBER_LEN, TRAILER_LEN};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ pub const PHASE_NUMBERS: u64 = 1 << 22;
 pub const PHASE_NUMBERS_MAX: u64 = 1 << 24;
 
 /// Time after which an end goes on to the next phase, when it next looks.
-const PHASE_NANOS: u64 = 3_600_000_000_000;
+pub(crate) const PHASE_NANOS: u64 = 3_600_000_000_000;
 
 /// Time for which packets of the phase before open, and least time of a phase.
 const FORMER_NANOS: u64 = 1_000_000_000;
@@ -38,27 +39,6 @@ pub enum Opened {
     InNextPhase,
     /// It was not sealed by the other end for this binding, was changed on the way, or is of an earlier phase.
     No,
-}
-
-/// A cipher with a key, and the mask of its nonces.
-struct Keyed<C> {
-    cipher: C,
-    mask: [u8; NONCE_LEN],
-}
-
-impl<C: Cipher> Keyed<C> {
-    fn of<S: Suite<Cipher = C>>(suite: &S, secret: &Secret) -> Self {
-        let (cipher, mask) = suite.cipher(secret);
-        Self { cipher, mask }
-    }
-
-    /// The nonce of a number, as TLS makes it (RFC 8446 §5.3).
-    fn nonce(&self, number: u64) -> [u8; NONCE_LEN] {
-        let mut nonce = self.mask;
-        let low = nonce[NONCE_LEN - NUMBER_LEN..].iter_mut();
-        low.zip(number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
-        nonce
-    }
 }
 
 /// One end of a sealed binding.
