@@ -6,9 +6,14 @@ use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, Unbind
 
 /// Sends the reason why a binding ends, if the socket has room for it. Does not wait for a peer that receives nothing.
 pub(crate) fn send(stream: &Stream, binding: BindingId, why: UnbindReason) {
+    let _ = stream.try_send(&[std::io::IoSlice::new(&packet(binding, why))]);
+}
+
+/// The packet that says why a binding ends.
+pub(crate) fn packet(binding: BindingId, why: UnbindReason) -> [u8; HEADER_LEN] {
     let mut header = Header::bare(Kind::Unbind, binding, LaneId(0), CallNumber::ZERO);
     header.time = why.code();
-    let _ = stream.try_send(&[std::io::IoSlice::new(&header.to_bytes())]);
+    header.to_bytes()
 }
 
 /// Says that the server refuses calls from now on, if there is room for it.

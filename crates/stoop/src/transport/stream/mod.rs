@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
+pub(crate) mod channel;
 pub(crate) mod options;
 pub(crate) mod server;
 

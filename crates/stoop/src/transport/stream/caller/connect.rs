@@ -4,6 +4,7 @@ use crate::calling::handshake::{Handshake, NotBound};
 use crate::transport::remote::{Plan, Replaced, next_generation};
 use crate::transport::stream::caller::StreamTransport;
 use crate::transport::stream::caller::session::{MOST_LANES, Session};
+use crate::transport::stream::channel::Channel;
 use stoop_exchange::Instant;
 use stoop_exchange::stream::{Bounds, Reassembler};
 use stoop_net::waiting::Placement;
@@ -27,5 +28,11 @@ pub(crate) fn connect(
     let bound = handshake.bind(&mut reassembler)?;
     let placement = Placement::of(&handshake.own, &crate::host_facts::from_wire(&bound.host));
     let (replaced, ignored) = (replaced.as_ref(), replaced.as_ref().map_or(0, |lost| lost.session.ignored()));
-    Ok(Session::new(next_generation(replaced), bound, placement, (handshake.stream, reassembler), ignored))
+    Ok(Session::new(
+        next_generation(replaced),
+        bound,
+        placement,
+        (Channel::new(handshake.stream), reassembler),
+        ignored,
+    ))
 }

@@ -1,5 +1,6 @@
 //! The sending half of a connection: many threads, one fragment at a time.
 
+use crate::transport::stream::channel::Channel;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,7 +9,6 @@ use std::time::Duration;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_net::poller::{Events, Interest, Poller};
-use stoop_net::stream::Stream;
 use stoop_wire::{HEADER_LEN, left_of_nanos};
 
 /// The right to send, and the bytes of a fragment that the stream has not taken.
@@ -63,7 +63,7 @@ impl SendingHalf {
     #[inline]
     pub(crate) fn send(
         &self,
-        stream: &Stream,
+        stream: &Channel,
         packet: &[u8],
         mut message: OutgoingMessage,
         deadline_ns: u64,
@@ -80,7 +80,7 @@ impl SendingHalf {
     #[cold]
     pub(crate) fn send_beside(
         &self,
-        stream: &Stream,
+        stream: &Channel,
         packet: &[u8],
         message: OutgoingMessage,
         deadline_ns: u64,
@@ -92,7 +92,7 @@ impl SendingHalf {
 
     /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
     /// any other message. Returns whether it took all.
-    pub(crate) fn post(&self, stream: &Stream, fragments: &[u8]) -> io::Result<bool> {
+    pub(crate) fn post(&self, stream: &Channel, fragments: &[u8]) -> io::Result<bool> {
         let mut rest = self.turn();
         let sent = match rest.bytes.is_empty() {
             true => stream.try_send(&[IoSlice::new(fragments)])?,
@@ -108,7 +108,7 @@ impl SendingHalf {
     }
 
     /// Sends what has been left over, as far as the stream takes it.
-    pub(crate) fn flush(&self, stream: &Stream) -> io::Result<()> {
+    pub(crate) fn flush(&self, stream: &Channel) -> io::Result<()> {
         self.turn().flush(stream).map(|_| ())
     }
 
@@ -116,7 +116,7 @@ impl SendingHalf {
     fn send_in_parts<'a>(
         &'a self,
         mut rest: MutexGuard<'a, Rest>,
-        stream: &Stream,
+        stream: &Channel,
         packet: &[u8],
         mut message: OutgoingMessage,
         mut waiting: Waiting<'_>,
@@ -155,7 +155,7 @@ impl SendingHalf {
         &'a self,
         mut rest: MutexGuard<'a, Rest>,
         own: u64,
-        stream: &Stream,
+        stream: &Channel,
         mut waiting: Waiting<'_>,
     ) -> Result<(), Unsent> {
         loop {
@@ -200,7 +200,7 @@ impl SendingHalf {
     }
 
     /// Waits until there is room, or it is time to do something else; and does that. The caller holds no lock.
-    fn wait_for_room(&self, stream: &Stream, waiting: &mut Waiting<'_>, late: Unsent) -> Result<(), Unsent> {
+    fn wait_for_room(&self, stream: &Channel, waiting: &mut Waiting<'_>, late: Unsent) -> Result<(), Unsent> {
         let left_ns = waiting.deadline_ns.saturating_sub(clock::now_ns());
         if left_ns == 0 {
             return Err(late);
@@ -215,7 +215,7 @@ impl SendingHalf {
         wait.map_err(|_| Unsent::Lost)
     }
 
-    fn poller(&self, stream: &Stream) -> io::Result<&Poller> {
+    fn poller(&self, stream: &Channel) -> io::Result<&Poller> {
         if let Some(poller) = self.room.get() {
             return Ok(poller);
         }
@@ -234,7 +234,7 @@ impl From<io::Error> for Unsent {
 
 /// Sends a fragment as far as the stream takes it. Returns whether it took all.
 #[inline]
-fn begin_fragment(stream: &Stream, packet: &[u8], message: &mut OutgoingMessage) -> io::Result<bool> {
+fn begin_fragment(stream: &Channel, packet: &[u8], message: &mut OutgoingMessage) -> io::Result<bool> {
     let mut room = [0; HEADER_LEN];
     let [first, second] = message.next_slices(packet, &mut room);
     let sent = stream.try_send(&[IoSlice::new(first), IoSlice::new(second)])?;
@@ -260,7 +260,7 @@ impl Rest {
     }
 
     /// Sends what is left, as far as the stream takes it. Returns whether nothing is left.
-    fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
+    fn flush(&mut self, stream: &Channel) -> io::Result<bool> {
         while self.sent < self.bytes.len() {
             match stream.try_send(&[IoSlice::new(&self.bytes[self.sent..])])? {
                 0 => {
@@ -298,7 +298,7 @@ fn time_left(deadline_ns: u64) -> u32 {
 mod tests {
     use crate::transport::stream::caller::sending_half::*;
     use stoop_net::Patience;
-    use stoop_net::stream::StreamArrival;
+    use stoop_net::stream::{Stream, StreamArrival};
 
     /// Receives what is there, so many bytes at most. Returns how many.
     fn drain(theirs: &Stream, at_most: usize) -> usize {
@@ -314,6 +314,7 @@ mod tests {
     #[test]
     fn a_message_has_been_sent_when_the_stream_has_its_last_byte_though_others_are_left_behind_it() {
         let (ours, theirs) = Stream::pair().unwrap();
+        let ours = Channel::new(ours);
         let outgoing = SendingHalf::default();
         // The stream takes nothing more, and a tail is kept; behind it is another message, of which some will be left.
         while outgoing.turn().bytes.is_empty() {
@@ -335,6 +336,7 @@ mod tests {
     #[test]
     fn what_has_been_sent_is_not_kept_though_something_is_always_left_over() {
         let (ours, theirs) = Stream::pair().unwrap();
+        let ours = Channel::new(ours);
         let outgoing = SendingHalf::default();
         let (fragments, mut buffer) = ([7; 64 * 1024], [0; 64 * 1024]);
         for _ in 0..16 {

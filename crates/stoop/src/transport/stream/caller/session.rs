@@ -5,12 +5,13 @@ use crate::calling::sessions::Generation;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::sending_half::SendingHalf;
+use crate::transport::stream::channel::Channel;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Reassembler, StreamEvent};
 use stoop_net::poller::Waker;
-use stoop_net::stream::{Stream, StreamArrival};
+use stoop_net::stream::StreamArrival;
 use stoop_net::waiting::Placement;
 use stoop_net::{Patience, clock};
 use stoop_wire::{Header, Kind, UnbindReason};
@@ -20,7 +21,7 @@ pub(crate) struct Session {
     pub(crate) generation: u64,
     pub(crate) bound: Bound,
     pub(crate) placement: Placement,
-    pub(crate) stream: Stream,
+    pub(crate) stream: Channel,
     pub(crate) outgoing: SendingHalf,
     /// The thread that holds it receives for all lanes.
     pub(crate) role: ReceiveRole<Receiver>,
@@ -96,7 +97,7 @@ impl Session {
         generation: u64,
         bound: Bound,
         placement: Placement,
-        (stream, reassembler): (Stream, Reassembler),
+        (stream, reassembler): (Channel, Reassembler),
         ignored: u64,
     ) -> Self {
         let is_within_machine =
@@ -239,6 +240,22 @@ impl Session {
         &self,
         receiver: &mut Receiver,
         mut own: impl for<'m> FnMut(StreamEvent<'m>) -> Option<StreamEvent<'m>>,
+    ) -> Result<(), Lost> {
+        loop {
+            self.deliver_received(receiver, &mut own)?;
+            match self.stream.take_held(receiver.reassembler.space()) {
+                Ok(0) => return Ok(()),
+                Ok(len) => receiver.reassembler.received(len),
+                Err(_) => return Err(Lost),
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver_received(
+        &self,
+        receiver: &mut Receiver,
+        own: &mut impl for<'m> FnMut(StreamEvent<'m>) -> Option<StreamEvent<'m>>,
     ) -> Result<(), Lost> {
         let Receiver { reassembler, answered } = receiver;
         let mut lanes = None;

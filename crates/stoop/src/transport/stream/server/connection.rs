@@ -7,11 +7,12 @@ use crate::context::cancelled::CallId;
 use crate::serving::binder::Bound;
 use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::serving::service::caller_of;
+use crate::transport::stream::channel::Channel;
 use crate::transport::stream::server::arguments::Arriving;
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::unsent_answers::{UnsentAnswers, send_fragment};
 use crate::users::Users;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use stoop_exchange::stream::{Bounds, OutgoingMessage, Reassembler};
@@ -22,7 +23,7 @@ use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, UnbindReason};
 
 /// A connection to a caller.
 pub(super) struct Connection {
-    pub(super) stream: Stream,
+    pub(super) stream: Channel,
     /// Its name in the poller.
     pub(super) token: u64,
     pub(super) caller: Caller,
@@ -93,7 +94,7 @@ impl Connection {
             lanes: LANES,
         };
         Ok(Self {
-            stream,
+            stream: Channel::new(stream),
             token,
             caller,
             is_allowed,
@@ -211,7 +212,7 @@ impl Connection {
         incoming.has_ended = true;
         // Refusals may be held back since the server last looked. A reader that has not taken its answers does not learn it.
         if matches!(self.flush(poller, &mut Vec::new()), Ok(true)) {
-            unbind_notice::send(&self.stream, bound.binding, UnbindReason::ShuttingDown);
+            self.send_notice(bound.binding, UnbindReason::ShuttingDown);
             // The next operation on the connection finds that it is broken.
             let _ = self.stream.finish();
         }
@@ -219,9 +220,14 @@ impl Connection {
         true
     }
 
+    /// Says why the binding ends, if there is room for it. All that was sent before has left.
+    fn send_notice(&self, binding: BindingId, why: UnbindReason) {
+        let _ = self.stream.try_send(&[IoSlice::new(&unbind_notice::packet(binding, why))]);
+    }
+
     /// Tells the caller of a connection without a binding why it is closed: others need its place.
     pub(super) fn tell_crowded_out(&self) {
-        unbind_notice::send(&self.stream, BindingId::NONE, UnbindReason::Crowded);
+        self.send_notice(BindingId::NONE, UnbindReason::Crowded);
         let _ = self.stream.finish();
         // A TCP socket that is closed with bytes that were not read resets the connection, and the caller may miss the notice. What
         // a caller sends to bind fits in here.

@@ -9,7 +9,7 @@ use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::{Connection, Incoming};
 use crate::transport::stream::server::numbers::Numbers;
 use crate::transport::stream::server::worker::WorkerState;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,12 +57,16 @@ impl StreamEndpoint {
                     stamp(Point::CallSeen);
                     worker.clock_ns = clock::now_ns();
                     worker.came_ns = self.came_ns(worker, incoming.emptied_ns);
-                    if len < space_len {
+                    if connection.stream.has_emptied(len, space_len) {
                         incoming.emptied_ns = worker.clock_ns;
                     }
                     incoming.reassembler.received(len);
                 }
                 Ok(StreamArrival::Nothing) => return !connection.is_closed(),
+                Err(why) if why.kind() == io::ErrorKind::InvalidData => {
+                    self.close_malformed(connection);
+                    return false;
+                }
                 Ok(StreamArrival::Closed) | Err(_) => {
                     self.close(connection);
                     return false;
@@ -107,6 +111,25 @@ impl StreamEndpoint {
     /// Sees to every message that is there. `false`: the connection is to be closed.
     #[inline]
     fn take_apart(
+        &self,
+        worker: &mut WorkerState,
+        connection: &Arc<Connection>,
+        incoming: &mut Incoming,
+    ) -> Result<bool, Malformed> {
+        loop {
+            if !self.take_received(worker, connection, incoming)? {
+                return Ok(false);
+            }
+            match connection.stream.take_held(incoming.reassembler.space()) {
+                Ok(0) => return Ok(true),
+                Ok(len) => incoming.reassembler.received(len),
+                Err(_) => return Err(Malformed),
+            }
+        }
+    }
+
+    #[inline]
+    fn take_received(
         &self,
         worker: &mut WorkerState,
         connection: &Arc<Connection>,

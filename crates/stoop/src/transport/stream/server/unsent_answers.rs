@@ -1,10 +1,10 @@
 //! Answers of a connection that have not been sent yet.
 
+use crate::transport::stream::channel::Channel;
 use crate::transport::stream::server::numbers::Numbers;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use stoop_exchange::stream::OutgoingMessage;
-use stoop_net::stream::Stream;
 use stoop_wire::HEADER_LEN;
 
 /// The messages to be sent on one connection, in the order in which the reader gets it: first those that were held back to
@@ -58,7 +58,7 @@ impl UnsentAnswers {
     }
 
     /// Sends what was held back. Returns whether the stream has taken all of it.
-    pub(super) fn send_together(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub(super) fn send_together(&mut self, stream: &Channel) -> io::Result<bool> {
         while self.taken < self.together.len() {
             match stream.try_send(&[IoSlice::new(&self.together[self.taken..])])? {
                 0 => {
@@ -87,7 +87,7 @@ impl UnsentAnswers {
     }
 
     /// Sends as much as the stream takes. Returns whether that is all; messages that have left go to `unused`.
-    pub(super) fn flush(&mut self, stream: &Stream, unused: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    pub(super) fn flush(&mut self, stream: &Channel, unused: &mut Vec<Vec<u8>>) -> io::Result<bool> {
         if !self.send_together(stream)? {
             return Ok(false);
         }
@@ -115,7 +115,7 @@ impl UnsentAnswers {
 /// each call.
 #[inline(always)]
 pub(super) fn send_fragment(
-    stream: &Stream,
+    stream: &Channel,
     packet: &[u8],
     message: &mut OutgoingMessage,
 ) -> io::Result<bool> {

@@ -93,8 +93,11 @@ impl WorkerState {
             return;
         }
         let former = mem::replace(&mut self.last_active, Arc::downgrade(connection)).upgrade();
-        if let Some(mut incoming) = former.as_ref().and_then(|former| former.try_incoming()) {
+        if let Some(former) = former
+            && let Some(mut incoming) = former.try_incoming()
+        {
             incoming.reassembler.give_input_back(&mut self.unused_input);
+            former.stream.release_memory();
         }
     }
 
