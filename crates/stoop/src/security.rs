@@ -8,6 +8,8 @@ pub(crate) mod base64;
 #[cfg(feature = "seal")]
 pub(crate) mod cipher;
 #[cfg(feature = "seal")]
+pub(crate) mod handshake;
+#[cfg(feature = "seal")]
 pub(crate) mod key_log;
 #[cfg(feature = "seal")]
 pub(crate) mod keys;
@@ -25,7 +27,6 @@ pub use crate::security::keys::PublicKey;
 use crate::security::keys::{OwnKey, default_path};
 #[cfg(feature = "seal")]
 use crate::security::peers::Peers;
-#[cfg(feature = "seal")]
 use std::io;
 #[cfg(feature = "seal")]
 use std::path::{Path, PathBuf};
@@ -113,11 +114,27 @@ impl TransportOptions for Security {}
 
 impl Security {
     /// The text of the own public key, if there is one, where bindings are to be sealed; else `None`.
-    pub(crate) fn own_key_text(&self) -> Option<Option<String>> {
+    fn own_key_text(&self) -> Option<Option<String>> {
         match &self.kind {
             Kind::Unsaid | Kind::None => None,
             #[cfg(feature = "seal")]
             Kind::Keys(keys) => Some(keys.own.as_ref().map(|own| own.public.to_string())),
+        }
+    }
+
+    /// The address of a server with this security: with its key, if bindings are to be sealed.
+    ///
+    /// # Errors
+    /// It has no key of its own.
+    pub(crate) fn address_of(&self, uri: String) -> io::Result<String> {
+        match self.own_key_text() {
+            Some(Some(key)) => Ok(uri.replacen("://", &format!("://{key}@"), 1)),
+            Some(None) => {
+                let why =
+                    "a server needs a key of its own; give it Security::own_key() or Security::key_file(…)";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
+            None => Ok(uri),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Addresses: the transport, and what its address is there.
 
 use crate::error::UriError;
+use std::io;
 
 /// A scheme of addresses, and how they are written.
 pub(crate) struct Scheme {
@@ -123,6 +124,20 @@ pub(crate) fn split_key(address: &str) -> (Option<&str>, &str) {
     match address.split_once('@') {
         Some((key, rest)) if key.len() > INTERFACE_NAME_MAX => (Some(key), rest),
         _ => (None, address),
+    }
+}
+
+/// The address without the key of a server that may be in it.
+///
+/// # Errors
+/// There is a key, and this program can make no sealed bindings.
+pub(crate) fn without_key(address: &str) -> io::Result<&str> {
+    match split_key(address) {
+        (Some(_), _) if !cfg!(feature = "seal") => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the key in the address means a sealed binding, and this program was built without the cargo feature `seal` of stoop",
+        )),
+        (_, address) => Ok(address),
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) mod patience;
 pub(crate) mod receive_role;
 pub(crate) mod recovery;
 pub(crate) mod refused_bind;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
 pub(crate) mod sessions;
 pub(crate) mod short_result;
 pub(crate) mod submission_queue;

@@ -22,7 +22,7 @@ use rustls::{
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
-use stoop_seal::{Seal, Side};
+use stoop_seal::{Seal, Secret, Side};
 use stoop_wire::BindingId;
 
 /// Names the protection of packets, and its version: both ends agree on it in the handshake.
@@ -205,6 +205,20 @@ pub(crate) enum Failed {
     Protocol(String),
 }
 
+/// The cipher of a binding, and the secrets of its two directions.
+pub(crate) struct BindingKeys {
+    pub(crate) suite: PacketSuite,
+    pub(crate) of_caller: Secret,
+    pub(crate) of_server: Secret,
+}
+
+impl BindingKeys {
+    /// One end of the binding, for packets.
+    pub(crate) fn seal(&self, side: Side, now_ns: u64) -> Seal<PacketSuite> {
+        Seal::new(self.suite, side, self.of_caller, self.of_server, now_ns)
+    }
+}
+
 /// The caller's end of a handshake.
 pub(crate) struct CallerHandshake {
     connection: ClientConnection,
@@ -281,9 +295,9 @@ impl CallerHandshake {
         read(&mut self.connection)
     }
 
-    /// The caller's end of the binding that the server has granted.
-    pub(crate) fn seal(&self, binding: BindingId, now_ns: u64) -> Option<Seal<PacketSuite>> {
-        seal(&self.connection, (Side::Caller, binding), now_ns, self.log.as_deref())
+    /// The keys of the binding that the server has granted.
+    pub(crate) fn keys(&self, binding: BindingId) -> Option<BindingKeys> {
+        keys(&self.connection, binding, self.log.as_deref())
     }
 
     /// The server's key.
@@ -339,9 +353,9 @@ impl ServerHandshake {
         self.0.peer_certificates()?.first().and_then(|shown| public_key(shown).ok())
     }
 
-    /// The server's end of a binding that it grants.
-    pub(crate) fn seal(&self, binding: BindingId, now_ns: u64) -> Option<Seal<PacketSuite>> {
-        seal(&self.0, (Side::Server, binding), now_ns, self.1.as_deref())
+    /// The keys of a binding that the server grants.
+    pub(crate) fn keys(&self, binding: BindingId) -> Option<BindingKeys> {
+        keys(&self.0, binding, self.1.as_deref())
     }
 }
 
@@ -374,13 +388,12 @@ fn read<T>(connection: &mut ConnectionCommon<T>) -> Vec<u8> {
     message
 }
 
-/// One end of a binding whose handshake this is; `None`: the handshake has not ended, or not with this protocol.
-fn seal<T>(
+/// The keys of a binding whose handshake this is; `None`: the handshake has not ended, or not with this protocol.
+fn keys<T>(
     connection: &ConnectionCommon<T>,
-    (side, binding): (Side, BindingId),
-    now_ns: u64,
+    binding: BindingId,
     log: Option<&KeyLog>,
-) -> Option<Seal<PacketSuite>> {
+) -> Option<BindingKeys> {
     if connection.alpn_protocol() != Some(PROTOCOL) {
         return None;
     }
@@ -390,11 +403,11 @@ fn seal<T>(
     };
     let secret = connection.export_keying_material([0; 32], EXPORTER, None).ok()?;
     let of = |direction: &[u8]| expand(&secret, &[b"stoop ", direction, &binding.0.to_le_bytes()]);
-    let (of_caller, of_server) = (of(b"caller"), of(b"server"));
+    let keys = BindingKeys { suite, of_caller: of(b"caller"), of_server: of(b"server") };
     if let Some(log) = log {
-        log.note(binding, &of_caller, &of_server);
+        log.note(binding, &keys.of_caller, &keys.of_server);
     }
-    Some(Seal::new(suite, side, of_caller, of_server, now_ns))
+    Some(keys)
 }
 
 #[cfg(test)]

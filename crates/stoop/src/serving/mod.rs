@@ -7,6 +7,8 @@ pub(crate) mod binder;
 pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
+#[cfg(feature = "seal")]
+pub(crate) mod handshakes;
 pub(crate) mod intercepted;
 pub(crate) mod message_memory;
 pub(crate) mod one_call;

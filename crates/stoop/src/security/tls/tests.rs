@@ -44,14 +44,15 @@ fn both_ends_know_each_other_and_have_the_same_keys() {
     asks.input(&accepts.output()).unwrap();
     assert_eq!(asks.read(), b"bound");
     assert_eq!(asks.server(), Some(key(2).public));
-    let (seals, opens) = (asks.seal(N, 0).unwrap(), accepts.seal(N, 0).unwrap());
+    let (seals, opens) =
+        (asks.keys(N).unwrap().seal(Side::Caller, 0), accepts.keys(N).unwrap().seal(Side::Server, 0));
     let mut packet = [1; 32 + 4 + 24];
     packet[3] = 0;
     assert!(seals.seal(&mut packet, 36));
     assert_ne!(packet[32..36], [1; 4]);
     assert_eq!(opens.open(0, &mut packet, 36), Opened::Yes);
     assert_eq!(packet[32..36], [1; 4]);
-    let other = asks.seal(BindingId(N.0 + 1), 0).unwrap();
+    let other = asks.keys(BindingId(N.0 + 1)).unwrap().seal(Side::Caller, 0);
     assert!(other.seal(&mut packet, 36));
     assert_eq!(opens.open(0, &mut packet, 36), Opened::No, "each binding has keys of its own");
 }
@@ -86,5 +87,5 @@ fn an_anonymous_caller_is_served_where_such_are() {
 fn bytes_that_are_no_handshake_are_refused() {
     let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2))))).unwrap().begin();
     assert!(!accepts.input(&[0x55; 1000]));
-    assert!(accepts.read().is_empty() && accepts.seal(N, 0).is_none());
+    assert!(accepts.read().is_empty() && accepts.keys(N).is_none());
 }

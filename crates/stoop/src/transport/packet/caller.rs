@@ -12,7 +12,7 @@ use crate::calling::deadline::CallTimes;
 use crate::calling::fate::{self, Loss};
 use crate::calling::handshake::NotBound;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
-use crate::uri::split_key;
+use crate::uri::{split_key, without_key};
 
 use crate::transport::contract::Target;
 use crate::transport::packet::bind::bind;
@@ -51,13 +51,7 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
     const CHECKSUMS: &'static str = "";
 
     fn resolve(target: &Target<'_>, deadline: Instant) -> io::Result<Vec<L::Address>> {
-        match split_key(target.address) {
-            (Some(_), _) if !cfg!(feature = "seal") => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "the key in the address means a sealed binding, and this program was built without the cargo feature `seal` of stoop",
-            )),
-            (_, address) => L::resolve(address, deadline),
-        }
+        L::resolve(without_key(target.address)?, deadline)
     }
 
     /// An endpoint that other bindings use, too, does not follow.

@@ -5,8 +5,6 @@ pub(crate) mod bind;
 pub(crate) mod caller;
 pub(crate) mod caller_endpoint;
 pub(crate) mod endpoint;
-#[cfg(feature = "seal")]
-pub(crate) mod handshake;
 pub(crate) mod link;
 pub(crate) mod mailbox;
 pub(crate) mod options;

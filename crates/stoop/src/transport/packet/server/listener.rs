@@ -34,15 +34,7 @@ impl<S: ServerEndpoint> PacketListener<S> {
     /// # Errors
     /// It has no key of its own.
     pub(crate) fn secured(self, security: Security) -> io::Result<Self> {
-        let uri = match security.own_key_text() {
-            Some(Some(key)) => self.uri.replacen("://", &format!("://{key}@"), 1),
-            Some(None) => {
-                let why =
-                    "a server needs a key of its own; give it Security::own_key() or Security::key_file(…)";
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-            }
-            None => self.uri,
-        };
+        let uri = security.address_of(self.uri)?;
         Ok(Self { uri, security, ..self })
     }
 }
