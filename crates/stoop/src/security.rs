@@ -37,6 +37,7 @@ use std::sync::Arc;
 #[cfg(feature = "seal")]
 const SEALABLE: &[&str] = &[
     "udp",
+    "tcp",
     #[cfg(feature = "ether")]
     "ether",
     #[cfg(feature = "test-transports")]

@@ -54,6 +54,13 @@ impl Buffers {
         &self.input[self.start..self.end]
     }
 
+    /// Takes the unread bytes.
+    pub(super) fn take_unread(&mut self) -> Vec<u8> {
+        let unread = self.unread().to_vec();
+        (self.start, self.end) = (0, 0);
+        unread
+    }
+
     /// The input buffer behind the unread bytes, which move to its beginning.
     #[inline]
     pub(super) fn space(&mut self) -> &mut [u8] {

@@ -115,6 +115,13 @@ impl Reassembler {
         }
     }
 
+    /// Takes the bytes that have been received behind the last message: they are no part of another. `None`: a message is incomplete, or a
+    /// fragment.
+    pub fn take_unread(&mut self) -> Option<Vec<u8>> {
+        let is_between = self.fragment.is_none() && self.incomplete.is_empty();
+        is_between.then(|| self.buffers.take_unread())
+    }
+
     /// Whether the stream is between two messages, and none is incomplete.
     pub fn is_at_rest(&self) -> bool {
         self.buffers.is_empty() && self.fragment.is_none() && self.incomplete.is_empty()

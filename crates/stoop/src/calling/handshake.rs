@@ -13,7 +13,7 @@ use stoop_net::clock;
 use stoop_net::host::{self, HostFacts};
 use stoop_net::stream::{Stream, StreamAddress, StreamArrival};
 use stoop_wire::bind::BindStatus;
-use stoop_wire::{HEADER_LEN, Kind};
+use stoop_wire::{HEADER_LEN, Header, Kind};
 
 /// The parts of a binding.
 pub(crate) struct Plan<'a> {
@@ -67,12 +67,16 @@ impl<'a> Handshake<'a> {
         Ok(Self { plan, stream, own: HostFacts::gather(), begun, deadline })
     }
 
+    /// Asks for a binding to that interface.
+    pub(crate) fn binder(&self, interface: &'static Interface) -> Binder {
+        let nonce = u64::from_le_bytes(host::random_bytes());
+        let (interface, own) = (interface.for_exchange(), crate::host_facts::to_wire(&self.own));
+        Binder::new(self.begun, self.deadline, interface, own, nonce)
+    }
+
     /// Gets a binding from the server. `intake` takes the arriving bytes; later messages of the connection may go on with it.
     pub(crate) fn bind(&self, intake: &mut Reassembler) -> Result<Bound, NotBound> {
-        let nonce = u64::from_le_bytes(host::random_bytes());
-        let interface = self.plan.interface.for_exchange();
-        let mut binder =
-            Binder::new(self.begun, self.deadline, interface, crate::host_facts::to_wire(&self.own), nonce);
+        let mut binder = self.binder(self.plan.interface);
         let mut packet = vec![0; Reassembler::BUFFER_LEN];
         loop {
             // Once each: nothing is lost on a stream.
@@ -84,10 +88,8 @@ impl<'a> Handshake<'a> {
             if now() >= self.deadline {
                 return Err(self.no_answer().into());
             }
-            let Some(len) = self.receive(intake, &mut packet)? else { continue };
-            if let Some(why) = unbind_notice::parse(&packet[..len]) {
-                return Err(self.ended(why).into());
-            }
+            let Some(header) = self.message(intake, &mut packet)? else { continue };
+            let len = HEADER_LEN + header.message_len as usize;
             match binder.handle_packet(now(), &packet[..len]) {
                 BindStep::Continue => {}
                 BindStep::Bound(bound) => return Ok(bound),
@@ -110,8 +112,15 @@ impl<'a> Handshake<'a> {
         self.stream.send_all(packet, &[]).map_err(unsent)
     }
 
-    /// Waits for a packet and puts it into `packet`; `None` when there is none yet.
-    fn receive(&self, intake: &mut Reassembler, packet: &mut Vec<u8>) -> Result<Option<usize>, BindError> {
+    /// Waits for a message and puts its packet into `packet`; `None` when there is none yet.
+    ///
+    /// # Errors
+    /// The connection has ended, or the server has ended it and said why.
+    pub(crate) fn message(
+        &self,
+        intake: &mut Reassembler,
+        packet: &mut Vec<u8>,
+    ) -> Result<Option<Header>, BindError> {
         match self.stream.recv_within(intake.space(), self.limit_ns()) {
             Ok(StreamArrival::Bytes(len)) => intake.received(len),
             Ok(StreamArrival::Nothing) => return Ok(None),
@@ -121,9 +130,12 @@ impl<'a> Handshake<'a> {
         match intake.poll().map_err(|why| self.violation(&why))? {
             None => Ok(None),
             Some(StreamEvent::Message(message)) => {
-                let len = HEADER_LEN + message.header.message_len as usize;
+                let header = message.header;
                 message.take(packet);
-                Ok(Some(len))
+                match header.kind {
+                    Kind::Unbind => Err(self.ended(UnbindReason::from_code(header.time))),
+                    _ => Ok(Some(header)),
+                }
             }
             Some(StreamEvent::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
         }
@@ -131,7 +143,12 @@ impl<'a> Handshake<'a> {
 
     /// Nanoseconds that are left, at least one.
     fn limit_ns(&self) -> u64 {
-        (self.deadline.since(now()).as_nanos() as u64).max(1)
+        self.left_ns().max(1)
+    }
+
+    /// Nanoseconds that are left.
+    pub(crate) fn left_ns(&self) -> u64 {
+        self.deadline.since(now()).as_nanos() as u64
     }
 
     /// Waits until something can be received, and has the next receive wait no more.

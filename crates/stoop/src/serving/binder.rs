@@ -42,7 +42,31 @@ impl MissingResource {
     }
 }
 
+/// The peer that asks, as far as the server knows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The server does not serve its user.
+    NotAllowed,
+    /// The server serves it, and has no proof that it is the same all the time.
+    Allowed,
+    /// It has proved that it has its key, and asks by a way that no other can use.
+    #[cfg(feature = "seal")]
+    Authenticated,
+}
+
+impl Asker {
+    /// A peer that the server serves or does not serve.
+    pub(crate) fn new(is_allowed: bool) -> Self {
+        if is_allowed { Self::Allowed } else { Self::NotAllowed }
+    }
+
+    fn is_authenticated(self) -> bool {
+        !matches!(self, Self::NotAllowed | Self::Allowed)
+    }
+}
+
 /// The peer broke the protocol.
+#[derive(Debug)]
 pub(crate) struct Malformed;
 
 impl Service {
@@ -52,17 +76,17 @@ impl Service {
     pub(crate) fn answer_question(
         &self,
         bound: &mut Option<Bound>,
-        allowed: bool,
+        asker: Asker,
         (header, payload): (&Header, &[u8]),
         prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
     ) -> Result<(Header, Vec<u8>), Malformed> {
         let (kind, binding, answer) = match header.kind {
             Kind::Bind => {
                 let request = BindRequest::decode(payload).ok_or(Malformed)?;
-                let reply = self.bind(bound, allowed, header, &request, prepare)?;
+                let reply = self.bind(bound, asker, header, &request, prepare)?;
                 (Kind::BindReply, bound.map_or(BindingId::NONE, |bound| bound.binding), reply.encode())
             }
-            Kind::Describe if allowed => {
+            Kind::Describe if self.describes_to(asker) => {
                 let asked = Describe::decode(payload).ok_or(Malformed)?;
                 let signature = self.interfaces.signature(&asked).into();
                 let description = Description { nonce: asked.nonce, signature };
@@ -75,12 +99,16 @@ impl Service {
         Ok((header, [&header.to_bytes()[..], &answer].concat()))
     }
 
+    fn describes_to(&self, asker: Asker) -> bool {
+        asker.is_authenticated() || asker == Asker::Allowed && self.handshakes.is_none()
+    }
+
     /// Answers a bind request. A connection has one binding, which the first page of fingerprints makes. There is none if the peer is
-    /// not `allowed`, or if `prepare`, which is called once for a new binding to an interface, reports a [`MissingResource`].
+    /// not served, or if `prepare`, which is called once for a new binding to an interface, reports a [`MissingResource`].
     fn bind(
         &self,
         bound: &mut Option<Bound>,
-        allowed: bool,
+        asker: Asker,
         header: &Header,
         request: &BindRequest,
         prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
@@ -98,7 +126,7 @@ impl Service {
         if other && status == BindStatus::Bound {
             return Err(Malformed);
         }
-        status = self.checked(status, allowed, request);
+        status = self.checked((status, interface), asker, request);
         let mut missing = None;
         if status == BindStatus::Bound && bound.is_none() {
             missing = prepare(interface).err();
@@ -107,29 +135,40 @@ impl Service {
             status = BindStatus::Full;
             self.binds_refused.fetch_add(1, Ordering::Relaxed);
         }
-        if matches!(status, BindStatus::NotAllowed | BindStatus::Full) {
+        if matches!(status, BindStatus::NotAllowed | BindStatus::Full | BindStatus::SealedOnly) {
             procedures.clear();
         }
         if status == BindStatus::Bound && bound.is_none() {
-            *bound = Some(self.new_binding(interface, request));
+            *bound = Some(self.new_binding(interface, asker, request));
         }
         Ok(self.reply(request, (status, procedures), missing))
     }
 
     /// The answer to a request that compares as `compared`, with regard to the server's state and the peer's rights.
-    fn checked(&self, compared: BindStatus, allowed: bool, request: &BindRequest) -> BindStatus {
+    fn checked(
+        &self,
+        (compared, interface): (BindStatus, u16),
+        asker: Asker,
+        request: &BindRequest,
+    ) -> BindStatus {
+        let is_handshake = |number| compared == BindStatus::Bound && interface == number;
         match compared {
-            _ if !allowed => BindStatus::NotAllowed,
+            _ if asker == Asker::NotAllowed => BindStatus::NotAllowed,
+            // One way for each: a handshake in the clear, and all else sealed.
+            _ if self.handshakes.is_some_and(|number| is_handshake(number) == asker.is_authenticated()) => {
+                BindStatus::SealedOnly
+            }
             _ if self.activity.is_shutting_down() => BindStatus::ShuttingDown,
             _ if request.required != 0 => BindStatus::UnknownFlags(request.required),
             compared => compared,
         }
     }
 
-    fn new_binding(&self, interface: u16, request: &BindRequest) -> Bound {
+    fn new_binding(&self, interface: u16, asker: Asker, request: &BindRequest) -> Bound {
+        // Never zero, which stands for none.
+        let number = BindingId(u64::from_le_bytes(host::random_bytes()).max(1));
         Bound {
-            // Never zero, which stands for none.
-            binding: BindingId(u64::from_le_bytes(host::random_bytes()).max(1)).with_checksum(false),
+            binding: if asker.is_authenticated() { number.sealed() } else { number.with_checksum(false) },
             interface,
             together: host::can_run_together(&self.own, &host_facts::from_wire(&request.host)),
         }

@@ -21,6 +21,8 @@ use stoop_net::waiting::Placement;
 pub(crate) struct Service {
     pub(crate) exports: Arc<Exports>,
     pub(crate) interfaces: Interfaces,
+    /// Number of the interface by which callers authenticate themselves, if all other bindings are sealed.
+    pub(crate) handshakes: Option<u16>,
     pub(crate) own: HostFacts,
     /// Tells this start of the server from others.
     pub(crate) incarnation: u64,
@@ -44,6 +46,7 @@ impl Service {
         Self {
             exports: Arc::clone(&setup.exports),
             interfaces: setup.exports.interfaces(),
+            handshakes: None,
             spinners_max: Placement::of(&own, &own).waiting_max,
             own,
             incarnation,

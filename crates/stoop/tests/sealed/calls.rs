@@ -2,7 +2,7 @@
 
 use crate::{Pair, over};
 
-over! { udp ether: [calls_are_made_on_a_sealed_binding messages_of_every_length_travel_both_ways begun_calls_are_sealed_too many_threads_call_on_one_sealed_binding other_interfaces_of_the_server_are_bound_sealed] }
+over! { udp ether tcp: [calls_are_made_on_a_sealed_binding messages_of_every_length_travel_both_ways begun_calls_are_sealed_too many_threads_call_on_one_sealed_binding other_interfaces_of_the_server_are_bound_sealed] }
 
 fn calls_are_made_on_a_sealed_binding(transport: &str) {
     let pair = Pair::over(transport);

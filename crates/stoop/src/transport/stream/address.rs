@@ -1,6 +1,6 @@
 //! Addresses of byte streams.
 
-use crate::uri::{Scheme, host_and_port};
+use crate::uri::{Scheme, host_and_port, without_key};
 use std::io;
 use stoop_net::stream::StreamAddress;
 use stoop_net::udp::resolve;
@@ -21,7 +21,7 @@ fn path_or_name(rest: &str) -> Result<&str, &'static str> {
 /// The addresses of sockets for which an address stands.
 pub(crate) fn addresses(scheme: &Scheme, address: &str) -> io::Result<Vec<StreamAddress>> {
     Ok(match scheme.name {
-        "tcp" => resolve(address)?.into_iter().map(StreamAddress::Tcp).collect(),
+        "tcp" => resolve(without_key(address)?)?.into_iter().map(StreamAddress::Tcp).collect(),
         _ => vec![StreamAddress::unix(address)],
     })
 }

@@ -8,6 +8,8 @@ pub(crate) mod connect;
 pub(crate) mod lane;
 pub(crate) mod lane_table;
 pub(crate) mod mailbox;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
 pub(crate) mod sending_half;
 pub(crate) mod session;
 
@@ -24,6 +26,7 @@ use crate::transport::stream::caller::connect::connect;
 use crate::transport::stream::caller::lane::StreamLane;
 use crate::transport::stream::caller::session::Session;
 use crate::transport::stream::options::UnixOptions;
+use crate::uri::split_key;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
@@ -52,7 +55,7 @@ impl Remote for StreamTransport {
     }
 
     fn may_move(target: &Target<'_>, _: &UnixOptions) -> bool {
-        target.scheme.name == "tcp" && is_name(target.address)
+        target.scheme.name == "tcp" && is_name(split_key(target.address).1)
     }
 
     fn connect(
@@ -69,10 +72,14 @@ impl Remote for StreamTransport {
             StreamAddress::UnixPath(_) | StreamAddress::UnixAbstract(_) => "a Unix socket",
         };
         format!(
-            "a byte stream over {kind} with {}, {}; one connection for all threads, at most {} \
+            "a byte stream over {kind} with {}, {}; {}one connection for all threads, at most {} \
              bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
             plan.address,
             plan.options.reason,
+            session
+                .stream
+                .sealed_with()
+                .map_or(String::new(), |key| format!("sealed, with the server of the key {key}; ")),
             plan.options.max_message,
             plan.options.waiting,
             if session.placement.together { "can" } else { "cannot" },

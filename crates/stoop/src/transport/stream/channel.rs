@@ -45,6 +45,18 @@ impl Channel {
         self.sealed.get().map(|sealed| &**sealed)
     }
 
+    /// The key of the peer with which it is sealed, as text.
+    pub(crate) fn sealed_with(&self) -> Option<String> {
+        #[cfg(feature = "seal")]
+        {
+            self.sealed().and_then(|sealed| sealed.peer).map(|key| key.to_string())
+        }
+        #[cfg(not(feature = "seal"))]
+        {
+            None
+        }
+    }
+
     /// As [`Stream::recv`].
     #[inline]
     pub(crate) fn recv(&self, buffer: &mut [u8], patience: Patience) -> io::Result<StreamArrival> {

@@ -8,6 +8,7 @@ pub(crate) mod options;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
+use crate::security::Security;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::transport::stream::address::{TCP, UNIX, addresses};
@@ -27,6 +28,7 @@ struct SocketListener {
     uri: String,
     socket: StreamListener,
     own: UnixOptions,
+    security: Security,
 }
 
 impl Transport for StreamTransport {
@@ -45,8 +47,9 @@ impl Transport for StreamTransport {
 
     fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
         let socket = StreamListener::bind(&addresses(at.scheme, at.address)?[0])?;
-        let (uri, own) = (socket.local_addr().to_string(), at.own.of());
-        Ok(Box::new(SocketListener { uri, socket, own }))
+        let (security, own): (Security, _) = (at.own.of(), at.own.of());
+        let uri = security.address_of(socket.local_addr().to_string())?;
+        Ok(Box::new(SocketListener { uri, socket, own, security }))
     }
 }
 
@@ -56,6 +59,6 @@ impl Listener for SocketListener {
     }
 
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
-        start(StreamEndpoint::new(self.socket, setup, self.own.users)?, setup)
+        start(StreamEndpoint::new(self.socket, setup, (self.own.users, &self.security))?, setup)
     }
 }

@@ -12,6 +12,8 @@ pub(crate) mod incoming;
 pub(crate) mod numbers;
 pub(crate) mod pending;
 pub(crate) mod receiving;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
 pub(crate) mod unsent_answers;
 pub(crate) mod worker;
 
@@ -20,6 +22,7 @@ use crate::context::keeper;
 use crate::context::owner_of;
 use crate::later::deferred::{Given, ReplyError};
 use crate::later::open_calls::OpenCalls;
+use crate::security::Security;
 use crate::serving::counters::ServerCounters;
 use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::Setup;
@@ -30,6 +33,8 @@ use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, LANES};
 use crate::transport::stream::server::connections::Connections;
 use crate::transport::stream::server::pending::PendingCalls;
+#[cfg(feature = "seal")]
+use crate::transport::stream::server::sealing::Sealing;
 use crate::transport::stream::server::worker::WorkerState;
 use crate::users::Users;
 use std::io;
@@ -55,6 +60,8 @@ pub(crate) struct StreamEndpoint {
     /// When a thread last looked at all connections and found nothing.
     drained_ns: AtomicU64,
     open_calls: OpenCalls<WorkerPool<Self>>,
+    #[cfg(feature = "seal")]
+    sealing: Option<Sealing>,
 }
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.
@@ -71,13 +78,25 @@ const BUFFERS: usize = 16;
 const BUFFER_MAX: usize = 4 << 20;
 
 impl StreamEndpoint {
-    pub(crate) fn new(listener: StreamListener, setup: &Setup, allowed: Users) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: StreamListener,
+        setup: &Setup,
+        (allowed, security): (Users, &Security),
+    ) -> io::Result<Self> {
         let incarnation = u64::from_le_bytes(host::random_bytes());
         let bindings_max = setup.limits.bindings.unwrap_or(BINDINGS_MAX);
         let memory = MessageMemory::new(&setup.limits, setup.max_message);
+        #[cfg_attr(not(feature = "seal"), expect(unused_mut, reason = "nothing is added"))]
+        let mut service = Service::new(setup, incarnation, LANES.into());
+        #[cfg(feature = "seal")]
+        let sealing = Sealing::new(security, &mut service);
+        #[cfg(not(feature = "seal"))]
+        let _ = security;
         Ok(Self {
             connections: Connections::new(listener, setup.max_message, allowed, bindings_max, memory)?,
-            service: Service::new(setup, incarnation, LANES.into()),
+            service,
+            #[cfg(feature = "seal")]
+            sealing,
             pending: PendingCalls::default(),
             unused_buffers: Mutex::default(),
             drained_ns: AtomicU64::new(0),
@@ -128,6 +147,8 @@ impl StreamEndpoint {
 
     fn close(&self, connection: &Connection) {
         if self.connections.close(connection) {
+            #[cfg(feature = "seal")]
+            self.forget_caller(connection);
             if let Some(binding) = connection.bound_as() {
                 self.service.bindings.fetch_sub(1, Ordering::Relaxed);
                 keeper::end_binding(binding);
@@ -298,11 +319,21 @@ impl Endpoint for StreamEndpoint {
         call.deferred = true;
     }
 
+    #[cfg(not(feature = "seal"))]
     fn next_timeout_ns(&self) -> u64 {
         u64::MAX
     }
 
-    fn handle_timeout(&self, _: &mut WorkerState, _now_ns: u64) {}
+    #[cfg(feature = "seal")]
+    fn next_timeout_ns(&self) -> u64 {
+        self.next_look_ns()
+    }
+
+    fn handle_timeout(&self, _: &mut WorkerState, now_ns: u64) {
+        #[cfg(feature = "seal")]
+        self.look_at_callers(now_ns);
+        let _ = now_ns;
+    }
 
     fn background(&self) -> &Background {
         &self.service.background

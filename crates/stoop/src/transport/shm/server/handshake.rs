@@ -2,7 +2,7 @@
 
 use crate::calling::unbind_notice;
 use crate::context::Caller;
-use crate::serving::binder::{Bound, MissingResource};
+use crate::serving::binder::{Asker, Bound, MissingResource};
 use crate::serving::service::{Service, caller_of};
 use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::binding_shares::{BindingShare, BindingShares};
@@ -156,7 +156,8 @@ impl Handshake {
                 Ok(())
             };
             let question = (&header, message.payload());
-            let Ok((_, answer)) = service.answer_question(&mut self.bound, self.allowed, question, make)
+            let Ok((_, answer)) =
+                service.answer_question(&mut self.bound, Asker::new(self.allowed), question, make)
             else {
                 return Step::Malformed;
             };

@@ -5,11 +5,17 @@ use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::serving::binder::Bound;
+#[cfg(feature = "seal")]
+use crate::serving::binder::Malformed;
 use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::serving::service::caller_of;
 use crate::transport::stream::channel::Channel;
+#[cfg(feature = "seal")]
+use crate::transport::stream::channel::sealed::SealedStream;
 use crate::transport::stream::server::arguments::Arriving;
 use crate::transport::stream::server::numbers::Numbers;
+#[cfg(feature = "seal")]
+use crate::transport::stream::server::sealing::Granted;
 use crate::transport::stream::server::unsent_answers::{UnsentAnswers, send_fragment};
 use crate::users::Users;
 use std::io::{self, IoSlice};
@@ -36,6 +42,9 @@ pub(super) struct Connection {
     /// Bytes of results that its calls fill at the moment, as far as they are counted.
     reserved: AtomicUsize,
     bound: AtomicU64,
+    /// A sealed binding that its caller has not gone over to.
+    #[cfg(feature = "seal")]
+    granted: Mutex<Option<Granted>>,
     closed: AtomicBool,
     /// Connections of the endpoint that hold answers back.
     holding: Arc<AtomicUsize>,
@@ -109,6 +118,8 @@ impl Connection {
             memory,
             reserved: AtomicUsize::new(0),
             bound: AtomicU64::new(BindingId::NONE.0),
+            #[cfg(feature = "seal")]
+            granted: Mutex::default(),
             closed: AtomicBool::new(false),
             holding,
         })
@@ -172,6 +183,28 @@ impl Connection {
         self.outgoing().answered.note(call);
     }
 
+    /// The sealed binding that has been granted on it and is not used yet.
+    #[cfg(feature = "seal")]
+    pub(super) fn granted(&self) -> MutexGuard<'_, Option<Granted>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Seals it from now on. The calling thread has the receiving half.
+    ///
+    /// # Errors
+    /// There are answers that have not left.
+    #[cfg(feature = "seal")]
+    pub(super) fn seal_with(&self, sealed: SealedStream) -> Result<(), Malformed> {
+        let mut outgoing = self.outgoing();
+        if !outgoing.is_empty() {
+            return Err(Malformed);
+        }
+        // Those of the provisional binding.
+        outgoing.answered = Numbers::default();
+        self.stream.seal(sealed);
+        Ok(())
+    }
+
     /// It counts as a binding from now on.
     pub(super) fn set_bound(&self, binding: BindingId) {
         self.bound.store(binding.0, Ordering::Relaxed);
@@ -195,8 +228,12 @@ impl Connection {
     pub(super) fn announce_end(&self, poller: &Poller) -> io::Result<()> {
         // The thread that has it reads for no longer than a moment.
         let incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(binding) = incoming.bound.as_ref().map(|bound| bound.binding) else { return Ok(()) };
+        let binding = incoming.bound.as_ref().map(|bound| bound.binding);
         drop(incoming);
+        // A caller that is about to go over to a sealed binding takes nothing but its answers.
+        let Some(binding) = binding.filter(|binding| Some(*binding) == self.bound_as()) else {
+            return Ok(());
+        };
         if !self.is_flushed() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
 use crate::metadata::is_one_of;
-use crate::serving::binder::{Bound, Malformed, MissingResource};
+use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::stream::server::StreamEndpoint;
@@ -27,6 +27,9 @@ enum Brought {
     Nothing,
     /// The caller gives up its binding.
     End,
+    /// It gives up the provisional one: from now on the connection is sealed.
+    #[cfg(feature = "seal")]
+    Sealed,
 }
 
 /// Receives from one connection before the others have their turn.
@@ -157,13 +160,26 @@ impl StreamEndpoint {
                     arrived.note(&message.header).ok_or(Malformed)?;
                     self.take_call(worker, connection, bound, message)?
                 }
-                Kind::Cancel => self.take_cancel(connection, bound, arrived, &message.header)?,
-                _ => self.take_other(connection, bound, &message)?,
+                Kind::Cancel => {
+                    let cancel = message.header;
+                    drop(message);
+                    self.take_cancel(connection, bound, arrived, &cancel)?
+                }
+                _ => {
+                    let brought = self.take_other(connection, bound, &message)?;
+                    drop(message);
+                    brought
+                }
             };
             match brought {
                 Brought::Call(call) => worker.take(call),
                 Brought::Nothing => {}
                 Brought::End => return Ok(false),
+                #[cfg(feature = "seal")]
+                Brought::Sealed => {
+                    let early = reassembler.take_unread().ok_or(Malformed)?;
+                    (*bound, *arrived) = (Some(connection.seal(early)?), Numbers::default());
+                }
             }
         }
     }
@@ -191,6 +207,11 @@ impl StreamEndpoint {
         let procedures = self.service.interfaces.procedure_count(bound.interface.into());
         if usize::from(header.procedure) >= procedures && !is_one_of(procedures, header.procedure) {
             self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
+            return Ok(Brought::Nothing);
+        }
+        #[cfg(feature = "seal")]
+        if self.service.handshakes == Some(bound.interface) {
+            self.take_handshake(connection, &message);
             return Ok(Brought::Nothing);
         }
         let is_first = worker.found.is_none();
@@ -272,17 +293,25 @@ impl StreamEndpoint {
         message: &Message<'_>,
     ) -> Result<Brought, Malformed> {
         if message.header.kind == Kind::Unbind {
+            #[cfg(feature = "seal")]
+            if bound.is_some_and(|bound| self.service.handshakes == Some(bound.interface))
+                && connection.granted().is_some()
+            {
+                return Ok(Brought::Sealed);
+            }
             return Ok(Brought::End);
         }
         let was_bound = bound.is_some();
         let question = (&message.header, message.payload());
-        let prepare = |_| match self.connections.bind(connection) {
+        // A provisional binding takes no place of a binding: its connection may have to make room for others.
+        let is_provisional = |interface| self.service.handshakes == Some(interface);
+        let prepare = |interface| match is_provisional(interface) || self.connections.bind(connection) {
             true => Ok(()),
             false => Err(MissingResource::Share),
         };
-        let (header, mut packet) =
-            self.service.answer_question(bound, connection.is_allowed, question, prepare)?;
-        if let Some(bound) = bound.filter(|_| !was_bound) {
+        let asker = Asker::new(connection.is_allowed);
+        let (header, mut packet) = self.service.answer_question(bound, asker, question, prepare)?;
+        if let Some(bound) = bound.filter(|bound| !was_bound && !is_provisional(bound.interface)) {
             connection.set_bound(bound.binding);
             self.service.bindings.fetch_add(1, Ordering::Relaxed);
         }

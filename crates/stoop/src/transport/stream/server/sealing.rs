@@ -1,0 +1,175 @@
+//! The handshakes and the sealed connections of an address of byte streams.
+//!
+//! A connection begins in the clear. A caller binds to the interface of handshakes, authenticates itself by calls, and is granted a binding
+//! in the last of them. Then it releases the provisional binding: all bytes behind that message, in both directions, are sealed.
+
+use crate::context::peer::Peer;
+use crate::security::Security;
+use crate::security::tls::{Acceptor, BindingKeys};
+use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
+use crate::serving::handshakes::{Authenticates, Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::service::Service;
+use crate::transport::stream::channel::sealed::SealedStream;
+use crate::transport::stream::server::StreamEndpoint;
+use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
+use crate::transport::stream::server::connection::Connection;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_exchange::stream::Message;
+use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode};
+
+/// Time between two looks at the callers of sealed connections.
+const LOOK_NANOS: u64 = 1_000_000_000;
+
+/// Bytes of a message of a handshake at most.
+const MESSAGE_MAX: usize = 32 << 10;
+
+/// What a sealed address has for handshakes.
+pub(super) struct Sealing {
+    handshakes: Handshakes<StreamCall>,
+    next_look_ns: AtomicU64,
+}
+
+/// A sealed binding that has been granted on a connection.
+pub(super) struct Granted {
+    pub(super) bound: Bound,
+    keys: BindingKeys,
+    caller: Option<crate::security::keys::PublicKey>,
+}
+
+impl Sealing {
+    /// Adds the interface of handshakes to those of the service, which makes sealed bindings only. `None`: the address is not sealed.
+    pub(super) fn new(security: &Security, service: &mut Service) -> Option<Self> {
+        let acceptor = security.keys().and_then(Acceptor::new)?;
+        let handshakes = Handshakes::new(acceptor, &mut service.interfaces);
+        service.handshakes = Some(handshakes.interface);
+        Some(Self { handshakes, next_look_ns: AtomicU64::new(0) })
+    }
+}
+
+impl Granted {
+    /// The end of the connection, which has received these bytes already.
+    pub(super) fn into_sealed(self, early: Vec<u8>) -> SealedStream {
+        let Self { keys: BindingKeys { suite, of_caller, of_server }, caller, .. } = self;
+        SealedStream::new(suite, (of_server, of_caller), caller, early)
+    }
+}
+
+impl StreamEndpoint {
+    /// Leaves a call of a handshake to the thread that answers such calls.
+    #[cold]
+    pub(super) fn take_handshake(&self, connection: &Arc<Connection>, message: &Message<'_>) {
+        let header = message.header;
+        if message.payload().len() > MESSAGE_MAX {
+            return self.send_refusal(connection, &header, RefusalCode::MessageTooLarge, "");
+        }
+        if !self.service.activity.begin_call() {
+            self.send_refusal(connection, &header, RefusalCode::ShuttingDown, "");
+            return self.service.activity.end_call();
+        }
+        let mut received = ReceivedCall::blank(Vec::new());
+        message.copy_to(&mut received.packet);
+        (received.header, received.procedure) = (header, header.procedure);
+        let call = StreamCall { connection: Arc::clone(connection), received };
+        let sealing = self.sealing.as_ref().expect("it has handshakes");
+        if let Some(call) = sealing.handshakes.enqueue(call, || self.open_calls.answers()) {
+            self.answer_in_clear(&call, Err(TOO_MANY));
+        }
+    }
+
+    fn answer_in_clear(&self, call: &StreamCall, answer: Result<Vec<u8>, &str>) {
+        let header = call.header;
+        match answer {
+            Ok(bytes) => {
+                let mut result = Header::bare(Kind::Result, header.binding, header.lane, header.number);
+                result.message_len = bytes.len() as u32;
+                self.send(&call.connection, result, &mut [&[0; HEADER_LEN], &bytes[..]].concat());
+            }
+            Err(why) => self.send_refusal(&call.connection, &header, RefusalCode::Overloaded, why),
+        }
+        self.service.activity.end_call();
+    }
+
+    /// Answers a packet of an authenticated caller. A connection is granted one binding.
+    fn grant(
+        &self,
+        sealing: &Sealing,
+        connection: &Connection,
+        handshake: &mut Handshake,
+        packet: &[u8],
+    ) -> Option<Vec<u8>> {
+        let (header, payload) = Header::parse(packet).ok()?;
+        let mut granted = connection.granted();
+        let mut bound = granted.as_ref().map(|granted| granted.bound);
+        let prepare = |_| match self.connections.bind(connection) {
+            true => Ok(()),
+            false => Err(MissingResource::Share),
+        };
+        let asked = (&header, payload);
+        let answer = self.service.answer_question(&mut bound, Asker::Authenticated, asked, prepare);
+        let (_, answer) = answer.ok()?;
+        if let Some(bound) = bound.filter(|_| granted.is_none()) {
+            let keys = handshake.tls.keys(bound.binding)?;
+            handshake.bound = Some(bound.binding);
+            *granted = Some(Granted { bound, keys, caller: handshake.tls.caller() });
+            if let Some(caller) = sealing.handshakes.peer(handshake) {
+                caller.enter(bound.binding);
+            }
+            connection.set_bound(bound.binding);
+            self.service.bindings.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(answer)
+    }
+
+    /// When callers of sealed connections are looked at.
+    pub(super) fn next_look_ns(&self) -> u64 {
+        self.sealing.as_ref().map_or(u64::MAX, |sealing| sealing.next_look_ns.load(Ordering::Relaxed))
+    }
+
+    /// Ends the connections of callers that are not served any more.
+    #[cold]
+    pub(super) fn look_at_callers(&self, now_ns: u64) {
+        let Some(sealing) = &self.sealing else { return };
+        sealing.next_look_ns.store(now_ns + LOOK_NANOS, Ordering::Relaxed);
+        let serves = sealing.handshakes.served();
+        let is_sealed_for_other = |connection: &Arc<Connection>| {
+            connection.stream.sealed().is_some_and(|sealed| !serves(sealed.peer))
+        };
+        for connection in self.connections.all().iter().filter(|connection| is_sealed_for_other(connection)) {
+            self.close(connection);
+        }
+    }
+
+    /// A connection has ended.
+    pub(super) fn forget_caller(&self, connection: &Connection) {
+        if let Some(binding) = connection.bound_as().filter(|_| self.sealing.is_some()) {
+            Peer::leave(binding);
+        }
+    }
+}
+
+impl Connection {
+    /// Seals the connection, whose caller has released the provisional binding; `early`: bytes received behind that.
+    ///
+    /// # Errors
+    /// No binding was granted, or the caller has not taken its answers: an honest one has.
+    pub(super) fn seal(&self, early: Vec<u8>) -> Result<Bound, Malformed> {
+        let granted = self.granted().take().ok_or(Malformed)?;
+        let bound = granted.bound;
+        self.seal_with(granted.into_sealed(early))?;
+        Ok(bound)
+    }
+}
+
+impl Authenticates for StreamEndpoint {
+    fn answer_handshake(&self, call: StreamCall) -> Option<StreamCall> {
+        let sealing = self.sealing.as_ref()?;
+        let grant = |handshake: &mut Handshake, message: &[u8]| {
+            self.grant(sealing, &call.connection, handshake, message)
+        };
+        let bytes = &call.packet[HEADER_LEN..HEADER_LEN + call.header.message_len as usize];
+        let answer = sealing.handshakes.answer(call.header.binding, call.procedure, bytes, grant);
+        self.answer_in_clear(&call, answer.ok_or(OUT_OF_PLACE));
+        None
+    }
+}
