@@ -103,10 +103,10 @@ fn a_binding_says_what_it_is(transport: &str) {
     let (server, _, client) = lab(transport);
     let description = client.binding().describe();
     let words = match transport {
-        "udp" | "udp_shared" => "packet exchange over UDP",
-        "tcp" => "TCP",
+        "udp" | "udp_shared" | "udp_sealed" => "packet exchange over UDP",
+        "tcp" | "tcp_sealed" => "TCP",
         "unix" => "Unix",
-        "ether" => {
+        "ether" | "ether_sealed" => {
             "packet exchange over Ethernet (packet socket with a receive ring, with a checksum in each frame)"
         }
         "ether_xdp" => {

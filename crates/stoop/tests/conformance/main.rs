@@ -46,22 +46,33 @@ use stoop::{
 /// Makes a test of each claim for each transport: `claims! { udp tcp: [one another] }` makes `udp::one` to `tcp::another`. `all`
 /// stands for every transport, `remote` for those that use sockets or memory; a new transport is a word in each.
 /// `answering`: for those on which a machine answers that a port has no listener, which an Ethernet does not. `lossy`: over a link in
-/// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share.
+/// memory that loses, repeats and reorders packets. `udp_shared`: `udp` with endpoints that bindings share. With the feature `seal`, what is
+/// said of transports that can be sealed runs on sealed bindings, too.
 macro_rules! claims {
     (all: $claims:tt) => {
         claims! { local udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory: $claims }
+        #[cfg(feature = "seal")]
+        claims! { udp_sealed tcp_sealed ether_sealed: $claims }
     };
     (all and lossy: $claims:tt) => {
         claims! { local udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory lossy: $claims }
+        #[cfg(feature = "seal")]
+        claims! { udp_sealed tcp_sealed ether_sealed: $claims }
     };
     (remote and lossy: $claims:tt) => {
         claims! { udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory lossy: $claims }
+        #[cfg(feature = "seal")]
+        claims! { udp_sealed tcp_sealed ether_sealed: $claims }
     };
     (answering: $claims:tt) => {
         claims! { udp udp_shared tcp unix shm memory: $claims }
+        #[cfg(feature = "seal")]
+        claims! { udp_sealed tcp_sealed: $claims }
     };
     (remote: $claims:tt) => {
         claims! { udp udp_shared tcp unix shm ether ether_xdp ether_xdp_generic memory: $claims }
+        #[cfg(feature = "seal")]
+        claims! { udp_sealed tcp_sealed ether_sealed: $claims }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {

@@ -15,6 +15,8 @@ pub(crate) mod processes;
 pub(crate) mod proxy;
 pub(crate) mod relay;
 pub(crate) mod runtime;
+#[cfg(feature = "seal")]
+pub(crate) mod sealed;
 pub(crate) mod shm_peer;
 pub(crate) mod transports;
 

@@ -23,6 +23,10 @@ pub(crate) fn address(transport: &str) -> String {
         "udp_shared" => stoop::free_address("udp", &loopback::address(), &name),
         // The memory link with faults.
         "lossy" => format!("memory:{name}?lose=2&repeat=3&reorder=3&seed=1"),
+        #[cfg(feature = "seal")]
+        sealed if let Some(scheme) = sealed.strip_suffix("_sealed") => {
+            super::sealed::with_key(&address(scheme))
+        }
         "ether" => ethernet::address(""),
         "ether_xdp" => ethernet::address("?backend=xdp"),
         "ether_xdp_generic" => ethernet::address("?backend=xdp-generic"),
@@ -43,6 +47,13 @@ pub(crate) trait ListenThere: Sized {
 
 impl ListenThere for stoop::Server {
     fn listen_there(self, uri: &str) -> Result<Self, stoop::ListenError> {
-        if uri.starts_with("ether:") { ethernet::at_servers(|| self.listen(uri)) } else { self.listen(uri) }
+        #[cfg(feature = "seal")]
+        let (server, uri) = super::sealed::secured(self, uri);
+        #[cfg(not(feature = "seal"))]
+        let (server, uri) = (self, uri.to_owned());
+        match uri.starts_with("ether:") {
+            true => ethernet::at_servers(|| server.listen(&uri)),
+            false => server.listen(&uri),
+        }
     }
 }

@@ -208,7 +208,12 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         let link = self.link.counters();
         let exchange = self.exchange();
         let (counters, mut refusals) = (exchange.counters(), self.refused.copy());
-        let calls = counters.calls.saturating_sub(refusals.sum());
+        // What callers do to authenticate themselves is no call of theirs.
+        #[cfg(feature = "seal")]
+        let of_handshakes = self.handshake_calls();
+        #[cfg(not(feature = "seal"))]
+        let of_handshakes = 0;
+        let calls = counters.calls.saturating_sub(refusals.sum() + of_handshakes);
         refusals.count(RefusalCode::MessageTooLarge, counters.refused_too_long);
         refusals.count(RefusalCode::TooManyLanes, counters.refused_lanes);
         refusals.count(RefusalCode::ShuttingDown, counters.refused_in_shutdown);

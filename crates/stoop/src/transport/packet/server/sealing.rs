@@ -26,6 +26,8 @@ const LOOK_NANOS: u64 = 1_000_000_000;
 pub(super) struct Sealing<P> {
     handshakes: Handshakes<PacketCall<P>>,
     pub(super) bindings: Arc<SealedBindings>,
+    /// Calls of handshakes so far.
+    calls: AtomicU64,
     next_look_ns: AtomicU64,
 }
 
@@ -35,6 +37,7 @@ impl<P: Send + 'static> Sealing<P> {
         Self {
             handshakes: Handshakes::new(acceptor, interfaces),
             bindings: Arc::default(),
+            calls: AtomicU64::new(0),
             next_look_ns: AtomicU64::new(0),
         }
     }
@@ -69,8 +72,14 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
     }
 
+    /// Calls of handshakes so far.
+    pub(super) fn handshake_calls(&self) -> u64 {
+        self.sealing.as_ref().map_or(0, |sealing| sealing.calls.load(Ordering::Relaxed))
+    }
+
     fn enqueue(&self, call: PacketCall<S::Peer>) {
         let sealing = self.sealing.as_ref().expect("it has handshakes");
+        sealing.calls.fetch_add(1, Ordering::Relaxed);
         let mut refused = sealing.handshakes.enqueue(call, || self.open_calls.answers());
         while let Some(call) = refused {
             refused = self.answer_with(call, Err(TOO_MANY));
