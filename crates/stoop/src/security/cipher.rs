@@ -67,7 +67,7 @@ impl Suite for PacketSuite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoop_seal::{Opened, Seal, Side};
+    use stoop_seal::{Opened, RecordSealer, Seal, Side};
 
     const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
 
@@ -110,5 +110,19 @@ mod tests {
         assert_eq!(server.open(0, &mut call, 40), Opened::Yes);
         server.go_on(0, 0, false);
         assert_documented(&fourth(&server, 4));
+        let hour_ns = 3_600_000_000_000;
+        let mut sealer = RecordSealer::new(PacketSuite::Aes256Gcm, of_caller, 0);
+        let mut record = || {
+            let mut record = *b"\0\0\0\0a secret\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+            // The fifth is the first of an hour later.
+            sealer.look(sealer.numbers() / 4 * hour_ns);
+            sealer.seal(&mut record);
+            record
+        };
+        for _ in 0..3 {
+            record();
+        }
+        assert_documented(&record());
+        assert_documented(&record());
     }
 }

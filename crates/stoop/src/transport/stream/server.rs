@@ -13,6 +13,8 @@ pub(crate) mod numbers;
 pub(crate) mod pending;
 pub(crate) mod receiving;
 #[cfg(feature = "seal")]
+pub(crate) mod sealed;
+#[cfg(feature = "seal")]
 pub(crate) mod sealing;
 pub(crate) mod unsent_answers;
 pub(crate) mod worker;
@@ -34,7 +36,7 @@ use crate::transport::stream::server::connection::{Connection, LANES};
 use crate::transport::stream::server::connections::Connections;
 use crate::transport::stream::server::pending::PendingCalls;
 #[cfg(feature = "seal")]
-use crate::transport::stream::server::sealing::Sealing;
+use crate::transport::stream::server::sealed::Sealing;
 use crate::transport::stream::server::worker::WorkerState;
 use crate::users::Users;
 use std::io;
@@ -61,7 +63,7 @@ pub(crate) struct StreamEndpoint {
     drained_ns: AtomicU64,
     open_calls: OpenCalls<WorkerPool<Self>>,
     #[cfg(feature = "seal")]
-    sealing: Option<Sealing>,
+    sealing: Option<Sealing<StreamCall>>,
 }
 
 /// Bindings at the same time, unless set, if the process has descriptors for them.

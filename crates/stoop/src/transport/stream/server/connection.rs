@@ -15,7 +15,7 @@ use crate::transport::stream::channel::sealed::SealedStream;
 use crate::transport::stream::server::arguments::Arriving;
 use crate::transport::stream::server::numbers::Numbers;
 #[cfg(feature = "seal")]
-use crate::transport::stream::server::sealing::Granted;
+use crate::transport::stream::server::sealed::Granted;
 use crate::transport::stream::server::unsent_answers::{UnsentAnswers, send_fragment};
 use crate::users::Users;
 use std::io::{self, IoSlice};

@@ -4,56 +4,19 @@
 //! in the last of them. Then it releases the provisional binding: all bytes behind that message, in both directions, are sealed.
 
 use crate::context::peer::Peer;
-use crate::security::Security;
-use crate::security::tls::{Acceptor, BindingKeys};
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
-use crate::serving::handshakes::{Authenticates, Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
-use crate::serving::service::Service;
-use crate::transport::stream::channel::sealed::SealedStream;
+use crate::serving::handshakes::{Authenticates, Handshake, OUT_OF_PLACE, TOO_MANY};
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::Connection;
+use crate::transport::stream::server::sealed::{Granted, Sealing};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Message;
 use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode};
 
-/// Time between two looks at the callers of sealed connections.
-const LOOK_NANOS: u64 = 1_000_000_000;
-
 /// Bytes of a message of a handshake at most.
 const MESSAGE_MAX: usize = 32 << 10;
-
-/// What a sealed address has for handshakes.
-pub(super) struct Sealing {
-    handshakes: Handshakes<StreamCall>,
-    next_look_ns: AtomicU64,
-}
-
-/// A sealed binding that has been granted on a connection.
-pub(super) struct Granted {
-    pub(super) bound: Bound,
-    keys: BindingKeys,
-    caller: Option<crate::security::keys::PublicKey>,
-}
-
-impl Sealing {
-    /// Adds the interface of handshakes to those of the service, which makes sealed bindings only. `None`: the address is not sealed.
-    pub(super) fn new(security: &Security, service: &mut Service) -> Option<Self> {
-        let acceptor = security.keys().and_then(Acceptor::new)?;
-        let handshakes = Handshakes::new(acceptor, &mut service.interfaces);
-        service.handshakes = Some(handshakes.interface);
-        Some(Self { handshakes, next_look_ns: AtomicU64::new(0) })
-    }
-}
-
-impl Granted {
-    /// The end of the connection, which has received these bytes already.
-    pub(super) fn into_sealed(self, early: Vec<u8>) -> SealedStream {
-        let Self { keys: BindingKeys { suite, of_caller, of_server }, caller, .. } = self;
-        SealedStream::new(suite, (of_server, of_caller), caller, early)
-    }
-}
 
 impl StreamEndpoint {
     /// Leaves a call of a handshake to the thread that answers such calls.
@@ -93,7 +56,7 @@ impl StreamEndpoint {
     /// Answers a packet of an authenticated caller. A connection is granted one binding.
     fn grant(
         &self,
-        sealing: &Sealing,
+        sealing: &Sealing<StreamCall>,
         connection: &Connection,
         handshake: &mut Handshake,
         packet: &[u8],
@@ -123,14 +86,14 @@ impl StreamEndpoint {
 
     /// When callers of sealed connections are looked at.
     pub(super) fn next_look_ns(&self) -> u64 {
-        self.sealing.as_ref().map_or(u64::MAX, |sealing| sealing.next_look_ns.load(Ordering::Relaxed))
+        self.sealing.as_ref().map_or(u64::MAX, Sealing::next_look_ns)
     }
 
     /// Ends the connections of callers that are not served any more.
     #[cold]
     pub(super) fn look_at_callers(&self, now_ns: u64) {
         let Some(sealing) = &self.sealing else { return };
-        sealing.next_look_ns.store(now_ns + LOOK_NANOS, Ordering::Relaxed);
+        sealing.looks_at(now_ns);
         let serves = sealing.handshakes.served();
         let is_sealed_for_other = |connection: &Arc<Connection>| {
             connection.stream.sealed().is_some_and(|sealed| !serves(sealed.peer))
