@@ -4,6 +4,8 @@ use crate::context::{self, ServedCall};
 use crate::error::{Failure, FailureCode, RefusalCode};
 pub use crate::later::reply_error::ReplyError;
 use crate::later::unserved::Unserved;
+use crate::metadata::Metadata;
+use crate::metadata::served::{self, CallMetadata};
 #[cfg(all(test, loom))]
 use loom::sync::{Arc as Shared, Mutex, MutexGuard};
 #[cfg(all(test, loom))]
@@ -119,6 +121,8 @@ pub struct Reply<R> {
     call: ServedCall,
     /// The process that serves the call, see [`fork::generation`].
     generation: u32,
+    /// The metadata of the call, and that of its answer, if it has some.
+    metadata: Option<Arc<CallMetadata>>,
 }
 
 /// An answer that comes later, for a procedure to return, and the means to give it.
@@ -138,8 +142,8 @@ pub struct Reply<R> {
 #[inline]
 pub fn deferred<R: Send + 'static>() -> (Reply<R>, Deferred<R>) {
     let answer = Shared::new(Answer(Mutex::new(State::Missing(None))));
-    let (reply, call) = (Some(Shared::clone(&answer)), context::served_call());
-    (Reply { answer: reply, call, generation: fork::generation() }, Deferred(answer))
+    let (call, generation, metadata) = (context::served_call(), fork::generation(), served::kept());
+    (Reply { answer: Some(Shared::clone(&answer)), call, generation, metadata }, Deferred(answer))
 }
 
 /// What an answer is until it has been given to the caller.
@@ -255,6 +259,24 @@ impl<R> Reply<R> {
                 Ok(())
             }
             _ => Err(why_over(self.call)),
+        }
+    }
+
+    /// Sends this metadata beside the answer, as [`CallInfo::set_answer_metadata`](crate::CallInfo::set_answer_metadata) does in the
+    /// thread that serves the call.
+    ///
+    /// ```
+    /// use stoop::{Metadata, Reply};
+    ///
+    /// /// Answers from a copy, and says how old it is.
+    /// fn answer(reply: Reply<Vec<u8>>, copy: &[u8], age: std::time::Duration) {
+    ///     reply.set_answer_metadata(Metadata::new().set("age", age.as_secs().to_string()));
+    ///     let _ = reply.send(copy.to_vec());
+    /// }
+    /// ```
+    pub fn set_answer_metadata(&self, metadata: Metadata) {
+        if let Some(call) = &self.metadata {
+            call.set_answer(metadata);
         }
     }
 

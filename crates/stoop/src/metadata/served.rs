@@ -65,6 +65,11 @@ impl CallMetadata {
         self.block().pairs().filter(|pair| pair.goes_on)
     }
 
+    /// Its answer has this metadata.
+    pub(crate) fn set_answer(&self, metadata: Metadata) {
+        *locked(&self.answer) = metadata;
+    }
+
     /// The metadata that its answer has by now; none is left.
     pub(crate) fn take_answer(&self) -> Metadata {
         mem::take(&mut *locked(&self.answer))
@@ -171,7 +176,7 @@ pub(crate) fn trace_parent() -> Option<TraceParent> {
 /// The answer to the call that this thread serves has this metadata.
 pub(crate) fn set_answer(metadata: Metadata) {
     if let Some(served) = kept() {
-        *locked(&served.answer) = metadata;
+        served.set_answer(metadata);
     }
 }
 

@@ -53,8 +53,11 @@ impl Later for Office {
     fn deferred(&self, name: &str) -> Deferred<Vec<u8>> {
         let (reply, later) = deferred();
         let value = here(name);
-        call().set_answer_metadata(Metadata::new().set("answer", b"deferred"));
-        std::thread::spawn(move || reply.send(value));
+        call().set_answer_metadata(Metadata::new().set("answer", b"replaced"));
+        std::thread::spawn(move || {
+            reply.set_answer_metadata(Metadata::new().set("answer", b"deferred"));
+            reply.send(value)
+        });
         later
     }
     async fn answer(&self, len: u32) {
