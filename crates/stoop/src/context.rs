@@ -3,6 +3,7 @@
 
 mod caller;
 pub(crate) mod cancelled;
+mod deadlines;
 #[cfg(feature = "onc")]
 pub(crate) mod identity;
 pub(crate) mod keeper;
@@ -12,6 +13,8 @@ pub(crate) mod peer;
 
 pub use crate::context::caller::{Caller, Credentials, Station};
 use crate::context::cancelled::CallId;
+use crate::context::deadlines::COARSE_ENOUGH_NS;
+pub(crate) use crate::context::deadlines::{TimeBounds, begin_cheaply, earliest_deadline};
 pub use crate::context::over::Cancelled;
 pub(crate) use crate::context::owner::owner_of;
 pub use crate::context::peer::Peer;
@@ -417,46 +420,6 @@ pub(crate) fn bounded_deadline(now_ns: u64, timeout_ns: u64) -> u64 {
     now_ns.saturating_add(timeout_ns).min(inherited_ns)
 }
 
-/// The bounds of the time of a call that leaves later: its timeout, and the deadline of the call that was served when it was begun.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TimeBounds {
-    timeout_ns: u64,
-    inherited_ns: u64,
-}
-
-impl TimeBounds {
-    /// Those of a call that the calling thread begins now.
-    #[inline]
-    pub(crate) fn current(timeout_ns: u64) -> Self {
-        // Nothing is inherited: there is no earlier deadline than never.
-        Self { timeout_ns, inherited_ns: bounded_deadline(u64::MAX, 0) }
-    }
-
-    /// Whether a call could leave now.
-    #[inline]
-    pub(crate) fn has_time(self) -> bool {
-        self.timeout_ns > 0 && (self.inherited_ns == u64::MAX || clock::now_ns() < self.inherited_ns)
-    }
-
-    /// The timeout, and the inherited deadline.
-    #[inline]
-    pub(crate) fn to_nanos(self) -> (u64, u64) {
-        (self.timeout_ns, self.inherited_ns)
-    }
-
-    /// The inverse of [`to_nanos`](Self::to_nanos).
-    #[inline]
-    pub(crate) fn from_nanos((timeout_ns, inherited_ns): (u64, u64)) -> Self {
-        Self { timeout_ns, inherited_ns }
-    }
-
-    /// The deadline of the call if it leaves at `now_ns`.
-    #[inline]
-    pub(crate) fn deadline_ns(self, now_ns: u64) -> u64 {
-        now_ns.saturating_add(self.timeout_ns).min(self.inherited_ns)
-    }
-}
-
 /// Whether a procedure of this thread has read its deadline since the last call of this function. If not, it had no reason to
 /// return early.
 #[inline]
@@ -486,51 +449,6 @@ pub(crate) fn noting_asked<R>(call: impl FnOnce() -> R) -> (R, bool) {
     let asked = ASKED.get();
     ASKED.set(before | asked);
     (returned, asked)
-}
-
-/// Calls with at least this timeout take their begin from the coarse clock: reading the precise one costs 15 ns more.
-const COARSE_ENOUGH_NS: u64 = 1_000_000_000;
-
-/// Begin and deadline of a call, by the cheapest clock that is exact enough. The deadline is never earlier than by the precise
-/// clock; with a timeout of a second or more it can be up to four kernel ticks later. `None`: the inherited deadline has passed.
-#[inline(always)]
-pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
-    if timeout_ns < COARSE_ENOUGH_NS {
-        return begin_precisely(timeout_ns);
-    }
-    let begun_ns = clock::coarse_now_ns();
-    let deadline_ns = (begun_ns + clock::coarse_lag_ns()).saturating_add(timeout_ns);
-    let inherited_ns = DEADLINE_NS.get();
-    if inherited_ns < deadline_ns {
-        begin_with_inherited(inherited_ns)
-    } else {
-        Some((begun_ns, deadline_ns))
-    }
-}
-
-#[inline(never)]
-fn begin_precisely(timeout_ns: u64) -> Option<(u64, u64)> {
-    let begun_ns = clock::now_ns();
-    let deadline_ns = bounded_deadline(begun_ns, timeout_ns);
-    (begun_ns < deadline_ns).then_some((begun_ns, deadline_ns))
-}
-
-/// The inherited deadline is exact. The begin is moved back by the coarse clock's lag, so that callers can treat both kinds alike.
-#[cold]
-fn begin_with_inherited(deadline_ns: u64) -> Option<(u64, u64)> {
-    ASKED.set(true);
-    let now_ns = clock::now_ns();
-    (now_ns < deadline_ns).then(|| (now_ns.saturating_sub(clock::coarse_lag_ns()), deadline_ns))
-}
-
-/// The earliest time that the deadline of a call may be, of which its caller has said that it is not later than `deadline_ns`. A call
-/// that [began cheaply](begin_cheaply) may have an earlier one. It is recognised by the time left to it, also when it has waited for some
-/// time.
-pub(crate) fn earliest_deadline(deadline_ns: u64, now_ns: u64) -> u64 {
-    match deadline_ns.saturating_sub(now_ns) >= COARSE_ENOUGH_NS / 2 {
-        true => deadline_ns - clock::coarse_lag_ns(),
-        false => deadline_ns,
-    }
 }
 
 /// `time` in nanoseconds, at most 584 years.

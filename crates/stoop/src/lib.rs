@@ -220,7 +220,8 @@ pub use crate::error::MetadataError;
 pub use crate::error::{
     BindError, CallError, CloseError, Error, FailureCode, ListenError, Ran, RefusalCode, UnbindReason,
 };
-pub use crate::later::deferred::{Deferred, Reply, ReplyError, deferred};
+pub use crate::later::deferred::{Deferred, ReplyError, deferred};
+pub use crate::later::reply::Reply;
 pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
 pub use crate::metadata::{AnswerMetadata, Metadata, TraceParent};

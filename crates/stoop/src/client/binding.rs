@@ -9,6 +9,7 @@ use crate::calling::order::Order;
 use crate::calling::patience;
 use crate::calling::timed_lock::TimedLock;
 use crate::client::begin::Unable;
+use crate::client::bound::Bound;
 use crate::client::choice::{self, Source};
 use crate::client::early::{Binds, EarlyCalls};
 use crate::context::bounded_deadline;
@@ -20,7 +21,6 @@ use crate::transport::packet::options::PacketOptions;
 use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
-use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -70,31 +70,6 @@ pub struct Binding {
     is_elsewhere: bool,
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
-}
-
-/// A binding of one process.
-pub(crate) struct Bound {
-    /// The process, see [`fork::generation`].
-    generation: u32,
-    pub(crate) transport: AnyBinding,
-    /// The tables of begun calls, from the first such call on.
-    tables: OnceLock<AnyBegunCalls>,
-}
-
-impl Bound {
-    fn new(transport: AnyBinding) -> Self {
-        Self { generation: fork::generation(), transport, tables: OnceLock::new() }
-    }
-}
-
-impl Drop for Bound {
-    /// Leaves alone what belongs to another process: to end it would end it there.
-    fn drop(&mut self) {
-        if self.generation != fork::generation() {
-            mem::forget(self.transport.clone());
-            mem::forget(self.tables.take());
-        }
-    }
 }
 
 fn now() -> Instant {

@@ -6,6 +6,7 @@
 pub(crate) mod begin;
 pub(crate) mod binding;
 pub(crate) mod binding_task;
+pub(crate) mod bound;
 pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod early;

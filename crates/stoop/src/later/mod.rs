@@ -4,6 +4,7 @@ pub(crate) mod answering;
 pub(crate) mod deferred;
 pub(crate) mod open_calls;
 pub(crate) mod pool;
+pub(crate) mod reply;
 pub(crate) mod reply_error;
 pub(crate) mod room;
 pub(crate) mod tasks;

@@ -5,8 +5,9 @@
 //! its own, of which there are no more than workers.
 
 use crate::context::{ServedContext, served_context};
-use crate::later::deferred::{Put, Reply, deferred};
+use crate::later::deferred::{Put, deferred};
 use crate::later::pool::{Bounds, Job, Pool};
+use crate::later::reply::Reply;
 use crate::later::room::{OpenRoom, Place};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
