@@ -91,9 +91,10 @@ fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
 
 /// A call by Stoop's own protocol.
 fn native(args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
-    let wanted = "the procedure is written as INTERFACE.PROCEDURE";
-    let (interface, procedure) =
-        args.procedure.rsplit_once(['.', '/']).ok_or_else(|| NoResult::usage(wanted))?;
+    let (interface, procedure) = args.procedure.rsplit_once(['.', '/']).ok_or_else(|| {
+        let lists = format!("`stoop describe {}` lists them", args.uri);
+        NoResult::usage(format!("the procedure is written as INTERFACE.PROCEDURE; {lists}"))
+    })?;
     let options = options(timeout);
     let interface = ask(&args.uri, interface, &options).map_err(NoResult::not_run)?;
     let number = interface.procedures.iter().position(|each| each.signature.name == procedure);

@@ -48,12 +48,27 @@ pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
             let all = names.iter().map(|name| ask(name)).collect::<Result<Vec<_>, _>>()?;
             match args.json {
                 true => shown(&Json::Array(all.iter().map(Interface::json).collect())) + "\n",
-                false => all.iter().map(Interface::overview).collect(),
+                false => {
+                    all.iter().map(Interface::overview).collect::<String>() + &next_steps(&args.uri, &all)
+                }
             }
         }
     };
     print!("{}", harmless(&text));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a person at a terminal can do next.
+fn next_steps(uri: &str, all: &[Interface]) -> String {
+    let Some(of) = all.iter().find(|of| !of.procedures.is_empty() && io::stdout().is_terminal()) else {
+        return String::new();
+    };
+    let (name, Signature { name: procedure, parameters, .. }) = (&of.name, &of.procedures[0].signature);
+    let given = parameters.iter().filter(|each| each.is_given()).map(|each| format!(" {}=…", each.name));
+    let given: String = given.collect();
+    format!(
+        "\nIts types:  stoop describe {uri} {name}\nA call:     stoop call {uri} {name}.{procedure}{given}\n"
+    )
 }
 
 /// The names of procedures for the dissector. Without an interface those of all, also of the ones that every server has.

@@ -145,7 +145,10 @@ fn procedure<'f>(file: &'f File, name: &str) -> Result<Found<'f>, String> {
     match &found[..] {
         [one] => Ok(*one),
         [] => {
-            let names = names(all(file).collect());
+            let names = match name.contains('.') {
+                true => names(all(file).collect()),
+                false => all(file).map(|(_, procedure)| procedure.name().to_owned()).collect(),
+            };
             let known: Vec<_> = names.iter().map(String::as_str).collect();
             let near = nearest(name, &known).map_or_else(|| known.join(", "), str::to_owned);
             Err(format!("the file has no procedure {name}; it has {near}"))

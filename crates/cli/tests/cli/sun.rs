@@ -84,6 +84,7 @@ fn calls_have_the_exit_status_of_other_calls() {
     assert_eq!(err, "right: expected a number of type int, from -2147483648 to 2147483647, not \"x\"\n");
     let (status, _, err) = call(&["ECHO_2.AD", "1", "2"]);
     assert_eq!((status, err.as_str()), (Some(2), "the file has no procedure ECHO_2.AD; it has ECHO_2.ADD\n"));
+    assert_eq!(call(&["AD"]).2, "the file has no procedure AD; it has ADD\n");
     let (status, _, err) = call(&["ABSENT"]);
     assert!(status == Some(3) && err.contains("procedure"), "{err}");
     assert_eq!(call(&["OLD"]).0, Some(3));
