@@ -22,6 +22,8 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     find_room()?;
+    // Boxed, so that the standard library's part is compiled once and not for each of our threads.
+    let run: Box<dyn FnOnce() -> T + Send> = Box::new(run);
     Builder::new().name(name.into()).spawn(run)
 }
 

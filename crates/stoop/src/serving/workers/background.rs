@@ -233,11 +233,11 @@ impl<E: Endpoint> WorkerPool<E> {
         if self.queue.is_empty() {
             return;
         }
-        for call in self.queue.with(|queue| queue.take_overdue(now_ns)) {
+        for call in self.queue.take(|queue| queue.take_overdue(now_ns)) {
             self.refuse(worker, call, RefusalCode::DeadlinePassed, RetryAfter::NOT_SAID);
         }
         if is_new {
-            for call in self.queue.with(CallQueue::take_cancelled) {
+            for call in self.queue.take(CallQueue::take_cancelled) {
                 self.refuse(worker, call, RefusalCode::Cancelled, RetryAfter::NOT_SAID);
             }
         }

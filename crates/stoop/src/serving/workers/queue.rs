@@ -17,19 +17,21 @@
 //! Queueing*, INFOCOM 1998), and so among the bindings of an owner. A call of a higher priority takes the place of one of the lowest.
 
 mod leaving;
+mod places;
 
 use crate::serving::counters::QueueCounters;
 use crate::serving::terms::{CallTerms, Priority};
 use crate::serving::workers::computing::{Computing, Kind};
+pub(super) use crate::serving::workers::queue::places::{Place, Places};
 use crate::serving::workers::rotation::Rotation;
 use crate::serving::workers::worker_shares::WorkerShares;
 use std::collections::{BTreeMap, VecDeque};
 use stoop_exchange::shares::Owner;
 use stoop_wire::RetryAfter;
 
-/// The calls that wait, and the shares of the calls that run.
-pub(super) struct CallQueue<C> {
-    classes: BTreeMap<ClassKey, Class<C>>,
+/// The calls that wait, each as its place among them, and the shares of the calls that run. One for all kinds of calls: compiled once.
+pub(super) struct CallQueue {
+    classes: BTreeMap<ClassKey, Class>,
     shares: WorkerShares,
     /// Running calls of each procedure that has a limit.
     limited: BTreeMap<u32, u32>,
@@ -58,8 +60,8 @@ struct ClassKey {
     procedure: Option<u32>,
 }
 
-struct Class<C> {
-    owners: Rotation<Owner, OfOwner<C>>,
+struct Class {
+    owners: Rotation<Owner, OfOwner>,
     /// Most calls that run at once, if that is limited.
     at_once: Option<u32>,
     /// When it had its last turn.
@@ -67,16 +69,16 @@ struct Class<C> {
 }
 
 /// The calls of one owner, by binding.
-type OfOwner<C> = Rotation<u64, VecDeque<Waiting<C>>>;
+type OfOwner = Rotation<u64, VecDeque<Waiting>>;
 
-struct Waiting<C> {
-    call: C,
+struct Waiting {
+    call: Place,
     terms: CallTerms,
     /// When it came.
     since_ns: u64,
 }
 
-impl<C> Waiting<C> {
+impl Waiting {
     /// Whether it may be too late for it: half of its time is over, or less is left than its procedure takes twice.
     fn is_doubtful(&self, now_ns: u64) -> bool {
         let CallTerms { deadline_ns, work_ns, .. } = self.terms;
@@ -118,7 +120,7 @@ impl<C> Admitted<C> {
     }
 }
 
-impl<C> CallQueue<C> {
+impl CallQueue {
     pub(super) fn new(processors: usize, workers: usize, len_max: usize) -> Self {
         Self {
             classes: BTreeMap::new(),
@@ -158,20 +160,6 @@ impl<C> CallQueue<C> {
         may_run.then(|| self.charge(terms))
     }
 
-    /// Gives a worker to a call that has not waited, or [admits](Self::admit) it.
-    pub(super) fn begin_or_admit(
-        &mut self,
-        now_ns: u64,
-        call: C,
-        terms: CallTerms,
-        keep: impl FnOnce(&mut C),
-    ) -> Result<(C, Charge), Admitted<C>> {
-        match self.begin(&terms) {
-            Some(charge) => Ok((call, charge)),
-            None => Err(self.admit(now_ns, call, terms, keep)),
-        }
-    }
-
     /// Counts a call of this binding of the owner that has a worker already.
     pub(super) fn charge_owner(&mut self, owner: Owner, part: u64) -> Charge {
         let is_counted = self.shares.begin(owner, part);
@@ -207,14 +195,8 @@ impl<C> CallQueue<C> {
         }
     }
 
-    /// Lets a call wait, or refuses it, or another in its place. `keep` prepares a call that waits.
-    pub(super) fn admit(
-        &mut self,
-        now_ns: u64,
-        mut call: C,
-        terms: CallTerms,
-        keep: impl FnOnce(&mut C),
-    ) -> Admitted<C> {
+    /// Lets a call wait, or refuses it, or another in its place.
+    pub(super) fn admit(&mut self, now_ns: u64, call: Place, terms: CallTerms) -> Admitted<Place> {
         let displaced = match self.len < self.len_max {
             true => None,
             false => match self.displace(&terms) {
@@ -225,7 +207,6 @@ impl<C> CallQueue<C> {
                 }
             },
         };
-        keep(&mut call);
         self.counters.waited += 1;
         self.push(Waiting { call, terms, since_ns: now_ns });
         match displaced {
@@ -245,7 +226,7 @@ impl<C> CallQueue<C> {
         }
     }
 
-    fn push(&mut self, waiting: Waiting<C>) {
+    fn push(&mut self, waiting: Waiting) {
         let terms = waiting.terms;
         self.overdue_ns = self.overdue_ns.min(waiting.overdue_ns());
         self.len += 1;
@@ -253,7 +234,7 @@ impl<C> CallQueue<C> {
         self.insert(waiting, false);
     }
 
-    fn insert(&mut self, waiting: Waiting<C>, is_doubtful: bool) {
+    fn insert(&mut self, waiting: Waiting, is_doubtful: bool) {
         let terms = waiting.terms;
         let is_apart = |procedure: &u32| terms.limit.is_some() || self.computing.computes(*procedure);
         let procedure = terms.procedure.filter(is_apart);
@@ -300,7 +281,7 @@ impl<C> CallQueue<C> {
     }
 
     /// Takes the next call that may run.
-    pub(super) fn next(&mut self, now_ns: u64) -> Option<(C, Charge)> {
+    pub(super) fn next(&mut self, now_ns: u64) -> Option<(Place, Charge)> {
         loop {
             let (key, owner) = self.next_class()?;
             self.turn += 1;
@@ -345,7 +326,7 @@ impl<C> CallQueue<C> {
     }
 
     /// Takes out a call that has less right to its place than one with these terms.
-    fn displace(&mut self, terms: &CallTerms) -> Option<C> {
+    fn displace(&mut self, terms: &CallTerms) -> Option<Place> {
         let lowest = self.classes.keys().next_back()?.priority;
         if lowest > terms.priority {
             let of_lowest = || self.classes.iter().filter(|(key, _)| key.priority == lowest);
@@ -372,12 +353,12 @@ impl<C> CallQueue<C> {
 
     /// The class of the calls of a binding that have the least right to their places.
     fn lowest_of(&self, owner: Owner, part: u64) -> Option<ClassKey> {
-        let holds = |class: &Class<C>| class.parts(&owner).any(|(other, _)| other == part);
+        let holds = |class: &Class| class.parts(&owner).any(|(other, _)| other == part);
         self.classes.iter().rev().find(|(_, class)| holds(class)).map(|(key, _)| *key)
     }
 
     /// Takes out the newest call of the [lowest class](Self::lowest_of) of a binding.
-    fn take_lowest(&mut self, owner: Owner, part: u64) -> Option<C> {
+    fn take_lowest(&mut self, owner: Owner, part: u64) -> Option<Place> {
         let key = self.lowest_of(owner, part)?;
         let Waiting { call, terms, .. } = self.classes.get_mut(&key)?.take_last(owner, part);
         self.removed(key, &terms);
@@ -393,11 +374,11 @@ fn most<K: Ord>(counts: impl Iterator<Item = (K, usize)>) -> Option<(K, usize)> 
 }
 
 /// Calls of an owner.
-fn len_of<C>(of_owner: &OfOwner<C>) -> usize {
+fn len_of(of_owner: &OfOwner) -> usize {
     of_owner.values().map(VecDeque::len).sum()
 }
 
-impl<C> Class<C> {
+impl Class {
     /// The bindings of an owner, and how many calls of each wait.
     fn parts(&self, owner: &Owner) -> impl Iterator<Item = (u64, usize)> {
         self.owners.get(owner).into_iter().flat_map(Rotation::iter).map(|(part, calls)| (*part, calls.len()))
@@ -413,9 +394,9 @@ impl<C> Class<C> {
         &mut self,
         owner: Owner,
         shares: &WorkerShares,
-        is_passed_over: impl Fn(&Waiting<C>) -> bool,
-        passed: &mut Vec<Waiting<C>>,
-    ) -> Option<Waiting<C>> {
+        is_passed_over: impl Fn(&Waiting) -> bool,
+        passed: &mut Vec<Waiting>,
+    ) -> Option<Waiting> {
         let parts = self.owners.take_turn(&owner).expect(HAS_CALLS);
         let mut oldest = None;
         while oldest.is_none()
@@ -441,14 +422,14 @@ impl<C> Class<C> {
     }
 
     /// The newest call of the owner's [binding whose turn it is](Self::next_part).
-    fn take_newest(&mut self, owner: Owner, shares: &WorkerShares) -> Waiting<C> {
+    fn take_newest(&mut self, owner: Owner, shares: &WorkerShares) -> Waiting {
         let part = self.next_part(owner, shares).expect(HAS_CALLS);
         self.owners.take_turn(&owner).expect(HAS_CALLS).take_turn(&part);
         self.take_last(owner, part)
     }
 
     /// The newest call of a binding.
-    fn take_last(&mut self, owner: Owner, part: u64) -> Waiting<C> {
+    fn take_last(&mut self, owner: Owner, part: u64) -> Waiting {
         let parts = self.owners.entry(owner);
         let calls = parts.entry(part);
         let last = calls.pop_back().expect(HAS_CALLS);

@@ -50,7 +50,7 @@ impl<E: Endpoint> WorkerPool<E> {
         let mut bindings = self.queue.with(|queue| queue.bindings_of_large_owners());
         bindings.retain(|(_, binding)| self.endpoint.is_quiet(*binding, now_ns, since_ns));
         for binding in bindings {
-            for call in self.queue.with(|queue| queue.take_all_of(binding)) {
+            for call in self.queue.take(|queue| queue.take_all_of(binding)) {
                 let again = RetryAfter::from_nanos(LOOK_INTERVAL_NS);
                 self.refuse(worker, call, RefusalCode::Overloaded, again);
             }

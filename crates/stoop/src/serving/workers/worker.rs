@@ -208,7 +208,7 @@ impl<E: Endpoint> WorkerPool<E> {
             return None;
         }
         let now_ns = clock::now_ns();
-        let next = self.queue.with(|queue| queue.next(now_ns))?;
+        let next = self.queue.next(now_ns)?;
         self.wake_for_queue();
         Some(next)
     }

@@ -1,7 +1,7 @@
 //! The calls that leave the queue without a worker: overdue ones, cancelled ones, and those of bindings from which nothing is heard.
 
 use crate::context::cancelled;
-use crate::serving::workers::queue::{CallQueue, Waiting};
+use crate::serving::workers::queue::{CallQueue, Place, Waiting};
 use std::collections::VecDeque;
 use std::mem;
 use stoop_exchange::shares::Owner;
@@ -16,7 +16,7 @@ const LITTLE: usize = 64;
 /// An owner and one of its bindings.
 pub(in crate::serving::workers) type OwnersBinding = (Owner, u64);
 
-impl<C> Waiting<C> {
+impl Waiting {
     /// When it is to be refused if it waits then: so early that its caller learns that it has not run. At the deadline the caller
     /// would stop waiting, and not know it.
     pub(super) fn overdue_ns(&self) -> u64 {
@@ -25,14 +25,14 @@ impl<C> Waiting<C> {
     }
 }
 
-impl<C> CallQueue<C> {
+impl CallQueue {
     /// Time until a waiting call may be overdue.
     pub(in crate::serving::workers) fn until_overdue_ns(&self, now_ns: u64) -> u64 {
         self.overdue_ns.saturating_sub(now_ns)
     }
 
     /// Takes out all calls that are to be refused now.
-    pub(in crate::serving::workers) fn take_overdue(&mut self, now_ns: u64) -> Vec<C> {
+    pub(in crate::serving::workers) fn take_overdue(&mut self, now_ns: u64) -> Vec<Place> {
         if now_ns < self.overdue_ns {
             return Vec::new();
         }
@@ -43,7 +43,7 @@ impl<C> CallQueue<C> {
     }
 
     /// Takes out all calls that were [cancelled].
-    pub(in crate::serving::workers) fn take_cancelled(&mut self) -> Vec<C> {
+    pub(in crate::serving::workers) fn take_cancelled(&mut self) -> Vec<Place> {
         self.take_all(|waiting| cancelled::is_cancelled(waiting.terms.call))
     }
 
@@ -58,19 +58,19 @@ impl<C> CallQueue<C> {
     }
 
     /// Takes out all calls of a binding.
-    pub(in crate::serving::workers) fn take_all_of(&mut self, binding: OwnersBinding) -> Vec<C> {
+    pub(in crate::serving::workers) fn take_all_of(&mut self, binding: OwnersBinding) -> Vec<Place> {
         let taken = self.take_all(|waiting| (waiting.terms.owner, waiting.terms.part) == binding);
         self.counters.abandoned += taken.len() as u64;
         taken
     }
 
-    fn all(&self) -> impl Iterator<Item = &Waiting<C>> {
+    fn all(&self) -> impl Iterator<Item = &Waiting> {
         let owners = self.classes.values().flat_map(|class| class.owners.values());
         owners.flat_map(|parts| parts.values()).flatten()
     }
 
     /// Takes out the calls that are to leave.
-    fn take_all(&mut self, leaves: impl Fn(&Waiting<C>) -> bool) -> Vec<C> {
+    fn take_all(&mut self, leaves: impl Fn(&Waiting) -> bool) -> Vec<Place> {
         let mut taken = Vec::new();
         for class in self.classes.values_mut() {
             class.owners.retain(|parts| {

@@ -6,6 +6,7 @@ use crate::context::cancelled::CallId;
 use crate::serving::procedure_time::LongTimes;
 use crate::serving::terms::{LONG_NANOS, Priority};
 use crate::serving::workers::queue::*;
+use crate::serving::workers::shared_queue::Queued;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -81,7 +82,7 @@ struct Running {
 
 struct World<'a> {
     loads: &'a [Load],
-    queue: CallQueue<Call>,
+    queue: Queued<Call>,
     running: Vec<Running>,
     /// Refused calls of which it is seen whether a worker would have had time for them.
     watched: Vec<Call>,
@@ -105,7 +106,7 @@ impl<'a> World<'a> {
     fn new(loads: &'a [Load], with_means: bool) -> Self {
         Self {
             loads,
-            queue: CallQueue::new(PROCESSORS, WORKERS, QUEUE),
+            queue: Queued::new(CallQueue::new(PROCESSORS, WORKERS, QUEUE)),
             running: Vec::new(),
             watched: Vec::new(),
             refused: 0,
@@ -160,7 +161,7 @@ impl<'a> World<'a> {
 
     fn admit(&mut self, call: Call) {
         let terms = self.terms(&call);
-        let is_free = self.running.len() < WORKERS && self.queue.len() == 0;
+        let is_free = self.running.len() < WORKERS && self.queue.order.len() == 0;
         let outcome = match is_free {
             true => self.queue.begin_or_admit(self.now_ns, call, terms, |_| ()),
             false => Err(self.queue.admit(self.now_ns, call, terms, |_| ())),
@@ -202,7 +203,7 @@ impl<'a> World<'a> {
         for Running { call, charge, begun_ns, slept } in
             self.running.extract_if(.., has_ended).collect::<Vec<_>>()
         {
-            self.queue.end(charge, Some(slept));
+            self.queue.order.end(charge, Some(slept));
             let took_ns = self.now_ns - begun_ns;
             if took_ns > LONG_NANOS {
                 self.times[call.procedure as usize].note(took_ns, self.now_ns);
@@ -214,8 +215,9 @@ impl<'a> World<'a> {
             });
         }
         if self.now_ns.is_multiple_of(MS) {
-            self.queue.look(self.now_ns);
-            for call in self.queue.take_overdue(self.now_ns) {
+            self.queue.order.look(self.now_ns);
+            let overdue = self.queue.order.take_overdue(self.now_ns);
+            for call in self.queue.take(overdue) {
                 self.refuse(call);
             }
         }
@@ -232,7 +234,7 @@ impl<'a> World<'a> {
     fn see_watched(&mut self) {
         let now_ns = self.now_ns;
         self.watched.retain(|it| now_ns + it.sleep_left + it.compute_left <= it.deadline_ns);
-        let is_idle = self.running.len() < WORKERS && !self.queue.has_runnable();
+        let is_idle = self.running.len() < WORKERS && !self.queue.order.has_runnable();
         if !is_idle {
             return;
         }
@@ -241,7 +243,7 @@ impl<'a> World<'a> {
             let it = self.watched[at];
             let has_processor = it.compute_left == 0 || computing < PROCESSORS;
             let terms = CallTerms { deadline_ns: it.deadline_ns, ..self.terms(&it) };
-            if has_processor && self.queue.shares.allows(terms.owner, terms.part) {
+            if has_processor && self.queue.order.shares.allows(terms.owner, terms.part) {
                 self.watched.swap_remove(at);
                 self.count(it.load, |outcomes| outcomes.wrongly += 1);
                 // One of them would have had this worker.

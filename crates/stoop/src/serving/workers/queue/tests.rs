@@ -22,8 +22,8 @@ fn terms(owner: u32, part: u64) -> CallTerms {
     }
 }
 
-fn admit(queue: &mut CallQueue<u32>, call: u32, terms: CallTerms) -> Admitted<u32> {
-    queue.admit(0, call, terms, |_| ())
+fn admit(queue: &mut CallQueue, call: u32, terms: CallTerms) -> Admitted<u32> {
+    queue.admit(0, call, terms)
 }
 
 #[track_caller]
@@ -32,12 +32,12 @@ fn assert_waits(admitted: Admitted<u32>) {
 }
 
 /// Runs the calls that may run, one at a time, and returns them in order.
-fn run_all(queue: &mut CallQueue<u32>) -> Vec<u32> {
+fn run_all(queue: &mut CallQueue) -> Vec<u32> {
     run_all_at(queue, 0)
 }
 
-fn run_all_at(queue: &mut CallQueue<u32>, now_ns: u64) -> Vec<u32> {
-    let next = |queue: &mut CallQueue<u32>| {
+fn run_all_at(queue: &mut CallQueue, now_ns: u64) -> Vec<u32> {
+    let next = |queue: &mut CallQueue| {
         let (call, charge) = queue.next(now_ns)?;
         queue.end(charge, None);
         Some(call)
@@ -63,7 +63,7 @@ fn owners_take_turns_and_then_their_bindings() {
 
 #[test]
 fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
-    let mut queue = CallQueue::<u32>::new(1, 64, 100);
+    let mut queue = CallQueue::new(1, 64, 100);
     let mut charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
     charges.extend((11..100).filter_map(|part| queue.begin(&terms(1, part))));
     assert_eq!(charges.len(), 48);
@@ -80,7 +80,7 @@ fn one_owner_leaves_a_quarter_of_the_workers_to_others() {
 #[test]
 fn one_binding_leaves_workers_to_others_of_its_owner() {
     for (workers, most, of_others) in [(4, 3, 0), (8, 5, 1), (64, 44, 4)] {
-        let mut queue = CallQueue::<u32>::new(1, workers, 100);
+        let mut queue = CallQueue::new(1, workers, 100);
         let charges: Vec<_> = std::iter::from_fn(|| queue.begin(&terms(1, 10))).collect();
         assert_eq!(charges.len(), most, "of {workers}");
         assert!(queue.is_crowded());
@@ -94,7 +94,7 @@ fn one_binding_leaves_workers_to_others_of_its_owner() {
 
 #[test]
 fn calls_of_a_procedure_that_waits_keep_no_processor_busy() {
-    let mut queue = CallQueue::<u32>::new(1, 64, 100);
+    let mut queue = CallQueue::new(1, 64, 100);
     let first = queue.begin(&terms(1, 10)).unwrap();
     assert_eq!(queue.busy(), 1, "nothing is known yet");
     queue.end(first, Some(true));
@@ -109,7 +109,7 @@ fn calls_of_a_procedure_that_waits_keep_no_processor_busy() {
 #[test]
 fn a_server_of_few_workers_gives_them_all_to_one_owner() {
     for workers in 1..4 {
-        let mut queue = CallQueue::<u32>::new(1, workers, 100);
+        let mut queue = CallQueue::new(1, workers, 100);
         assert_eq!(std::iter::from_fn(|| queue.begin(&terms(1, 10))).count(), workers);
     }
 }
@@ -137,7 +137,7 @@ fn calls_with_time_enough_go_first_and_of_the_others_the_newest() {
     let mut queue = CallQueue::new(1, 1, 1000);
     let mut admit_at = |now_ns, call, work_ns| {
         let terms = CallTerms { work_ns, deadline_ns: now_ns + 100 * MS, ..terms(1, 10) };
-        assert_waits(queue.admit(now_ns, call, terms, |_| ()));
+        assert_waits(queue.admit(now_ns, call, terms));
     };
     // Half of the time of the first two is over; the next needs more than it has; the others have enough.
     admit_at(0, 1, MS);
@@ -227,7 +227,7 @@ fn late(terms: CallTerms) -> CallTerms {
 
 /// Has the queue find out which calls may be too late for their time: it passes them over, and runs the one that it is given.
 #[track_caller]
-fn pass_over(queue: &mut CallQueue<u32>, other: u32) {
+fn pass_over(queue: &mut CallQueue, other: u32) {
     let (call, charge) = queue.next(500).expect("a call can run");
     assert_eq!(call, other);
     queue.end(charge, None);
