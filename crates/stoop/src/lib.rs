@@ -73,7 +73,7 @@
 //! - A server runs 64 calls at a time and queues 1,024 ([`Server::workers`]); what it cannot do, it refuses, with a time after which to call again.
 //!   What one host or user may take of a server is in [`Limits`].
 //! - Types of an interface cannot change: client and server compare them in binding. Procedures may be added, at the server first.
-//! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP and Ethernet only.
+//! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP, TCP and Ethernet.
 //! - There are no streams of results, no calls from server to client, no name service. Systems other than Linux are not supported.
 //!
 //! # Cargo features
