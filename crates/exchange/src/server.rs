@@ -27,6 +27,7 @@ mod parked;
 mod parts;
 mod peer;
 mod peers;
+mod provisional;
 mod quiet;
 mod recycled;
 mod replies;
@@ -102,6 +103,7 @@ pub struct Server<P> {
     shutting_down: bool,
     /// See [`sealed_only`](Self::sealed_only).
     sealed_only: bool,
+    provisional: provisional::Provisional,
     /// Number of receipts that reported newly arrived parts of results.
     progress: u64,
     next_sweep: Instant,
@@ -142,6 +144,7 @@ impl<P: Peer> Server<P> {
             running: 0,
             shutting_down: false,
             sealed_only: false,
+            provisional: provisional::Provisional::default(),
             progress: 0,
             next_sweep: Instant::NEVER,
             watch: Watch::default(),

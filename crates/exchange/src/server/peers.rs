@@ -161,9 +161,16 @@ impl<P: Peer> Server<P> {
         }
         let checksum = header.binding.has_checksum() && self.limits.flags & CHECKSUM != 0;
         let plain = BindingId::NONE.with_checksum(checksum);
+        if self.sealed_only {
+            self.make_room_for_provisional(now);
+        }
+        let bound_before = self.counters.bound;
         let Some((binding, answer)) = self.bind(now, peer, (header.binding, plain), &request) else {
             return Effect::Nothing;
         };
+        if self.sealed_only && self.counters.bound > bound_before {
+            self.provisional.add(now, binding, peer.host());
+        }
         put_reply(reply, binding, header, &answer);
         Effect::Reply
     }
@@ -203,6 +210,16 @@ impl<P: Peer> Server<P> {
                 false => Authenticated::Nothing,
             },
             _ => Authenticated::Nothing,
+        }
+    }
+
+    /// Releases provisional bindings whose time has passed, or that are too many.
+    fn make_room_for_provisional(&mut self, now: Instant) {
+        loop {
+            let Self { provisional, bindings, limits, .. } = self;
+            let is_there = |id| bindings.get_mut(id).is_some();
+            let Some(id) = provisional.superfluous(now, limits.bindings, is_there) else { return };
+            self.release(id);
         }
     }
 
