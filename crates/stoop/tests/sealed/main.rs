@@ -6,6 +6,8 @@ mod harness;
 mod attackers;
 mod calls;
 mod keys;
+mod middle;
+mod streams;
 
 use crate::harness::transports::{self, ListenThere};
 use std::path::PathBuf;

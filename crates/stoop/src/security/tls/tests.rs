@@ -89,3 +89,126 @@ fn bytes_that_are_no_handshake_are_refused() {
     assert!(!accepts.input(&[0x55; 1000]));
     assert!(accepts.read().is_empty() && accepts.keys(N).is_none());
 }
+
+#[test]
+fn a_changed_byte_anywhere_in_a_handshake_leads_to_no_keys() {
+    for message in 0..3 {
+        for at in (0..2000).step_by(41) {
+            let server = Arc::new(Keys { anonymous: true, ..keys(Some(key(2))) });
+            let mut accepts = Acceptor::new(&server).unwrap().begin();
+            let mut asks = CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()]);
+            let mut messages = 0;
+            let mut passed = |mut bytes: Vec<u8>| {
+                if messages == message && at < bytes.len() {
+                    bytes[at] ^= 0x55;
+                }
+                messages += 1;
+                bytes
+            };
+            let _ = accepts.input(&passed(asks.output()));
+            let _ = asks.input(&passed(accepts.output()));
+            asks.write(b"bind");
+            let _ = accepts.input(&passed(asks.output()));
+            let is_whole = accepts.read() == b"bind";
+            assert!(!is_whole || accepts.keys(N).is_some());
+            if is_whole {
+                // The byte was behind the end of its message, or in a part that has no meaning.
+                assert_eq!(accepts.keys(N).unwrap().of_caller, asks.keys(N).unwrap().of_caller);
+            }
+        }
+    }
+}
+
+/// Takes every server.
+#[derive(Debug)]
+struct AnyServer;
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(unknown())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, shown, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+}
+
+/// OpenSSL takes raw public keys from version 3.2 on; here it shows a certificate. The keys do not depend on that.
+#[test]
+fn the_keys_of_a_binding_are_those_that_openssl_exports() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let folder = std::env::temp_dir().join(format!("stoop-openssl-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let openssl = |arguments: &str| {
+        let mut command = Command::new("openssl");
+        command.args(arguments.split(' ')).current_dir(&folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    };
+    let made =
+        openssl("req -x509 -newkey ed25519 -nodes -keyout key -out certificate -subj /CN=stoop").output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        println!("SKIPPED: there is no openssl that makes an Ed25519 certificate");
+        return;
+    }
+    let label = std::str::from_utf8(EXPORTER).unwrap();
+    let arguments = format!(
+        "s_server -accept 127.0.0.1:0 -key key -cert certificate -tls1_3 -alpn stoop/1 -naccept 1 -keymatexport {label} -keymatexportlen 32"
+    );
+    let mut server = openssl(&arguments).spawn().unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let address = lines.find_map(|line| line.strip_prefix("ACCEPT ").map(str::to_owned)).unwrap();
+    let mut config = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&version::TLS13])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyServer))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![PROTOCOL.into()];
+    let name = ServerName::try_from("stoop.invalid").unwrap();
+    let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    while connection.is_handshaking() || connection.wants_write() {
+        connection.complete_io(&mut stream).unwrap();
+    }
+    let is_material = |line: String| line.trim().strip_prefix("Keying material: ").map(str::to_owned);
+    let material = lines.find_map(is_material).unwrap();
+    let byte = |at: usize| u8::from_str_radix(&material[2 * at..2 * at + 2], 16).unwrap();
+    let exported: Secret = std::array::from_fn(byte);
+    let keys = super::keys(&connection, N, None).unwrap();
+    assert_eq!(keys.of_caller, expand::<32>(&exported, &[b"stoop ", b"caller", &N.0.to_le_bytes()]));
+    assert_eq!(keys.of_server, expand::<32>(&exported, &[b"stoop ", b"server", &N.0.to_le_bytes()]));
+    connection.send_close_notify();
+    let _ = connection.complete_io(&mut stream);
+    drop(stream);
+    let _ = server.kill();
+    let _ = server.wait();
+    let _ = std::fs::remove_dir_all(folder);
+}
