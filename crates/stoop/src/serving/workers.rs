@@ -205,7 +205,8 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
-    /// Held by the background thread, or a worker in its place, while it receives a call and queues it.
+    /// Held by the background thread, or a worker in its place, while it receives a call and queues it, and while the background thread
+    /// gives the role away.
     queueing: Mutex<()>,
     /// The number of [cancels](crate::context::cancelled::cancels) of which the queue knows.
     cancels_seen: AtomicU64,

@@ -8,7 +8,7 @@ use crate::serving::workers::quiet::{LOOK_INTERVAL, QuietWatch};
 use crate::serving::workers::role::{AWAY, BACKGROUND, HELD, STATE};
 use crate::serving::workers::{Endpoint, NO_TAG, WorkerPool, locked};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, TryLockError};
+use std::sync::{Arc, MutexGuard, OnceLock, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 use stoop_net::{clock, fence, memory};
@@ -115,6 +115,9 @@ impl<E: Endpoint> WorkerPool<E> {
         if word & STATE != BACKGROUND || self.queue.is_saturated() {
             return;
         }
+        // While a worker receives in place of the others, none of them gets the role: it would find nothing, sleep, and not learn of the
+        // calls that came together with the one that is being queued.
+        let Some(_queueing) = self.try_queueing() else { return };
         if let Some(idle_worker) = self.choose() {
             // If a worker has taken the role meanwhile, the chosen one runs queued calls and is idle again.
             idle_worker.command(if self.role.change(word, HELD) { RECEIVE } else { HELP });
@@ -206,12 +209,7 @@ impl<E: Endpoint> WorkerPool<E> {
         }
         for _ in 0..RECEIVED_AT_ONCE {
             // Pairs with `help_out`: a worker that takes the role waits until what was received is queued.
-            let queueing = match self.queueing.try_lock() {
-                Ok(queueing) => queueing,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                // Another thread receives.
-                Err(TryLockError::WouldBlock) => return true,
-            };
+            let Some(queueing) = self.try_queueing() else { return true };
             if !self.role.is_with_background() {
                 return true;
             }
@@ -223,6 +221,15 @@ impl<E: Endpoint> WorkerPool<E> {
             self.wake_for_queue();
         }
         false
+    }
+
+    /// The right to receive in place of the workers. `None`: another thread does.
+    fn try_queueing(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.queueing.try_lock() {
+            Ok(queueing) => Some(queueing),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Refuses the calls that still wait shortly before their deadlines, and those that were cancelled.

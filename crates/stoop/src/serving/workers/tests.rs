@@ -2,6 +2,7 @@
 
 use crate::context::cancelled::CallId;
 use crate::serving::terms::{LONG_NANOS, Priority};
+use crate::serving::workers::role::BACKGROUND;
 use crate::serving::workers::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Condvar;
@@ -34,6 +35,8 @@ struct State {
     breaks: bool,
     /// No binding is heard any more.
     quiet: bool,
+    /// Looks of the background thread.
+    looks: u32,
 }
 
 impl Scripted {
@@ -164,6 +167,11 @@ impl Endpoint for Scripted {
     }
 
     fn defer(&self, _: &mut (), _: &mut u32) {}
+
+    fn note_backlog(&self, _: bool) {
+        locked(&self.state).looks += 1;
+        self.changed.notify_all();
+    }
 
     fn next_timeout_ns(&self) -> u64 {
         u64::MAX
@@ -312,6 +320,22 @@ fn a_call_that_the_background_thread_received_is_run_by_the_worker_that_takes_th
     locked(&pool.endpoint.state).late = Some(1);
     pool.endpoint.bring([0]);
     drop(pool.endpoint.await_state(|state| state.ended.len() == 2));
+    pool.stop();
+}
+
+#[test]
+fn no_worker_gets_the_role_while_another_thread_queues_what_it_has_received() {
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 2, 8);
+    drop(pool.endpoint.await_state(|state| state.waiting == 1));
+    // As a worker that is behind does.
+    let queueing = locked(&pool.queueing);
+    assert!(pool.role.change(pool.role.word(), BACKGROUND));
+    pool.endpoint.background().wake_if_asleep();
+    let looks = locked(&pool.endpoint.state).looks;
+    drop(pool.endpoint.await_state(|state| state.looks >= looks + 3));
+    assert!(pool.role.is_with_background());
+    drop(queueing);
+    drop(pool.endpoint.await_state(|state| state.waiting == 2));
     pool.stop();
 }
 
