@@ -4,10 +4,11 @@
 //! cargo run --example greeter-server
 //! ```
 //!
-//! It listens at udp://127.0.0.1:7400, or at the address that is given as an argument (after `--`).
+//! It listens at udp://127.0.0.1:7400, or at the address that is given as an argument (after `--`). Before an address that
+//! other machines reach, `--plain` says that calls are not sealed: any machine on the way can read and forge them.
 
 use std::error::Error;
-use stoop::Server;
+use stoop::{Security, Server};
 use stoop_examples::greeter::{Greeter, GreeterServer};
 
 struct English;
@@ -18,16 +19,18 @@ impl Greeter for English {
     }
 }
 
-fn serve(uri: &str) -> Result<(), Box<dyn Error>> {
-    let server = Server::new().export(GreeterServer::new(English)).listen(uri)?.start()?;
+fn serve(uri: &str, security: Security) -> Result<(), Box<dyn Error>> {
+    let server = Server::new().export(GreeterServer::new(English)).security(security).listen(uri)?.start()?;
     println!("listening at {}", server.uris()[0]);
     server.wait();
     Ok(())
 }
 
 fn main() {
-    let uri = std::env::args().nth(1);
-    if let Err(why) = serve(uri.as_deref().unwrap_or("udp://127.0.0.1:7400")) {
+    let mut arguments = std::env::args().skip(1).peekable();
+    let is_plain = arguments.next_if(|argument| argument == "--plain").is_some();
+    let security = if is_plain { Security::none() } else { Security::default() };
+    if let Err(why) = serve(arguments.next().as_deref().unwrap_or("udp://127.0.0.1:7400"), security) {
         eprintln!("{why}");
         std::process::exit(1);
     }

@@ -11,7 +11,9 @@ use crate::plan::Cell;
 use begun::Begun;
 use std::hint::black_box;
 use std::time::Duration;
-use stoop::{BindOptions, CallError, InPlace, PacketOptions, Pending, RunningServer, Server, ShmOptions};
+use stoop::{
+    BindOptions, CallError, InPlace, PacketOptions, Pending, RunningServer, Security, Server, ShmOptions,
+};
 
 /// The handle of an outstanding call.
 type Handle<R> = Pending<Result<R, CallError>>;
@@ -99,7 +101,7 @@ pub(crate) fn serve(uri: &str, waiting: Waiting) -> Result<RunningServer, String
         true => Server::new().with(ShmOptions::new().in_place(BUFFERS_MAX)),
         false => Server::new(),
     };
-    let server = server.waiting(wait(waiting)).export(TestServer::new(Exerciser));
+    let server = server.security(Security::none()).waiting(wait(waiting)).export(TestServer::new(Exerciser));
     server.listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 

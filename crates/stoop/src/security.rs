@@ -114,6 +114,11 @@ impl Sealed for Security {
 impl TransportOptions for Security {}
 
 impl Security {
+    /// Whether the program has said something about security.
+    pub(crate) fn is_said(&self) -> bool {
+        !matches!(self.kind, Kind::Unsaid)
+    }
+
     /// The text of the own public key, if there is one, where bindings are to be sealed; else `None`.
     fn own_key_text(&self) -> Option<Option<String>> {
         match &self.kind {
@@ -139,7 +144,8 @@ impl Security {
         }
     }
 
-    /// No security: any machine on the way can read and forge calls.
+    /// No security: any machine on the way can read and forge calls. A server that listens where other machines reach it says so, or has
+    /// a key.
     pub fn none() -> Self {
         Self { kind: Kind::None }
     }

@@ -198,7 +198,12 @@ fn calls_over_udp_are_shown_as_they_were_sent() {
 }
 
 fn listening(uri: &str) -> RunningServer {
-    server().listen(uri).expect("the address is free").start().expect("it starts")
+    server()
+        .security(stoop::Security::none())
+        .listen(uri)
+        .expect("the address is free")
+        .start()
+        .expect("it starts")
 }
 
 /// The bytes of each direction of a capture, by the port of the sender.

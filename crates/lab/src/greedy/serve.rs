@@ -5,7 +5,7 @@ use crate::greedy::{HOLD, Plain, PlainServer};
 use crate::{child, ours, serve};
 use std::io;
 use std::thread;
-use stoop::{InPlace, Limits, RunningServer, Server, ShmOptions, UnixOptions};
+use stoop::{InPlace, Limits, RunningServer, Security, Server, ShmOptions, UnixOptions};
 
 /// The implementation.
 struct Holder;
@@ -38,6 +38,7 @@ impl Plain for Holder {
 pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     serve::prepare(args).map_err(|error| format!("the server process: {error}"))?;
     let server = Server::new()
+        .security(Security::none())
         .waiting(ours::wait(args.waiting))
         .limits(Limits::new().bindings(args.bindings))
         .export(PlainServer::new(Holder));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use stoop::{ProcedureOptions, RunningServer, Server};
+use stoop::{ProcedureOptions, RunningServer, Security, Server};
 
 /// The counters of the procedures.
 #[derive(Debug, Default)]
@@ -131,6 +131,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), String> {
     serve::prepare(args).map_err(|error| format!("the server process: {error}"))?;
     let counts = Arc::new(Counts::default());
     let server = Server::new()
+        .security(Security::none())
         .waiting(ours::wait(args.waiting))
         .export(WorkServer::new(Worker(counts.clone())))
         .procedure("Work", "nap", ProcedureOptions::new().at_once(1));

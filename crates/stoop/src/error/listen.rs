@@ -25,6 +25,9 @@ pub enum ListenError {
         /// The error of the operating system.
         cause: io::Error,
     },
+    /// Other machines reach the address, and the server does not say how its calls are protected:
+    /// [`Server::security`](crate::Server::security) comes before [`Server::listen`](crate::Server::listen).
+    Unprotected(String),
     /// There is nothing to serve, or nowhere to do it.
     Incomplete(&'static str),
     /// An option of a transport acts at no address at which the server listens; see [`Server::with`](crate::Server::with).
@@ -76,6 +79,7 @@ impl fmt::Display for ListenError {
                     _ => Ok(()),
                 }
             }
+            Self::Unprotected(uri) => unprotected(uri, f),
             Self::UnknownProcedure(name) => write!(
                 f,
                 "options are set for the procedure {name}, which the server does not export; write the names as in the trait"
@@ -112,6 +116,18 @@ impl fmt::Display for ListenError {
     }
 }
 
+/// Says which lines there are to choose from.
+fn unprotected(uri: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let feature = if cfg!(feature = "seal") { "" } else { " (cargo feature `seal` of stoop)" };
+    write!(
+        f,
+        "cannot listen at {uri}: other machines reach it, and the server does not say how its calls are protected; add one of these lines \
+         before it:\n    \
+         .security(Security::own_key()?.callers(\"/etc/stoop/peers\")?) // sealed: these callers only{feature}\n    \
+         .security(Security::none()) // any machine on the way can read and forge calls"
+    )
+}
+
 /// Whether an address is that of a socket with a file.
 fn has_path(uri: &str) -> bool {
     match uri.split_once(':') {
@@ -126,6 +142,7 @@ impl Clone for ListenError {
         match self {
             Self::Uri(why) => Self::Uri(why.clone()),
             Self::Io { uri, cause } => Self::Io { uri: uri.clone(), cause: cloned(cause) },
+            Self::Unprotected(uri) => Self::Unprotected(uri.clone()),
             Self::Incomplete(what) => Self::Incomplete(what),
             Self::UnusedOptions { option, addresses, schemes } => {
                 Self::UnusedOptions { option, addresses: addresses.clone(), schemes }
@@ -143,7 +160,10 @@ impl std::error::Error for ListenError {
             Self::Uri(why) => Some(why),
             Self::Io { cause, .. } | Self::LowLatency(cause) => Some(cause),
             Self::Rpcbind(cause) => Some(cause),
-            Self::Incomplete(_) | Self::UnusedOptions { .. } | Self::UnknownProcedure(_) => None,
+            Self::Unprotected(_)
+            | Self::Incomplete(_)
+            | Self::UnusedOptions { .. }
+            | Self::UnknownProcedure(_) => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where a server listens.
 
 use crate::error::ListenError;
+use crate::security::Security;
 use crate::server::Server;
 use crate::transport::contract::ListenAddress;
 use crate::transports;
@@ -30,8 +31,12 @@ impl Server {
     /// **Sun RPC** (cargo feature `onc`): `onc+udp://HOST[:PORT]`, `onc+tcp://HOST[:PORT]` and `onc+unix:PATH`. There the server is called
     /// as the programs that its interfaces are (`#[interface(program = …, version = …)]`), and those that `Server::program` adds.
     ///
+    /// **Other machines.** Where they reach the address (all but loopback addresses, and everything on an Ethernet), [`security`](Self::security)
+    /// comes first: with keys, or `Security::none()` to say that calls may be read and forged on the way. Sun RPC is exempt.
+    ///
     /// # Errors
-    /// The text is no address, or it cannot be listened at.
+    /// The text is no address, or it cannot be listened at; or other machines reach it, and the server does not say how its calls are
+    /// protected.
     ///
     /// ```
     /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
@@ -60,8 +65,12 @@ impl Server {
         }
         match transports::parse(uri).map_err(ListenError::Uri)? {
             Uri::Address(scheme, address) => {
-                let listener = transports::listen(&ListenAddress { scheme, uri, address, own: &self.own });
-                self.listeners.push(listener.map_err(|cause| ListenError::Io { uri: uri.into(), cause })?);
+                let listener = transports::listen(&ListenAddress { scheme, uri, address, own: &self.own })
+                    .map_err(|cause| ListenError::Io { uri: uri.into(), cause })?;
+                if listener.is_reached_by_others() && !self.own.of::<Security>().is_said() {
+                    return Err(ListenError::Unprotected(uri.into()));
+                }
+                self.listeners.push(listener);
                 self.own.apply_to(uri);
                 Ok(self)
             }

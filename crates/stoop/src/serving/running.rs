@@ -34,6 +34,11 @@ pub(crate) trait Listener: Send + Sync {
         Some(Offer::to(self.uri()))
     }
 
+    /// Whether other machines reach the address, so that calls may meet an attacker on the way.
+    fn is_reached_by_others(&self) -> bool {
+        false
+    }
+
     /// Whether its callers speak Sun RPC, and no protocol of Stoop.
     #[cfg(feature = "onc")]
     fn is_of_sun_rpc(&self) -> bool {

@@ -171,7 +171,7 @@ fn a_call_to_a_server_that_has_gone_fails_long_before_its_deadline() {
 
 #[test]
 fn a_server_at_all_addresses_answers_from_the_one_that_was_called() {
-    let (server, _gate) = serve_at("udp://0.0.0.0:0", Server::new());
+    let (server, _gate) = serve_at("udp://0.0.0.0:0", Server::new().security(stoop::Security::none()));
     let port = server.uris()[0].rsplit(':').next().unwrap().to_string();
     for address in ["127.0.0.1", "127.0.0.2", "127.3.4.5"] {
         let client = LabClient::bind(&format!("udp://{address}:{port}")).unwrap();
@@ -185,7 +185,10 @@ fn a_single_caller_has_a_dedicated_socket_until_others_call() {
     for (listen, waiting) in
         [("127.0.0.1:0", Waiting::Block), ("0.0.0.0:0", Waiting::Adaptive), ("127.0.0.1:0", Waiting::Spin)]
     {
-        let (server, gate) = serve_at(&format!("udp://{listen}"), Server::new().waiting(waiting));
+        let (server, gate) = serve_at(
+            &format!("udp://{listen}"),
+            Server::new().waiting(waiting).security(stoop::Security::none()),
+        );
         let port = server.uris()[0].rsplit(':').next().unwrap();
         let uri = format!("udp://127.0.0.2:{port}");
         let uri = if listen.starts_with('0') { uri } else { server.uris()[0].clone() };

@@ -17,6 +17,7 @@ mod little_stack;
 mod long_deadlines;
 mod mistakes;
 mod names;
+mod open_addresses;
 mod options;
 mod out_arguments;
 mod program;

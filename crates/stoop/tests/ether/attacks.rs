@@ -257,7 +257,8 @@ fn replayed_frames_run_no_procedure_again_and_give_no_result_twice() {
         let counting = Counting::default();
         // On a ring, so that the frames of the calls are seen beside it.
         let server = ethernet::at_servers(|| {
-            let server = Server::new().export(CountServer::new(counting.clone()));
+            let server =
+                Server::new().security(stoop::Security::none()).export(CountServer::new(counting.clone()));
             server.listen(&ethernet::address("")).unwrap().start().unwrap()
         });
         let uri = format!("{}{parameters}", server.uris()[0]);

@@ -53,7 +53,10 @@ fn small() -> Option<(RunningServer, LabClient)> {
     }
     without_privilege(|| {
         // The calls that wait for a worker are not to be refused either.
-        let server = Server::new().queue(CALLS as usize).export(LabServer::new(Bench::default()));
+        let server = Server::new()
+            .security(stoop::Security::none())
+            .queue(CALLS as usize)
+            .export(LabServer::new(Bench::default()));
         let server = server.listen("udp://127.0.0.1:0").unwrap().start().unwrap();
         let options = BindOptions::new().timeout(DEADLINE);
         let client = LabClient::bind_with(&server.uris()[0], &options).unwrap();

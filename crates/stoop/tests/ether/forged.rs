@@ -75,7 +75,7 @@ fn forged_results_are_not_believed() {
             return;
         }
         let (server, attacker) = ethernet::at_servers(|| {
-            let server = Server::new().export(DoublerServer::new(Honest));
+            let server = Server::new().security(stoop::Security::none()).export(DoublerServer::new(Honest));
             (server.listen(&ethernet::address("")).unwrap().start().unwrap(), Attacker(Raw::open()))
         });
         let client = DoublerClient::bind(&format!("{}{parameters}", server.uris()[0])).unwrap();

@@ -41,7 +41,12 @@ fn interface_whose_frames_are_too_short_is_refused_and_the_least_is_enough() {
             for why in [
                 refused(uri),
                 ethernet::at_servers(|| {
-                    Server::new().listen(&ethernet::address(parameters)).map(drop).unwrap_err().to_string()
+                    Server::new()
+                        .security(stoop::Security::none())
+                        .listen(&ethernet::address(parameters))
+                        .map(drop)
+                        .unwrap_err()
+                        .to_string()
                 }),
             ] {
                 assert!(why.contains(&format!("the MTU of {INTERFACE} is {mtu}")), "{why}");
@@ -100,4 +105,14 @@ fn bridge_is_an_interface_of_servers() {
         let _server = serve(&format!("ether://bridge0/bridged{parameters}"));
         check(&bind(&format!("ether://{INTERFACE}/bridged")), 100_000);
     }
+}
+
+#[test]
+fn a_server_on_an_ethernet_says_how_its_calls_are_protected() {
+    if !ethernet::enter_unchanged() {
+        return;
+    }
+    let why =
+        ethernet::at_servers(|| stoop::Server::new().listen(&ethernet::address("")).map(drop).unwrap_err());
+    assert!(matches!(why, stoop::ListenError::Unprotected(_)), "{why}");
 }

@@ -27,7 +27,7 @@ fn name() -> String {
 }
 
 fn start(number: u32, uris: &[&str]) -> RunningServer {
-    let server = Server::new().export(WhichServer::new(Number(number)));
+    let server = Server::new().security(stoop::Security::none()).export(WhichServer::new(Number(number)));
     uris.iter().try_fold(server, |server, uri| server.listen(uri)).unwrap().start().unwrap()
 }
 
@@ -82,8 +82,12 @@ fn name_that_no_server_has_is_told_with_what_to_do() {
         let uri = named(bad, "");
         assert!(matches!(WhichClient::bind(&uri), Err(BindError::Uri(_))), "{bad}");
         assert!(refused(&uri).contains(told), "{}", refused(&uri));
-        let listened =
-            Server::new().export(WhichServer::new(Number(1))).listen(&uri).unwrap_err().to_string();
+        let listened = Server::new()
+            .security(stoop::Security::none())
+            .export(WhichServer::new(Number(1)))
+            .listen(&uri)
+            .unwrap_err()
+            .to_string();
         assert!(listened.contains(told), "{listened}");
     }
 }
@@ -96,7 +100,12 @@ fn name_of_two_servers_leads_to_neither() {
     let name = name();
     let server = ethernet::at_servers(|| start(1, &[&named(&name, "")]));
     let taken = ethernet::at_servers(|| {
-        Server::new().export(WhichServer::new(Number(2))).listen(&named(&name, "")).unwrap_err().to_string()
+        Server::new()
+            .security(stoop::Security::none())
+            .export(WhichServer::new(Number(2)))
+            .listen(&named(&name, ""))
+            .unwrap_err()
+            .to_string()
     });
     assert!(taken.contains(&format!("another endpoint has the name {name}")), "{taken}");
     // Another host of the same Ethernet.
@@ -162,8 +171,12 @@ fn missing_privilege_is_named_with_the_way_to_grant_it() {
         assert!(refused(&uri).contains(told), "{}", refused(&uri));
     }
     for uri in [named(&name(), ""), format!("ether://{}/:0", ethernet::INTERFACE)] {
-        let listened =
-            Server::new().export(WhichServer::new(Number(1))).listen(&uri).unwrap_err().to_string();
+        let listened = Server::new()
+            .security(stoop::Security::none())
+            .export(WhichServer::new(Number(1)))
+            .listen(&uri)
+            .unwrap_err()
+            .to_string();
         assert!(listened.contains(told), "{listened}");
     }
 }

@@ -8,7 +8,7 @@ use stoop::{BindOptions, RunningServer, Server};
 /// A server at the other end, by UDP and at this address of the Ethernet.
 fn serve(ether: &str) -> RunningServer {
     ethernet::at_servers(|| {
-        let server = Server::new().export(EchoServer::new(Same));
+        let server = Server::new().security(stoop::Security::none()).export(EchoServer::new(Same));
         let udp = format!("udp://{}:0", ethernet::SERVER_ADDRESS);
         server.listen(&udp).unwrap().listen(ether).unwrap().start().unwrap()
     })

@@ -25,7 +25,15 @@ pub(crate) const BACKENDS: [&str; 3] = ["", "?backend=xdp-generic", "?backend=xd
 
 /// A server at the servers' end.
 pub(crate) fn serve(uri: &str) -> RunningServer {
-    ethernet::at_servers(|| Server::new().export(EchoServer::new(Same)).listen(uri).unwrap().start().unwrap())
+    ethernet::at_servers(|| {
+        Server::new()
+            .security(stoop::Security::none())
+            .export(EchoServer::new(Same))
+            .listen(uri)
+            .unwrap()
+            .start()
+            .unwrap()
+    })
 }
 
 /// A caller whose calls have more time than a test takes.

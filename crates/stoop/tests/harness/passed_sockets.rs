@@ -40,13 +40,18 @@ impl Drop for Sockets {
 
 impl Sockets {
     pub(crate) fn new() -> Self {
+        Self::at("127.0.0.1")
+    }
+
+    /// At that host.
+    pub(crate) fn at(host: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("stoop-activation-{}-{number}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let sockets = Self {
-            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
-            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            tcp: TcpListener::bind((host, 0)).unwrap(),
+            udp: UdpSocket::bind((host, 0)).unwrap(),
             unix: UnixListener::bind(&path).unwrap(),
             path,
         };

@@ -47,12 +47,16 @@ pub(crate) trait ListenThere: Sized {
 
 impl ListenThere for stoop::Server {
     fn listen_there(self, uri: &str) -> Result<Self, stoop::ListenError> {
+        let is_sealed = uri.contains('@');
         #[cfg(feature = "seal")]
         let (server, uri) = super::sealed::secured(self, uri);
         #[cfg(not(feature = "seal"))]
         let (server, uri) = (self, uri.to_owned());
         match uri.starts_with("ether:") {
-            true => ethernet::at_servers(|| server.listen(&uri)),
+            true => {
+                let server = if is_sealed { server } else { server.security(stoop::Security::none()) };
+                ethernet::at_servers(|| server.listen(&uri))
+            }
             false => server.listen(&uri),
         }
     }

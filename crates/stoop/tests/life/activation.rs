@@ -5,7 +5,7 @@ use crate::harness::passed_sockets::{Sockets, patient};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use stoop::Server;
+use stoop::{Security, Server};
 
 #[stoop::interface]
 trait Counter {
@@ -41,7 +41,11 @@ pub(crate) fn play(role: &str, addresses: &str) -> bool {
     }
     passed_sockets::serve(|| {
         let server = Server::new().export(CounterServer::new(Sum));
-        addresses.split(' ').try_fold(server, |server, uri| server.listen(uri))?.start()
+        let listen = |server: Server, uri| match uri {
+            "plain" => Ok(server.security(Security::none())),
+            uri => server.listen(uri),
+        };
+        addresses.split(' ').try_fold(server, listen)?.start()
     });
     true
 }
@@ -69,6 +73,19 @@ fn a_server_takes_sockets_by_their_names() {
     process.end();
     let (_, said) = sockets.serve("serve-counter", "fd:other");
     assert!(said.starts_with("failed") && said.contains("LISTEN_FDNAMES"), "{said}");
+}
+
+#[test]
+fn a_server_does_not_take_sockets_that_others_reach_before_it_says_how_its_calls_are_protected() {
+    let sockets = Sockets::at("0.0.0.0");
+    let [tcp, udp, _] = sockets.uris();
+    for addresses in ["fd:web", &tcp, &udp] {
+        let (_, said) = sockets.serve("serve-counter", addresses);
+        assert!(said.starts_with("failed") && said.contains("other machines reach it"), "{said}");
+    }
+    let (mut process, said) = sockets.serve("serve-counter", "plain fd:web");
+    assert_eq!(said, format!("ready {tcp} {udp}"));
+    process.end();
 }
 
 #[test]

@@ -70,7 +70,14 @@ impl Door for Porter {
 fn serve(porter: &Porter, workers: usize, address: &str) -> (RunningServer, RawCaller) {
     let export = DoorServer::new(porter.clone());
     let interface = export.interface();
-    let server = Server::new().workers(workers).export(export).listen(address).unwrap().start().unwrap();
+    let server = Server::new()
+        .security(stoop::Security::none())
+        .workers(workers)
+        .export(export)
+        .listen(address)
+        .unwrap()
+        .start()
+        .unwrap();
     let caller = RawCaller::bind(&server, interface, 1);
     (server, caller)
 }

@@ -1,5 +1,6 @@
 //! Which servers and callers take each other, and what the others are told.
 
+use crate::harness::ethernet;
 use crate::harness::transports::{ListenThere, address};
 use crate::{Counting, Folder, Pair, VaultClient, VaultServer, over};
 use std::time::{Duration, Instant};
@@ -75,7 +76,7 @@ fn servers_that_serve_everybody_serve_callers_without_a_key(transport: &str) {
     let folder = Folder::new();
     let (security, _) = folder.key("server");
     let server = Server::new().security(security.anonymous()).export(VaultServer::new(Counting::default()));
-    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let server = ethernet::at_servers(|| server.listen(&address(transport))).unwrap().start().unwrap();
     let options = BindOptions::new().security(Security::without_key());
     let client = VaultClient::bind_with(&server.uris()[0], &options).unwrap();
     assert_eq!((client.count().unwrap(), client.caller().unwrap()), (1, None));
@@ -102,4 +103,15 @@ fn a_name_and_a_key_are_found_in_a_file_of_servers(transport: &str) {
     let security = pair.caller.clone().servers(path).unwrap();
     let client = VaultClient::bind_with(&plain, &BindOptions::new().security(security)).unwrap();
     assert_eq!(client.count().unwrap(), 1);
+}
+
+#[test]
+fn a_server_with_a_key_listens_where_others_reach_it() {
+    let folder = Folder::new();
+    for scheme in ["udp", "tcp"] {
+        let (security, key) = folder.key(scheme);
+        let server = Server::new().security(security).export(VaultServer::new(Counting::default()));
+        let server = server.listen(&format!("{scheme}://0.0.0.0:0")).unwrap().start().unwrap();
+        assert!(server.uris()[0].starts_with(&format!("{scheme}://{key}@0.0.0.0:")), "{:?}", server.uris());
+    }
 }

@@ -9,7 +9,7 @@ mod keys;
 mod middle;
 mod streams;
 
-use crate::harness::transports::{self, ListenThere};
+use crate::harness::{ethernet, transports};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -121,7 +121,8 @@ impl Pair {
         let callers = folder.callers(&[("alice", key)]);
         let security = of_server.callers(callers).unwrap();
         let server = Server::new().security(security).export(VaultServer::new(Counting::default()));
-        let server = server.listen_there(&transports::address(transport)).unwrap().start().unwrap();
+        let server =
+            ethernet::at_servers(|| server.listen(&transports::address(transport))).unwrap().start().unwrap();
         Self { folder, server, caller, key }
     }
 

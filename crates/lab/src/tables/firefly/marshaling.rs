@@ -8,7 +8,7 @@ use crate::child::Child;
 use crate::placement::pin;
 use crate::tables::lab::{At, Lab};
 use crate::tables::model::{Figure, Group, Line, US};
-use stoop::{BindOptions, RunningServer, Server, Waiting};
+use stoop::{BindOptions, RunningServer, Security, Server, Waiting};
 
 /// Calls to another process that are timed together.
 const WHOLE_BATCH: u64 = 10;
@@ -77,7 +77,10 @@ fn added(lab: &Lab<'_>, rows: &[Row], calls: impl Fn(Case) -> Box<dyn Calls>) ->
 
 /// Exports the procedures at `address`.
 pub(in crate::tables) fn serve(address: &str) -> Result<RunningServer, String> {
-    let server = Server::new().waiting(Waiting::Spin).export(whole::MarshalingServer::new(whole::Idle));
+    let server = Server::new()
+        .security(Security::none())
+        .waiting(Waiting::Spin)
+        .export(whole::MarshalingServer::new(whole::Idle));
     server.listen(address).and_then(Server::start).map_err(|error| error.to_string())
 }
 

@@ -13,7 +13,7 @@ use crate::tables::model::{Figure, US};
 use std::any::Any;
 use std::sync::Arc;
 use stoop::stub::{Client, Exported, Interface, Reader, Route, Unserved, Writer};
-use stoop::{BindOptions, CallError, RunningServer, Server};
+use stoop::{BindOptions, CallError, RunningServer, Security, Server};
 
 /// The caller's stubs: a procedure for each of the two calls.
 trait ByHand: Send + Sync {}
@@ -94,7 +94,8 @@ impl HandMade {
 
 /// Serves the Test interface by the emitted stubs, and the one with stubs made by hand, at `uri`.
 pub(in crate::tables) fn serve(uri: &str, waiting: stoop::Waiting) -> Result<RunningServer, String> {
-    let server = Server::new().waiting(waiting).export(TestServer::new(ours::Exerciser));
+    let server =
+        Server::new().security(Security::none()).waiting(waiting).export(TestServer::new(ours::Exerciser));
     server.export(Stubs).listen(uri).and_then(Server::start).map_err(|error| error.to_string())
 }
 

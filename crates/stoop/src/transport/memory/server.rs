@@ -58,6 +58,10 @@ impl ServerEndpoint for MemoryServer {
     type Worker = MemoryPeer;
     type Room = ContiguousRoom;
 
+    fn is_reached_by_others(&self) -> bool {
+        false
+    }
+
     fn worker(&self) -> MemoryPeer {
         MemoryPeer(0)
     }

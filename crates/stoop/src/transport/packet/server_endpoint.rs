@@ -132,6 +132,11 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
         true
     }
 
+    /// Whether other machines reach it.
+    fn is_reached_by_others(&self) -> bool {
+        true
+    }
+
     /// Binding flags of the link that callers may require.
     fn flags(&self) -> u32 {
         0

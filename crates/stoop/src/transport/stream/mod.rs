@@ -21,7 +21,7 @@ use crate::uri::Scheme;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
-use stoop_net::stream::StreamListener;
+use stoop_net::stream::{StreamAddress, StreamListener};
 
 /// A socket at an address.
 struct SocketListener {
@@ -56,6 +56,10 @@ impl Transport for StreamTransport {
 impl Listener for SocketListener {
     fn uri(&self) -> &str {
         &self.uri
+    }
+
+    fn is_reached_by_others(&self) -> bool {
+        matches!(self.socket.local_addr(), StreamAddress::Tcp(at) if !at.ip().to_canonical().is_loopback())
     }
 
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {

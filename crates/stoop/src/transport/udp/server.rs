@@ -267,6 +267,10 @@ impl ServerEndpoint for UdpServer {
     type Worker = UdpWorker;
     type Room = ContiguousRoom;
 
+    fn is_reached_by_others(&self) -> bool {
+        self.address().is_ok_and(|address| !address.ip().to_canonical().is_loopback())
+    }
+
     fn claim(&self) -> bool {
         self.socket.claim()
     }

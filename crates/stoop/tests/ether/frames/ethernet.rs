@@ -112,8 +112,13 @@ impl Drop for ServerProcess {
 pub(crate) fn serve_if_told_to<E: Exported>(exported: impl FnOnce() -> E) {
     let Ok(caller) = std::env::var(BE_SERVER_OF) else { return };
     make_ethernet(&caller);
-    let server =
-        Server::new().export(exported()).listen(&format!("udp://{SERVER}:0")).unwrap().start().unwrap();
+    let server = Server::new()
+        .security(stoop::Security::none())
+        .export(exported())
+        .listen(&format!("udp://{SERVER}:0"))
+        .unwrap()
+        .start()
+        .unwrap();
     println!("\n{}", server.uris()[0]);
     await_end_of_input();
 }

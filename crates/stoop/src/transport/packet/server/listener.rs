@@ -44,6 +44,10 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
         &self.uri
     }
 
+    fn is_reached_by_others(&self) -> bool {
+        self.link.is_reached_by_others()
+    }
+
     fn offer(&self) -> Option<Offer> {
         let incarnation = if self.link.is_preferred() { incarnation_of(self.secret) } else { 0 };
         Some(Offer { incarnation, ..Offer::to(&self.uri) })
