@@ -139,7 +139,7 @@ impl ServedCall {
         self.deadline_ns
     }
 
-    /// The name of the call for a cancel.
+    /// The name of the call.
     pub(crate) fn id(self) -> CallId {
         self.call
     }

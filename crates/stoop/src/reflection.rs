@@ -8,12 +8,16 @@
 //! | [`Reflection::Full`] | names and signatures to every caller; documentation to callers on the same machine (`shm:`, `unix:`, `local:`) |
 //! | [`Reflection::WithoutDocs`] | names and signatures |
 //! | [`Reflection::Off`] | nothing; also a caller whose interface does not fit learns neither the names nor the signatures that the server has |
+//!
+//! A server with [lists of callers](crate::Server::callers) tells a caller only of interfaces that it may call, and nothing to one whose
+//! interface does not fit.
 
 use crate::context::{Caller, serving_caller};
 use crate::error::{BindError, CallError};
 use crate::interface::{Exported, Interface};
 use crate::options::BindOptions;
 use crate::serving::procedures::ProcedureOptions;
+use crate::serving::restricted::Lists;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -112,6 +116,7 @@ struct Told {
     interfaces: Vec<ToldInterface>,
     max_message: usize,
     tells_docs: bool,
+    lists: Lists,
 }
 
 struct ToldInterface {
@@ -134,7 +139,7 @@ impl Reflector {
         exports: &[Arc<dyn Exported>],
         options: &[Vec<ProcedureOptions>],
         max_message: usize,
-        reflection: Reflection,
+        (reflection, lists): (Reflection, Lists),
     ) -> Self {
         let interfaces = exports.iter().zip(options).map(|(export, options)| ToldInterface {
             interface: export.interface(),
@@ -144,7 +149,12 @@ impl Reflector {
         // Its own interfaces every server has, and every program has them in this crate.
         let own = [crate::health::NAME, crate::account::tell::NAME];
         let interfaces = interfaces.filter(|told| !own.contains(&told.interface.name)).collect();
-        Self(Arc::new(Told { interfaces, max_message, tells_docs: reflection == Reflection::Full }))
+        Self(Arc::new(Told { interfaces, max_message, tells_docs: reflection == Reflection::Full, lists }))
+    }
+
+    /// The interfaces of which the caller that this thread serves may call a procedure.
+    fn told(&self) -> impl Iterator<Item = &ToldInterface> {
+        self.0.interfaces.iter().filter(|told| self.0.lists.tell(told.interface))
     }
 
     /// Whether the caller that this thread serves learns documentation: not over a network, where anybody may listen.
@@ -169,11 +179,11 @@ impl ToldInterface {
 
 impl StoopReflection for Reflector {
     fn interfaces(&self) -> Vec<String> {
-        self.0.interfaces.iter().map(|told| told.interface.name.to_owned()).collect()
+        self.told().map(|told| told.interface.name.to_owned()).collect()
     }
 
     fn describe(&self, interface: &str, first: u32) -> Option<Described> {
-        let told = self.0.interfaces.iter().find(|told| told.interface.name == interface)?;
+        let told = self.told().find(|told| told.interface.name == interface)?;
         let (all, tells_docs) = (told.procedures(), self.tells_docs());
         let mut described = Described {
             docs: if tells_docs { told.interface.docs.into() } else { String::new() },

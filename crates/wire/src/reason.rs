@@ -67,7 +67,7 @@ codes! {
         Cancelled = 10: "the call was cancelled before it began",
         /// Not all packets of the call arrived, and no more came.
         Incomplete = 11: "only parts of the call arrived, and then no more",
-        /// An interceptor of the server, or the procedure before it did anything, does not let this caller call.
+        /// An interceptor or a list of callers of the server, or the procedure before it did anything, does not let this caller call.
         Denied = 12: "the server denies this call",
     }
 }

@@ -40,7 +40,8 @@ impl Peer {
         self.key.as_deref()
     }
 
-    pub(super) fn of(caller: &Caller, call: CallId) -> Option<Self> {
+    /// The caller of that call. `None`: nothing proves which it is.
+    pub(crate) fn of(caller: &Caller, call: CallId) -> Option<Self> {
         match caller {
             Caller::Process(process) => Some(Self { name: format!("uid:{}", process.uid).into(), key: None }),
             Caller::Local => None,

@@ -39,8 +39,8 @@ pub enum ListenError {
         /// Schemes of the addresses at which it acts for a server. None if it acts for clients only.
         schemes: &'static [&'static str],
     },
-    /// [`Server::procedure`](crate::Server::procedure) names this procedure, `Interface.procedure`, and the server exports none of that
-    /// name.
+    /// [`Server::procedure`](crate::Server::procedure) or [`Server::callers`](crate::Server::callers) names this procedure,
+    /// `Interface.procedure`, or interface, and the server exports none of that name.
     UnknownProcedure(String),
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
@@ -82,7 +82,7 @@ impl fmt::Display for ListenError {
             Self::Unprotected(uri) => unprotected(uri, f),
             Self::UnknownProcedure(name) => write!(
                 f,
-                "options are set for the procedure {name}, which the server does not export; write the names as in the trait"
+                "options or callers are set for {name}, which the server does not export; write the names as in the trait"
             ),
             Self::LowLatency(cause) => write!(
                 f,

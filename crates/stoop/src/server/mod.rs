@@ -29,6 +29,7 @@ use crate::serving::dispatch::Exports;
 use crate::serving::intercepted::intercept;
 use crate::serving::message_memory::most_argument_bytes;
 use crate::serving::procedures::{ProcedureOptions, options_of};
+use crate::serving::restricted::Lists;
 use crate::serving::running::{Listener, Setup};
 use crate::serving::workers::Bounds;
 use std::mem;
@@ -84,6 +85,7 @@ pub struct Server {
     account: Option<AccountOptions>,
     interceptors: Interceptors,
     procedures: Vec<(String, String, ProcedureOptions)>,
+    lists: Lists,
     panic_texts: Option<bool>,
     executor: Option<Executor>,
     reflection: Reflection,
@@ -123,6 +125,7 @@ impl Server {
             account: None,
             interceptors: Interceptors::default(),
             procedures: Vec::new(),
+            lists: Lists::default(),
             panic_texts: None,
             executor: None,
             reflection: Reflection::Full,
@@ -274,6 +277,39 @@ impl Server {
     /// Other addresses, those of one machine, stay as they are.
     pub fn security(self, security: Security) -> Self {
         self.with(security)
+    }
+
+    /// Only these callers may call an interface (`Admin`) or one of its procedures (`Admin.stop`), whose list then counts in place of the
+    /// interface's. The list replaces the one that was set before. Others' calls are refused as [`Denied`](crate::RefusalCode::Denied)
+    /// before they run, over every transport, and [reflection](crate::reflection) does not tell them of an interface none of whose
+    /// procedures they may call. Interfaces and procedures without a list may be called by all.
+    ///
+    /// The names are those of [`CurrentCall::peer`](crate::CurrentCall::peer): on networks the name of a sealed binding's caller, on this
+    /// machine `uid:1000`. One that ends with `*` stands for all that begin so. Callers without a proved name are in no list, the server's
+    /// own process (`local:`) may call everything, and callers by Sun RPC, which prove nothing, may call no interface with a list. If
+    /// the server does not export the interface or procedure, [`start`](Self::start) fails.
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Admin { fn state(&self) -> String; fn stop(&self); }
+    /// # struct Machine;
+    /// # impl Admin for Machine { fn state(&self) -> String { "well".into() } fn stop(&self) {} }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = stoop::Server::new()
+    ///     .export(AdminServer::new(Machine))
+    ///     .callers("Admin", ["alice", "ops-*", "uid:*"])
+    ///     .callers("Admin.stop", ["alice"])
+    ///     .listen("unix:@admin")?
+    ///     .start()?;
+    /// let admin = AdminClient::bind("unix:@admin")?;
+    /// assert_eq!(admin.state()?, "well");
+    /// assert_eq!(admin.stop().unwrap_err().ran(), stoop::Ran::No);
+    /// # server.shut_down();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn callers(mut self, of: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.lists.set(of, names.into_iter().map(Into::into).collect());
+        self
     }
 
     /// Sets the way in which threads wait for calls. [`Waiting::Adaptive`] unless set.
@@ -487,9 +523,15 @@ impl Server {
         if self.reflection != Reflection::Off {
             let options =
                 options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
-            let reflector = Reflector::new(&self.exports, &options, self.max_message, self.reflection);
+            let reflector = Reflector::new(
+                &self.exports,
+                &options,
+                self.max_message,
+                (self.reflection, self.lists.clone()),
+            );
             self.exports.push(Arc::new(StoopReflectionServer::new(reflector)));
         }
+        self.lists.restrict(&mut self.exports).map_err(ListenError::UnknownProcedure)?;
         fork::notice();
         let setup = self.setup()?;
         let awake = self.low_latency.then(StayAwake::begin).transpose()?;
@@ -544,7 +586,7 @@ impl Server {
                 Exports::new(mem::take(&mut self.exports), options, offers)
                     .with_panic_texts(self.panic_texts)
                     .with_open_room(room)
-                    .silent_if(self.reflection == Reflection::Off),
+                    .silent_if(self.reflection == Reflection::Off || !self.lists.is_empty()),
             ),
             waiting: self.waiting,
             bounds: self.bounds,

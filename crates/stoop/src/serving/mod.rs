@@ -14,6 +14,7 @@ pub(crate) mod message_memory;
 pub(crate) mod one_call;
 pub(crate) mod procedure_time;
 pub(crate) mod procedures;
+pub(crate) mod restricted;
 pub(crate) mod running;
 pub(crate) mod service;
 pub(crate) mod shares;

@@ -13,6 +13,7 @@ mod dynamic;
 mod evolution;
 mod in_place;
 mod instructions;
+mod lists;
 mod little_stack;
 mod long_deadlines;
 mod mistakes;

@@ -4,7 +4,7 @@ use crate::harness::ethernet;
 use crate::harness::transports::{ListenThere, address};
 use crate::{Counting, Folder, Pair, VaultClient, VaultServer, over};
 use std::time::{Duration, Instant};
-use stoop::{BindError, BindOptions, Security, Server};
+use stoop::{BindError, BindOptions, Ran, Security, Server};
 
 /// The text of the error of binding.
 fn refused(uri: &str, options: &BindOptions) -> String {
@@ -15,11 +15,30 @@ fn refused(uri: &str, options: &BindOptions) -> String {
     }
 }
 
-over! { udp ether tcp: [procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
+over! { udp ether tcp: [lists_name_callers_as_the_file_of_callers_does procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
 
 fn procedures_see_the_name_of_the_caller(transport: &str) {
     let pair = Pair::over(transport);
     assert_eq!(pair.client().caller().unwrap().as_deref(), Some("alice"));
+}
+
+fn lists_name_callers_as_the_file_of_callers_does(transport: &str) {
+    let (folder, server) = (Folder::new(), Server::new().export(VaultServer::new(Counting::default())));
+    let ((of_server, _), (alice, key), (bob, other)) =
+        (folder.key("server"), folder.key("alice"), folder.key("bob"));
+    let callers = folder.callers(&[("alice", key), ("ops-bob", other)]);
+    let server = server.callers("Vault", ["alice", "ops-*"]).callers("Vault.count", ["alice"]);
+    let server = server.security(of_server.callers(callers).unwrap());
+    let server = ethernet::at_servers(|| server.listen(&address(transport))).unwrap().start().unwrap();
+    let bind = |security| VaultClient::bind_with(&server.uris()[0], &BindOptions::new().security(security));
+    let (alice, bob) = (bind(alice).unwrap(), bind(bob).unwrap());
+    for number in 1..=3 {
+        assert_eq!(alice.count().unwrap(), number);
+        assert_eq!(bob.again().unwrap(), 7);
+        let why = bob.count().unwrap_err();
+        assert_eq!(why.ran(), Ran::No);
+        assert!(why.to_string().contains("`ops-bob`"), "{why}");
+    }
 }
 
 fn a_server_with_another_key_is_not_called(transport: &str) {
