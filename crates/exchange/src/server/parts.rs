@@ -3,6 +3,7 @@
 use super::assignment::arguments_at;
 use super::lane::{Age, Answer};
 use super::large::{IncompleteCall, Large};
+use super::memory::Spare;
 use super::parked::Parked;
 use super::replies::{refusal, waiting};
 use super::{Effect, Peer, Server};
@@ -142,7 +143,11 @@ impl<P: Peer> Server<P> {
         if !self.shares.take_incomplete(share, len) {
             return None;
         }
-        let message = crate::zeroed(len);
+        let message = crate::zeroed(len).or_else(|| {
+            // What is kept for the next messages is too short or too long for this one.
+            self.spare = Spare::default();
+            crate::zeroed(len)
+        });
         if message.is_none() {
             self.shares.give_incomplete_back(share, len);
         }

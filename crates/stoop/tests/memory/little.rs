@@ -227,6 +227,16 @@ fn arguments_that_a_server_has_no_memory_for_do_not_end_it_over_udp() {
     assert_eq!(client.begin().len(&short).wait().unwrap(), 300_000);
 }
 
+#[test]
+fn memory_that_a_server_keeps_for_the_next_calls_is_given_to_a_longer_one_over_udp() {
+    let (_server, uri) = server("serve-in-little", "udp://127.0.0.1:0");
+    let client = StoreClient::bind_with(&uri, &patient(&uri)).unwrap();
+    // What is kept of each is too long for the next. The last is too long for what is kept, and for what is left beside it.
+    for len in [15 << 20, 7 << 20, 3 << 20, 28 << 20] {
+        assert_eq!(client.len(&vec![1; len]).unwrap(), len as u32);
+    }
+}
+
 /// A result that its caller has no memory for is an error of the call, and its process goes on.
 fn long_result_is_an_error(uri: &str) {
     let server = Server::new().export(StoreServer::new(Plain)).listen(uri).unwrap().start().unwrap();
