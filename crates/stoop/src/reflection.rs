@@ -5,14 +5,14 @@
 //!
 //! | [`Server::reflection`](crate::Server::reflection) | told |
 //! |---|---|
-//! | [`Reflection::Full`] | names and signatures to every caller; documentation to callers on the same machine (`shm:`, `unix:`, `local:`) |
+//! | [`Reflection::Full`] | names and signatures to every caller; documentation to callers on the same machine (`shm:`, `unix:`, `local:`) and on sealed bindings |
 //! | [`Reflection::WithoutDocs`] | names and signatures |
 //! | [`Reflection::Off`] | nothing; also a caller whose interface does not fit learns neither the names nor the signatures that the server has |
 //!
 //! A server with [lists of callers](crate::Server::callers) tells a caller only of interfaces that it may call, and nothing to one whose
 //! interface does not fit.
 
-use crate::context::{Caller, serving_caller};
+use crate::context::{Caller, Peer, served_call, serving_caller};
 use crate::error::{BindError, CallError};
 use crate::interface::{Exported, Interface};
 use crate::options::BindOptions;
@@ -33,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reflection {
-    /// Names and signatures; to callers on the same machine documentation, too.
+    /// Names and signatures; to callers on the same machine and on sealed bindings documentation, too.
     #[default]
     Full,
     /// Names and signatures.
@@ -157,9 +157,13 @@ impl Reflector {
         self.0.interfaces.iter().filter(|told| self.0.lists.tell(told.interface))
     }
 
-    /// Whether the caller that this thread serves learns documentation: not over a network, where anybody may listen.
+    /// Whether the caller that this thread serves learns documentation: not on an unsealed network, where anybody may listen.
     fn tells_docs(&self) -> bool {
-        self.0.tells_docs && matches!(serving_caller(), Caller::Local | Caller::Process(_))
+        let is_apart = |caller: &Caller| match caller {
+            Caller::Local | Caller::Process(_) => true,
+            Caller::Network(_) | Caller::Station(_) => Peer::of(caller, served_call().id()).is_some(),
+        };
+        self.0.tells_docs && is_apart(&serving_caller())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Pair, over};
 
-over! { udp ether tcp: [calls_are_made_on_a_sealed_binding messages_of_every_length_travel_both_ways begun_calls_are_sealed_too many_threads_call_on_one_sealed_binding other_interfaces_of_the_server_are_bound_sealed] }
+over! { udp ether tcp: [calls_are_made_on_a_sealed_binding messages_of_every_length_travel_both_ways begun_calls_are_sealed_too many_threads_call_on_one_sealed_binding other_interfaces_of_the_server_are_bound_sealed documentation_is_told_on_a_sealed_binding] }
 
 fn calls_are_made_on_a_sealed_binding(transport: &str) {
     let pair = Pair::over(transport);
@@ -55,4 +55,10 @@ fn other_interfaces_of_the_server_are_bound_sealed(transport: &str) {
     let pair = Pair::over(transport);
     let health = stoop::health::StoopHealthClient::bind_with(&pair.uri(), &pair.options()).unwrap();
     assert_eq!(health.check("Vault").unwrap(), Some(stoop::health::Health::Serving));
+}
+
+fn documentation_is_told_on_a_sealed_binding(transport: &str) {
+    let pair = Pair::over(transport);
+    let told = stoop::reflection::ask(&pair.uri(), "Vault", &pair.options()).unwrap();
+    assert_eq!(told.procedures[0].docs.trim(), "Counts its calls.");
 }
