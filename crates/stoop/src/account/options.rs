@@ -119,8 +119,8 @@ impl AccountOptions {
     /// recorded. `docs/observing.md` has their attributes.
     ///
     /// A caller's span is a child of the span that is current in the thread when it makes or begins the call. That of a begun call ends when
-    /// the program takes its outcome. A server's span is current while the procedure runs, and the root of a trace: a call does not carry the
-    /// identity of its caller's trace.
+    /// the program takes its outcome. A server's span is current while the procedure runs. Calls carry the identity of the caller's span, so
+    /// that the server's is its child, but over Sun RPC.
     ///
     /// Set the process's tracer provider (`opentelemetry::global::set_tracer_provider`) before the binding is made or the server started.
     /// The spans are made by the calling thread, or by the one that runs the procedure: choose a processor that exports them on another.
