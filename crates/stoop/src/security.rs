@@ -27,6 +27,8 @@ pub use crate::security::keys::PublicKey;
 use crate::security::keys::{OwnKey, default_path};
 #[cfg(feature = "seal")]
 use crate::security::peers::Peers;
+#[cfg(feature = "seal")]
+use crate::security::tls::certificates::Certificates;
 use std::io;
 #[cfg(feature = "seal")]
 use std::path::{Path, PathBuf};
@@ -88,7 +90,7 @@ enum Kind {
 
 /// The key of an end, and the keys that it trusts.
 #[cfg(feature = "seal")]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     /// `None`: this end is anonymous.
     pub(crate) own: Option<OwnKey>,
@@ -98,6 +100,10 @@ pub(crate) struct Keys {
     pub(crate) servers: Option<Arc<Peers>>,
     /// A server serves callers without a key, and those with keys that it does not know.
     pub(crate) anonymous: bool,
+    /// In place of keys.
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    /// The name in a server's certificate, if the address does not have it.
+    pub(crate) server_name: Option<Arc<str>>,
     /// Where the secrets of bindings are logged.
     pub(crate) log: Option<Arc<KeyLog>>,
 }
@@ -119,29 +125,22 @@ impl Security {
         !matches!(self.kind, Kind::Unsaid)
     }
 
-    /// The text of the own public key, if there is one, where bindings are to be sealed; else `None`.
-    fn own_key_text(&self) -> Option<Option<String>> {
-        match &self.kind {
-            Kind::Unsaid | Kind::None => None,
-            #[cfg(feature = "seal")]
-            Kind::Keys(keys) => Some(keys.own.as_ref().map(|own| own.public.to_string())),
-        }
-    }
-
-    /// The address of a server with this security: with its key, if bindings are to be sealed.
+    /// The address of a server with this security: with its key, if bindings are to be sealed by keys.
     ///
     /// # Errors
-    /// It has no key of its own.
+    /// It has neither a key nor a certificate of its own.
     pub(crate) fn address_of(&self, uri: String) -> io::Result<String> {
-        match self.own_key_text() {
-            Some(Some(key)) => Ok(uri.replacen("://", &format!("://{key}@"), 1)),
-            Some(None) => {
-                let why =
-                    "a server needs a key of its own; give it Security::own_key() or Security::key_file(…)";
-                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-            }
-            None => Ok(uri),
+        #[cfg(feature = "seal")]
+        if let Some(keys) = self.keys() {
+            let why = "a server needs a key of its own; give it Security::own_key(), Security::key_file(…) or Security::certificates(…)";
+            let is_certified = keys.certificates.as_ref().is_some_and(|certificates| certificates.has_own());
+            return match &keys.own {
+                Some(own) => Ok(uri.replacen("://", &format!("://{}@", own.public), 1)),
+                None if is_certified => Ok(uri),
+                None => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
+            };
         }
+        Ok(uri)
     }
 
     /// No security: any machine on the way can read and forge calls. A server that listens where other machines reach it says so, or has
@@ -181,15 +180,39 @@ impl Security {
 
     /// No key: an anonymous caller. For servers that [serve such](Self::anonymous).
     pub fn without_key() -> Self {
-        Self {
-            kind: Kind::Keys(Arc::new(Keys {
-                own: None,
-                callers: None,
-                servers: None,
-                anonymous: false,
-                log: None,
-            })),
-        }
+        Self::of(Keys::default())
+    }
+
+    /// Certificates of an organisation, in PEM files: the chain with the own certificate first, its private key, and the roots that have
+    /// issued the certificates of the others. The files are read again when they have changed; a certificate that expires ends no binding.
+    ///
+    /// A server serves callers with a certificate of the roots. The caller's name ([`CurrentCall::peer`](crate::CurrentCall::peer)) is
+    /// the first URI among the certificate's subject alternative names (`spiffe://example.org/shop`), else the first DNS name. A client
+    /// takes a server whose certificate is for the host in the address, or for [`server_name`](Self::server_name).
+    ///
+    /// # Errors
+    /// A file is missing or is none of these, other users can read the key, or the key is not that of the certificate.
+    pub fn certificates(
+        chain: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+        roots: impl Into<PathBuf>,
+    ) -> io::Result<Self> {
+        Certificates::read(Some((chain.into(), key.into())), roots.into()).map(Self::with_certificates)
+    }
+
+    /// For a client without a certificate: the roots of servers' certificates. For servers that serve [anonymous](Self::anonymous)
+    /// callers.
+    ///
+    /// # Errors
+    /// As [`certificates`](Self::certificates).
+    pub fn roots(roots: impl Into<PathBuf>) -> io::Result<Self> {
+        Certificates::read(None, roots.into()).map(Self::with_certificates)
+    }
+
+    /// For a client with [certificates](Self::certificates): the DNS name or IP address that the server's certificate is for, if the
+    /// address has another.
+    pub fn server_name(self, name: &str) -> Self {
+        self.changed(|keys| keys.server_name = Some(name.into()))
     }
 
     /// For a server: serves the callers in this file, besides those with the server's own key. Each line is a name and a public key, with
@@ -199,6 +222,7 @@ impl Security {
     /// # Errors
     /// There is no such file, or a line of it is none of these.
     pub fn callers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+        self.check_that_it_has_keys()?;
         let peers = Arc::new(Peers::read(path.as_ref())?);
         Ok(self.changed(|keys| keys.callers = Some(peers)))
     }
@@ -209,6 +233,7 @@ impl Security {
     /// # Errors
     /// As [`callers`](Self::callers).
     pub fn servers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+        self.check_that_it_has_keys()?;
         let peers = Arc::new(Peers::read(path.as_ref())?);
         Ok(self.changed(|keys| keys.servers = Some(peers)))
     }
@@ -259,8 +284,26 @@ impl Security {
     }
 
     fn with_key(own: OwnKey) -> Self {
-        let keys = Keys { own: Some(own), callers: None, servers: None, anonymous: false, log: None };
+        Self::of(Keys { own: Some(own), ..Keys::default() })
+    }
+
+    fn with_certificates(certificates: Certificates) -> Self {
+        Self::of(Keys { certificates: Some(Arc::new(certificates)), ..Keys::default() })
+    }
+
+    fn of(keys: Keys) -> Self {
         Self { kind: Kind::Keys(Arc::new(keys)) }
+    }
+
+    /// Files of peers have keys, and are of no use beside certificates.
+    fn check_that_it_has_keys(&self) -> io::Result<()> {
+        match self.keys().is_some_and(|keys| keys.certificates.is_some()) {
+            true => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the roots of certificates say which peers are known; leave the file of keys out, or Security::certificates",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn changed(mut self, change: impl FnOnce(&mut Keys)) -> Self {

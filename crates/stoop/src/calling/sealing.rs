@@ -77,12 +77,28 @@ impl<'a> Asking<'a> {
             (None, None) => return Ok(None),
         };
         let keys = Arc::clone(security.keys().expect("it is with keys"));
+        if named.is_some() && keys.certificates.is_some() {
+            let why = "names a server's key, and this client has certificates; leave KEY@ out of the address, or Security::certificates";
+            return Err(not_secure(uri, why));
+        }
         let servers = match named {
             Some(Err(why)) => return Err(not_secure(uri, format!("names no key of a server: {why}"))),
             Some(Ok(key)) => vec![key],
             None => keys.known_servers(),
         };
         Ok(Some(Self { uri, keys, servers }))
+    }
+
+    /// The name that the server's certificate is to have.
+    fn host(&self) -> &str {
+        let address = self.uri.split_once(':').map_or("", |(_, address)| address.trim_start_matches('/'));
+        let address = address.split('?').next().unwrap_or_default();
+        let of_address = match address.rsplit_once(':') {
+            Some((host, _)) => host.trim_matches(['[', ']']),
+            // A name on an Ethernet.
+            None => address.rsplit('/').next().unwrap_or_default(),
+        };
+        self.keys.server_name.as_deref().unwrap_or(of_address)
     }
 
     /// Makes the handshake, and has the server grant the binding for which `binder` asks.
@@ -92,7 +108,8 @@ impl<'a> Asking<'a> {
         carrier: &mut impl Carrier,
         binder: &mut Binder,
     ) -> Result<Granted, BindError> {
-        let mut handshake = CallerHandshake::begin(&self.keys, self.servers.clone());
+        let mut handshake = CallerHandshake::begin(&self.keys, self.servers.clone(), self.host())
+            .map_err(|failed| self.failed(failed))?;
         let mut hellos = 0;
         while handshake.is_going_on() {
             if hellos == HELLOS {
@@ -145,6 +162,10 @@ impl<'a> Asking<'a> {
                     "serves callers with keys only, and this one has none: `stoop keygen` makes one".into()
                 }
             },
+            Failed::OtherKind => "has keys where this caller has certificates, or certificates where this caller has keys; give both ends the \
+                 same: KEY@ in the address, or Security::certificates or Security::roots"
+                .into(),
+            Failed::Certificate(why) => why,
             Failed::Protocol(why) => format!("does not agree on a handshake: {why}"),
         };
         not_secure(self.uri, why)

@@ -24,10 +24,10 @@ impl fmt::Display for Peer {
 static OF_BINDINGS: RwLock<BTreeMap<BindingId, Peer>> = RwLock::new(BTreeMap::new());
 
 impl Peer {
-    /// The caller with that name and public key.
+    /// The caller with that name, and the public key by which it has proved it.
     #[cfg(feature = "seal")]
-    pub(crate) fn new(name: Arc<str>, key: Arc<str>) -> Self {
-        Self { name, key: Some(key) }
+    pub(crate) fn new(name: Arc<str>, key: Option<Arc<str>>) -> Self {
+        Self { name, key }
     }
 
     /// Its name.
@@ -35,7 +35,12 @@ impl Peer {
         &self.name
     }
 
-    /// Its public key, of a caller on a sealed binding.
+    /// Its name, without a copy.
+    pub(crate) fn into_name(self) -> Arc<str> {
+        self.name
+    }
+
+    /// Its public key, of a caller on a sealed binding that has no certificate.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }

@@ -35,6 +35,11 @@ impl FromStr for PublicKey {
     }
 }
 
+/// A server, by the key or the certificate that it has shown.
+pub(crate) fn in_words(key: Option<PublicKey>) -> String {
+    key.map_or("the server that its certificate names".into(), |key| format!("the server of the key {key}"))
+}
+
 /// The key of this end.
 #[derive(Clone)]
 pub(crate) struct OwnKey {
@@ -60,12 +65,12 @@ pub(crate) const SPKI_BEGIN: [u8; 12] =
 const PEM_BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const PEM_END: &str = "-----END PRIVATE KEY-----";
 
-fn wrong(path: &Path, why: &str) -> io::Error {
+pub(crate) fn wrong(path: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
 }
 
 /// The text of a file that only its user may read.
-fn read_private(path: &Path) -> io::Result<String> {
+pub(crate) fn read_private(path: &Path) -> io::Result<String> {
     let found = fs::metadata(path).map_err(|cause| {
         let cure = if cause.kind() == io::ErrorKind::NotFound { "; `stoop keygen` makes a key" } else { "" };
         io::Error::new(cause.kind(), format!("{}: {cause}{cure}", path.display()))

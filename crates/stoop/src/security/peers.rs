@@ -17,7 +17,7 @@ pub(crate) struct Peers {
 }
 
 /// Which content a file has: its inode, length, and the time of its last change.
-type Stamp = (u64, u64, i64, i64);
+pub(crate) type Stamp = (u64, u64, i64, i64);
 
 /// The name of each key.
 pub(crate) type Names = HashMap<PublicKey, Arc<str>>;
@@ -55,7 +55,7 @@ impl Peers {
     }
 }
 
-fn stamp(path: &Path) -> io::Result<Stamp> {
+pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
     let named = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
     let file = fs::metadata(path).map_err(named)?;
     Ok((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))

@@ -1,24 +1,27 @@
 //! The handshake of a sealed binding: TLS 1.3 with raw public keys (RFC 7250), whose bytes a driver carries.
 //!
-//! All of `rustls` is in this file.
+//! All of `rustls` is in this file and in `tls/`.
+
+pub(crate) mod certificates;
 
 use crate::security::Keys;
 use crate::security::cipher::{PacketSuite, expand};
 use crate::security::key_log::KeyLog;
 use crate::security::keys::{OwnKey, PublicKey, SPKI_BEGIN};
+use crate::security::tls::certificates::Certificates;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, ClientConnection, ConnectionCommon,
-    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, ServerConnection, SignatureScheme,
-    SupportedCipherSuite, version,
+    DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, ServerConfig, ServerConnection,
+    SignatureScheme, SupportedCipherSuite, version,
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -201,6 +204,10 @@ pub(crate) enum Failed {
     OtherServer(PublicKey),
     /// The server does not take the caller's key, or takes no caller without one.
     UnknownCaller,
+    /// One end has certificates and the other keys.
+    OtherKind,
+    /// One of the two certificates is not taken, for this reason.
+    Certificate(String),
     /// The two do not agree on a protocol, or what came is no handshake.
     Protocol(String),
 }
@@ -223,6 +230,7 @@ impl BindingKeys {
 pub(crate) struct CallerHandshake {
     connection: ClientConnection,
     pinned: Arc<Pinned>,
+    certificates: Option<Arc<Certificates>>,
     log: Option<Arc<KeyLog>>,
 }
 
@@ -231,30 +239,55 @@ pub(crate) struct ServerHandshake(ServerConnection, Option<Arc<KeyLog>>);
 
 /// What a server needs for handshakes.
 pub(crate) struct Acceptor {
-    config: Arc<ServerConfig>,
+    /// With keys. With certificates each handshake looks for their files.
+    config: Option<Arc<ServerConfig>>,
     pub(crate) keys: Arc<Keys>,
 }
 
 impl CallerHandshake {
-    /// Begins a handshake with a server that has one of these keys.
-    pub(crate) fn begin(keys: &Keys, servers: Vec<PublicKey>) -> Self {
+    /// Begins a handshake with a server that has one of these keys, or, with certificates, the name of that host.
+    ///
+    /// # Errors
+    /// No certificate has such a name.
+    pub(crate) fn begin(keys: &Keys, servers: Vec<PublicKey>, host: &str) -> Result<Self, Failed> {
         let pinned = Arc::new(Pinned { servers, shown: OnceLock::new() });
-        let verifier = Arc::clone(&pinned);
-        // Both ends show raw keys in every handshake: an anonymous caller shows one that it has made for this one.
-        let own = keys.own.as_ref().map_or_else(|| certified(&OwnKey::random()), certified);
-        let mut config = ClientConfig::builder_with_provider(provider())
+        let builder = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&version::TLS13])
             .expect("the provider has suites of TLS 1.3")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(own)));
+            .dangerous();
+        let (mut config, name) = match &keys.certificates {
+            Some(certificates) => {
+                let loaded = certificates.present();
+                let verifier = certificates::verifier_of_servers(&loaded);
+                let builder = builder.with_custom_certificate_verifier(verifier);
+                let config = match &loaded.own {
+                    Some(own) => {
+                        builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(own))))
+                    }
+                    None => builder.with_no_client_auth(),
+                };
+                (config, host)
+            }
+            None => {
+                // Both ends show raw keys in every handshake: an anonymous caller shows one that it has made for this one.
+                let own = keys.own.as_ref().map_or_else(|| certified(&OwnKey::random()), certified);
+                let verifier = Arc::clone(&pinned);
+                let builder = builder.with_custom_certificate_verifier(verifier);
+                let resolver = Arc::new(AlwaysResolvesClientRawPublicKeys::new(own));
+                (builder.with_client_cert_resolver(resolver), "stoop.invalid")
+            }
+        };
         config.alpn_protocols = vec![PROTOCOL.into()];
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
-        let name = ServerName::try_from("stoop.invalid").expect("it is a name");
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| {
+            Failed::Certificate(format!(
+                "has no name that a certificate has (`{name}`): give Security::server_name"
+            ))
+        })?;
         let connection =
             ClientConnection::new(Arc::new(config), name).expect("the configuration is complete");
-        Self { connection, pinned, log: keys.log.clone() }
+        Ok(Self { connection, pinned, certificates: keys.certificates.clone(), log: keys.log.clone() })
     }
 
     /// The bytes for the server.
@@ -268,15 +301,21 @@ impl CallerHandshake {
     /// The handshake has failed.
     pub(crate) fn input(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         let outcome = input(&mut self.connection, bytes);
-        outcome.map_err(|why| match (why, self.pinned.shown.get()) {
-            (Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure), Some(other)) => {
+        outcome.map_err(|why| match (why, self.pinned.shown.get(), &self.certificates) {
+            (Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension), ..)
+            | (Error::AlertReceived(AlertDescription::HandshakeFailure), ..) => Failed::OtherKind,
+            (Error::InvalidCertificate(why), _, Some(certificates)) => {
+                Failed::Certificate(certificates.refused(&why))
+            }
+            (Error::AlertReceived(alert), _, Some(_)) => Failed::Certificate(certificates::not_taken(alert)),
+            (Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure), Some(other), _) => {
                 Failed::OtherServer(*other)
             }
             (
                 Error::AlertReceived(AlertDescription::AccessDenied | AlertDescription::CertificateRequired),
-                _,
+                ..,
             ) => Failed::UnknownCaller,
-            (why, _) => Failed::Protocol(why.to_string()),
+            (why, ..) => Failed::Protocol(why.to_string()),
         })
     }
 
@@ -307,24 +346,45 @@ impl CallerHandshake {
 }
 
 impl Acceptor {
-    /// For the server with these keys. `None`: it has no key of its own.
+    /// For the server with these keys. `None`: it has neither a key nor a certificate of its own.
     pub(crate) fn new(keys: &Arc<Keys>) -> Option<Self> {
-        let own = certified(keys.own.as_ref()?);
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&version::TLS13])
-            .expect("the provider has suites of TLS 1.3")
-            .with_client_cert_verifier(Arc::new(Callers(Arc::clone(keys))))
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(own)));
-        config.alpn_protocols = vec![PROTOCOL.into()];
-        config.send_tls13_tickets = 0;
-        Some(Self { config: Arc::new(config), keys: Arc::clone(keys) })
+        let config = match &keys.certificates {
+            Some(certificates) => certificates.has_own().then_some(None)?,
+            None => {
+                let own = Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(keys.own.as_ref()?)));
+                Some(server_config(Arc::new(Callers(Arc::clone(keys))), own))
+            }
+        };
+        Some(Self { config, keys: Arc::clone(keys) })
     }
 
     /// Begins a handshake.
     pub(crate) fn begin(&self) -> ServerHandshake {
-        let connection = ServerConnection::new(Arc::clone(&self.config));
+        let connection = ServerConnection::new(self.config.clone().unwrap_or_else(|| self.certified()));
         ServerHandshake(connection.expect("the configuration is complete"), self.keys.log.clone())
     }
+
+    /// The configuration with the certificates as they are now.
+    fn certified(&self) -> Arc<ServerConfig> {
+        let loaded = self.keys.certificates.as_ref().expect("it has no key").present();
+        let own = Arc::clone(loaded.own.as_ref().expect("a server has its own"));
+        let verifier = certificates::verifier(&loaded, self.keys.anonymous);
+        server_config(verifier, Arc::new(SingleCertAndKey::from(own)))
+    }
+}
+
+fn server_config(
+    callers: Arc<dyn ClientCertVerifier>,
+    own: Arc<dyn ResolvesServerCert>,
+) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&version::TLS13])
+        .expect("the provider has suites of TLS 1.3")
+        .with_client_cert_verifier(callers)
+        .with_cert_resolver(own);
+    config.alpn_protocols = vec![PROTOCOL.into()];
+    config.send_tls13_tickets = 0;
+    Arc::new(config)
 }
 
 impl ServerHandshake {
@@ -346,6 +406,12 @@ impl ServerHandshake {
     /// Encrypts a message for the caller.
     pub(crate) fn write(&mut self, message: &[u8]) {
         write(&mut self.0, message);
+    }
+
+    /// The name in the caller's certificate, if it has shown one.
+    pub(crate) fn certified_name(&self) -> Option<Arc<str>> {
+        let shown = self.0.peer_certificates()?.first()?;
+        if public_key(shown).is_ok() { None } else { certificates::name_of(shown) }
     }
 
     /// The caller's key.

@@ -195,10 +195,13 @@ impl<C: Send + 'static> Handshakes<C> {
         Some(handshake.tls.output())
     }
 
-    /// The caller of a handshake, if its key has a name.
+    /// The caller of a handshake, if its key or certificate has a name.
     pub(crate) fn peer(&self, handshake: &Handshake) -> Option<Peer> {
+        if let Some(name) = handshake.tls.certified_name() {
+            return Some(Peer::new(name, None));
+        }
         let key = handshake.tls.caller()?;
-        Some(Peer::new(self.acceptor.keys.name_of(&key)?, key.to_string().into()))
+        Some(Peer::new(self.acceptor.keys.name_of(&key)?, Some(key.to_string().into())))
     }
 
     /// Tells which callers are served now.

@@ -5,6 +5,7 @@ mod harness;
 
 mod attackers;
 mod calls;
+mod certificates;
 mod keys;
 mod middle;
 mod streams;

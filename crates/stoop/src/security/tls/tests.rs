@@ -6,7 +6,7 @@ fn key(first: u8) -> OwnKey {
 }
 
 fn keys(own: Option<OwnKey>) -> Keys {
-    Keys { own, callers: None, servers: None, anonymous: false, log: None }
+    Keys { own, ..Keys::default() }
 }
 
 fn key_of_server() -> PublicKey {
@@ -22,7 +22,7 @@ fn ends(
     server: Keys,
 ) -> Result<(CallerHandshake, ServerHandshake), Failed> {
     let mut accepts = Acceptor::new(&Arc::new(server)).unwrap().begin();
-    let mut asks = CallerHandshake::begin(caller, servers);
+    let mut asks = CallerHandshake::begin(caller, servers, "")?;
     assert!(accepts.input(&asks.output()));
     asks.input(&accepts.output())?;
     assert!(!asks.is_going_on());

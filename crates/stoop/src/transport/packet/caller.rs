@@ -89,10 +89,7 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
             session.mechanism,
             plan.address,
             plan.options.reason,
-            session
-                .protection
-                .server_key()
-                .map_or(String::new(), |key| format!("sealed, with the server of the key {key}; ")),
+            session.protection.server().map_or(String::new(), |server| format!("sealed, with {server}; ")),
             session.bound.binding.packet_data(),
             if session.bound.binding.has_checksum() { ", each with a checksum (CRC-32C)" } else { "" },
             session.longest_call,

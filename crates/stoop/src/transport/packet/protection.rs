@@ -83,11 +83,11 @@ impl Protection {
         Self { seals: Seals::Many(Arc::clone(bindings)) }
     }
 
-    /// The key of the server to which a session is sealed, as text.
-    pub(crate) fn server_key(&self) -> Option<String> {
+    /// With which server a session is sealed, in words.
+    pub(crate) fn server(&self) -> Option<String> {
         #[cfg(feature = "seal")]
         {
-            self.seals.peer().map(|key| key.to_string())
+            self.seals.server()
         }
         #[cfg(not(feature = "seal"))]
         {

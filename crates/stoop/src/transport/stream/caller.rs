@@ -76,10 +76,7 @@ impl Remote for StreamTransport {
              bytes of arguments or result; waiting {:?}, and both ends {} run at the same time",
             plan.address,
             plan.options.reason,
-            session
-                .stream
-                .sealed_with()
-                .map_or(String::new(), |key| format!("sealed, with the server of the key {key}; ")),
+            session.stream.sealed_with().map_or(String::new(), |server| format!("sealed, with {server}; ")),
             plan.options.max_message,
             plan.options.waiting,
             if session.placement.together { "can" } else { "cannot" },

@@ -45,11 +45,11 @@ impl Channel {
         self.sealed.get().map(|sealed| &**sealed)
     }
 
-    /// The key of the peer with which it is sealed, as text.
+    /// With which server it is sealed, in words.
     pub(crate) fn sealed_with(&self) -> Option<String> {
         #[cfg(feature = "seal")]
         {
-            self.sealed().and_then(|sealed| sealed.peer).map(|key| key.to_string())
+            self.sealed().map(|sealed| crate::security::keys::in_words(sealed.peer))
         }
         #[cfg(not(feature = "seal"))]
         {

@@ -1,7 +1,7 @@
 //! The keys of sealed bindings: of one at a caller, of all at a server.
 
 use crate::security::cipher::PacketSuite;
-use crate::security::keys::PublicKey;
+use crate::security::keys::{PublicKey, in_words};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -217,10 +217,10 @@ impl Seals {
         }
     }
 
-    /// The peer's key, of a caller's session.
-    pub(crate) fn peer(&self) -> Option<PublicKey> {
+    /// With which server a caller's session is sealed, in words.
+    pub(crate) fn server(&self) -> Option<String> {
         match self {
-            Self::One(binding) => binding.peer,
+            Self::One(binding) => Some(in_words(binding.peer)),
             Self::Many(_) | Self::None => None,
         }
     }
