@@ -1,11 +1,11 @@
 //! The time that a server's procedures have run for each caller.
 
-use crate::context::Caller;
+use crate::context::{Caller, peer, served_call, serving_caller};
 use crate::locked::locked;
 use crate::thread_number::thread_number;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// A server's figures of one caller.
@@ -22,7 +22,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct CallingPeer {
-    /// The host's address, or the user and process of a caller on the same machine. `others`: all callers beyond a bound of 4096.
+    /// The name of a caller on a sealed binding, the host's address of another, or the user and process of a caller on the same machine.
+    /// `others`: all callers beyond a bound of 4096.
     pub peer: String,
     /// Its calls that have ended: an estimate from those that are timed.
     pub calls: u64,
@@ -35,9 +36,10 @@ const TABLES: usize = 16;
 /// Callers of a table; the others are counted together.
 const PEERS_MAX: usize = 4096 / TABLES;
 
-/// A caller: a host, or a process of the same machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Peer {
+/// A caller: a name, a host, or a process of the same machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Peer {
+    Named(Arc<str>),
     Host(IpAddr),
     Station([u8; 16]),
     Process { uid: u32, pid: i32 },
@@ -45,6 +47,19 @@ enum Peer {
 }
 
 impl Peer {
+    /// The caller of the call that this thread serves.
+    #[inline]
+    pub(crate) fn serving() -> Self {
+        let caller = serving_caller();
+        match caller {
+            Caller::Network(_) | Caller::Station(_) => {
+                let named = peer::Peer::of(&caller, served_call().id());
+                named.map_or_else(|| Self::of(caller), |named| Self::Named(named.into_name()))
+            }
+            _ => Self::of(caller),
+        }
+    }
+
     fn of(caller: Caller) -> Self {
         match caller {
             Caller::Network(address) => Self::Host(address.ip().to_canonical()),
@@ -58,6 +73,7 @@ impl Peer {
 impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Named(name) => f.write_str(name),
             Self::Host(host) => write!(f, "{host}"),
             Self::Station(host) => {
                 let [first, rest @ ..] = &host[..6] else { return f.write_str("a station") };
@@ -114,9 +130,9 @@ pub(crate) struct PeerTimes([OnceLock<Box<Mutex<Table>>>; TABLES]);
 
 impl PeerTimes {
     #[inline]
-    pub(crate) fn add(&self, caller: Caller, calls: u64, ran_ns: u64) {
+    pub(crate) fn add(&self, peer: Peer, calls: u64, ran_ns: u64) {
         let table = self.0[thread_number() % TABLES].get_or_init(Box::default);
-        locked(table).add(Peer::of(caller), Sum { calls, ran_ns });
+        locked(table).add(peer, Sum { calls, ran_ns });
     }
 
     /// The sums so far; first the callers for which procedures have run longest.
@@ -124,7 +140,7 @@ impl PeerTimes {
         let mut sums: HashMap<Peer, Sum> = HashMap::new();
         for table in self.0.iter().filter_map(OnceLock::get) {
             let table = locked(table);
-            let all = table.all.iter().map(|(peer, sum)| (*peer, *sum)).chain(table.last);
+            let all = table.all.iter().map(|(peer, sum)| (peer.clone(), *sum)).chain(table.last.clone());
             all.for_each(|(peer, sum)| sums.entry(peer).or_default().add(sum));
         }
         let peer = |(peer, sum): (Peer, Sum)| CallingPeer {
@@ -144,8 +160,8 @@ mod tests {
     use crate::context::Credentials;
     use std::net::{Ipv4Addr, SocketAddr};
 
-    fn host(number: u32, port: u16) -> Caller {
-        Caller::Network(SocketAddr::from((Ipv4Addr::from(number), port)))
+    fn host(number: u32, port: u16) -> Peer {
+        Peer::of(Caller::Network(SocketAddr::from((Ipv4Addr::from(number), port))))
     }
 
     #[test]
@@ -153,7 +169,7 @@ mod tests {
         let times = PeerTimes::default();
         for port in 1..=4 {
             times.add(host(0x0a00_0001, port), 1, 10);
-            times.add(Caller::Process(Credentials { uid: 7, gid: 7, pid: 9 }), 64, 6400);
+            times.add(Peer::of(Caller::Process(Credentials { uid: 7, gid: 7, pid: 9 })), 64, 6400);
         }
         let found: Vec<_> = times.copy().into_iter().map(|peer| (peer.peer, peer.calls)).collect();
         assert_eq!(found, [("process 9 of user 7".to_owned(), 256), ("10.0.0.1".to_owned(), 4)]);

@@ -5,13 +5,12 @@
 
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
-use crate::account::peers::{CallingPeer, PeerTimes};
+use crate::account::peers::{CallingPeer, Peer, PeerTimes};
 use crate::account::sampled::Samples;
 use crate::account::spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
-use crate::context::{Caller, serving_caller};
 use crate::interface::{Exported, Interface};
 use crate::later::deferred::Later;
 use crate::later::room::OpenRoom;
@@ -101,7 +100,7 @@ impl Ledger {
         };
         let took_ns = clock::now_ns() - begun_ns;
         let calls = u64::from(own.note(took_ns, self.options.short_share, is_own));
-        self.peers.add(serving_caller(), calls, took_ns * calls);
+        self.peers.add(Peer::serving(), calls, took_ns * calls);
         drop(ending);
         returned
     }
@@ -109,7 +108,7 @@ impl Ledger {
     /// Has a call counted, and timed from `begun_ns` on, when its answer has come.
     #[cold]
     fn follow(self: &Arc<Self>, later: Later, call: (usize, u16), begun_ns: Option<u64>) -> Unserved {
-        let (ledger, caller) = (Arc::clone(self), serving_caller());
+        let (ledger, caller) = (Arc::clone(self), Peer::serving());
         Unserved::Later(later.holding(Box::new(Followed { ledger, call, begun_ns, caller })))
     }
 
@@ -171,7 +170,7 @@ struct Followed {
     call: (usize, u16),
     /// When it began, if it is timed.
     begun_ns: Option<u64>,
-    caller: Caller,
+    caller: Peer,
 }
 
 impl Drop for Followed {
@@ -181,7 +180,7 @@ impl Drop for Followed {
         if let Some(begun_ns) = begun_ns {
             let took_ns = clock::now_ns() - *begun_ns;
             let calls = u64::from(own.note(took_ns, ledger.options.short_share, is_own));
-            ledger.peers.add(*caller, calls, took_ns * calls);
+            ledger.peers.add(caller.clone(), calls, took_ns * calls);
         }
         own.end(is_own);
     }

@@ -4,6 +4,7 @@ use crate::harness::ethernet;
 use crate::harness::transports::{ListenThere, address};
 use crate::{Counting, Folder, Pair, VaultClient, VaultServer, over};
 use std::time::{Duration, Instant};
+use stoop::account::AccountOptions;
 use stoop::{BindError, BindOptions, Ran, Security, Server};
 
 /// The text of the error of binding.
@@ -15,7 +16,7 @@ fn refused(uri: &str, options: &BindOptions) -> String {
     }
 }
 
-over! { udp ether tcp: [lists_name_callers_as_the_file_of_callers_does procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
+over! { udp ether tcp: [lists_name_callers_as_the_file_of_callers_does the_account_has_callers_by_their_names procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
 
 fn procedures_see_the_name_of_the_caller(transport: &str) {
     let pair = Pair::over(transport);
@@ -39,6 +40,24 @@ fn lists_name_callers_as_the_file_of_callers_does(transport: &str) {
         assert_eq!(why.ran(), Ran::No);
         assert!(why.to_string().contains("`ops-bob`"), "{why}");
     }
+}
+
+fn the_account_has_callers_by_their_names(transport: &str) {
+    let folder = Folder::new();
+    let ((of_server, _), (caller, key)) = (folder.key("server"), folder.key("caller"));
+    let security = of_server.callers(folder.callers(&[("alice", key)])).unwrap();
+    let server = Server::new().security(security).account(AccountOptions::new().short_share(1));
+    let server = server.export(VaultServer::new(Counting::default()));
+    let server = ethernet::at_servers(|| server.listen(&address(transport))).unwrap().start().unwrap();
+    let client = VaultClient::bind_with(&server.uris()[0], &BindOptions::new().security(caller)).unwrap();
+    (1..=5).for_each(|number| assert_eq!(client.count().unwrap(), number));
+    // The last call is recorded after its result has been sent.
+    let names = || server.account().peers.into_iter().map(|peer| peer.peer).collect::<Vec<_>>();
+    let until = Instant::now() + Duration::from_secs(60);
+    while names().is_empty() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    assert_eq!(names(), ["alice"]);
 }
 
 fn a_server_with_another_key_is_not_called(transport: &str) {
