@@ -96,7 +96,7 @@ fn a_changed_byte_anywhere_in_a_handshake_leads_to_no_keys() {
         for at in (0..2000).step_by(41) {
             let server = Arc::new(Keys { anonymous: true, ..keys(Some(key(2))) });
             let mut accepts = Acceptor::new(&server).unwrap().begin();
-            let mut asks = CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()]);
+            let mut asks = CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()], "").unwrap();
             let mut messages = 0;
             let mut passed = |mut bytes: Vec<u8>| {
                 if messages == message && at < bytes.len() {
