@@ -185,10 +185,11 @@ impl Evidence {
         }
     }
 
-    /// The same, where an attacker may be on the path: he can forge the refusal, and hold a packet for as long as he likes.
+    /// The same, where an attacker may be on the path: he can forge the refusal of a server that has the binding, hold a packet for as long
+    /// as he likes, and lead the caller to another server with the same key. No clock says anything then.
     #[must_use]
     pub fn believing_no_hints(self) -> Self {
-        Self { refused_itself: false, packet_life: Duration::MAX, ..self }
+        Self { refused_itself: false, packet_life: Duration::MAX, on_one_clock: None, ..self }
     }
 
     /// Decides whether the call may be sent again. `idempotent`: whether its procedure may run more than once.
