@@ -30,9 +30,12 @@ impl Lab for Idle {
     }
 }
 
-fn client(security: Security) -> Result<(LabClient, stoop::RunningServer), Box<dyn std::error::Error>> {
+fn client(
+    scheme: &str,
+    security: Security,
+) -> Result<(LabClient, stoop::RunningServer), Box<dyn std::error::Error>> {
     let server = Server::new().security(security.clone()).export(LabServer::new(Idle));
-    let server = server.listen("udp://127.0.0.1:0")?.waiting(Waiting::Spin).start()?;
+    let server = server.listen(&format!("{scheme}://127.0.0.1:0"))?.waiting(Waiting::Spin).start()?;
     let options = BindOptions::new().security(security).waiting(Waiting::Spin);
     Ok((LabClient::bind_with(&server.uris()[0], &options)?, server))
 }
@@ -68,8 +71,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Security::generate_key(&path)?;
     let security = Security::key_file(&path)?;
     std::fs::remove_dir_all(folder)?;
-    let (plain, _of_plain) = client(Security::none())?;
-    let (sealed, _of_sealed) = client(security.clone())?;
+    ["udp", "tcp"].iter().try_for_each(|scheme| over(scheme, &security))
+}
+
+fn over(scheme: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>> {
+    let (plain, _of_plain) = client(scheme, Security::none())?;
+    let (sealed, _of_sealed) = client(scheme, security.clone())?;
     println!("{}", sealed.binding().describe());
     compare("Null()", || plain.null().unwrap(), || sealed.null().unwrap());
     let bytes = vec![7; 1400];
@@ -79,7 +86,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = |client: &LabClient| drop(black_box(client.max_result(1 << 20).unwrap()));
     compare("1 MiB out", || out(&plain), || out(&sealed));
     let uri = &_of_sealed.uris()[0];
-    let options = BindOptions::new().security(security);
+    let options = BindOptions::new().security(security.clone());
     let binds = (0..100).map(|_| {
         let begun = Instant::now();
         drop(LabClient::bind_with(uri, &options).unwrap());

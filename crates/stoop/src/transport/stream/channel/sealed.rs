@@ -76,7 +76,6 @@ impl Sealing {
             }
         }
         self.records.clear();
-        self.records.shrink_to(READ_MIN);
         self.sent = 0;
         Ok(true)
     }
@@ -85,10 +84,10 @@ impl Sealing {
     fn seal(&mut self, slices: &[IoSlice<'_>], skipped: usize) -> usize {
         let all: usize = slices.iter().map(|slice| slice.len()).sum();
         let (mut at, end) = (skipped, all.min(skipped + BATCH_MAX));
+        self.records.reserve(end - at + (end - at).div_ceil(RECORD_DATA_MAX) * RECORD_OVERHEAD);
         while at < end {
             let len = (end - at).min(RECORD_DATA_MAX);
             let start = self.records.len();
-            self.records.reserve(len + RECORD_OVERHEAD);
             self.records.extend_from_slice(&[0; RECORD_HEADER_LEN]);
             let mut before = 0;
             for slice in slices {
@@ -226,6 +225,11 @@ impl SealedStream {
         let mut opening = locked(&self.opening);
         if opening.unread.is_empty() && opening.clear.is_empty() {
             (opening.bytes, opening.unread, opening.clear) = (Vec::new(), 0..0, 0..0);
+        }
+        drop(opening);
+        let mut sealing = locked(&self.sealing);
+        if sealing.records.is_empty() {
+            sealing.records = Vec::new();
         }
     }
 
