@@ -147,7 +147,9 @@ impl Sim {
     }
 
     fn send_to_server(&mut self, from: Address, to: Place, packet: &[u8]) {
-        let arriving = self.network.send(self.now, Side::Caller, packet.to_vec(), &mut self.random);
+        let Some(packet) = self.sealed(Side::Caller, packet.to_vec()) else { return };
+        self.is_seen(Side::Caller, (from, to), &packet);
+        let arriving = self.network.send(self.now, Side::Caller, packet, &mut self.random);
         if self.traced && arriving.is_empty() {
             let Address { host, port } = from;
             println!("{:>16} ns  what {host}:{port} sends is lost", self.now.as_nanos());

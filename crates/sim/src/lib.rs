@@ -7,15 +7,16 @@
 //! what its receiver asked for, nothing stays in flight, the server's memory is bounded, timers advance, and in the end
 //! everything comes to rest.
 //!
-//! There are three [families](Family) of worlds: in one, messages are a packet; in another they are up to hundreds of
+//! There are four [families](Family) of worlds: in one, messages are a packet; in another they are up to hundreds of
 //! kilobytes, lines have rates and queues, sockets fill, bits flip, and calls are cancelled; in the third, callers have more
-//! calls than the servers can do, keep to credits, send refused calls again, and go from one server to the next.
+//! calls than the servers can do, keep to credits, send refused calls again, and go from one server to the next; in the fourth,
+//! bindings are sealed, and an attacker is on the way.
 //!
 //! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
 //! `tests/throughput.table` says how fast messages travel.
 //!
 //! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of the first family and 1,000 of each other; a
-//! longer run is `cargo run --release -p stoop-sim -- [--large | --load] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
+//! longer run is `cargo run --release -p stoop-sim -- [--large | --load | --sealed] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
 mod by_hand;
@@ -31,6 +32,7 @@ mod report;
 mod run;
 mod sabotage;
 mod scenario;
+mod sealed;
 mod server_process;
 mod sun;
 mod task;

@@ -1,16 +1,17 @@
-//! A longer run of the simulator: `cargo run --release -p stoop-sim -- [--large | --load] --seeds 1000000 [--from 10000]`.
+//! A longer run of the simulator: `cargo run --release -p stoop-sim -- [--large | --load | --sealed] --seeds 1000000 [--from 10000]`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use stoop_sim::{Family, Report, Sabotage, Sim};
 
-const USAGE: &str = "usage: stoop-sim [--large | --load] [--seeds NUMBER] [--from SEED]";
+const USAGE: &str = "usage: stoop-sim [--large | --load | --sealed] [--seeds NUMBER] [--from SEED]";
 
 fn family_named(argument: &str) -> Option<Family> {
     match argument {
         "--large" => Some(Family::Large),
         "--load" => Some(Family::Load),
+        "--sealed" => Some(Family::Sealed),
         _ => None,
     }
 }

@@ -127,6 +127,12 @@ report! {
     postponed: "calls sent again after a refusal for overload",
     /// Calls refused for a shutdown that their callers sent to the next server.
     left_server: "calls sent to the next server",
+    /// Packets that an attacker has sent.
+    attacks: "packets of an attacker",
+    /// Packets of sealed bindings that were dropped.
+    forged: "packets that did not open",
+    /// Unsealed refusals in the name of a sealed binding.
+    hints: "hints that a sealed binding is lost",
     /// Changes of the server to which the address leads.
     wanderings: "changes of the server behind the address",
     /// Starts of a server.

@@ -69,6 +69,7 @@ impl Sim {
             Family::Small => Scenario::from_seed(seed),
             Family::Large => Scenario::large_from_seed(seed),
             Family::Load => Scenario::load_from_seed(seed),
+            Family::Sealed => Scenario::sealed_from_seed(seed),
         };
         let mut sim = Self::new(seed, scenario, sabotage);
         sim.family = family;

@@ -64,6 +64,10 @@ pub enum Sabotage {
     AnswersForAnother,
     /// A server answers an open call after it has failed it, because the means to answer were dropped.
     AnswersAbandoned,
+    /// A caller seals all packets with one number.
+    ReusesNumber,
+    /// A caller believes unsealed refusals in the name of a sealed binding.
+    BelievesHints,
 }
 
 impl Sabotage {

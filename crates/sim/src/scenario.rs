@@ -124,6 +124,10 @@ pub struct Scenario {
     pub packet_life: Duration,
     /// Nothing keeps any call from its result: all must get theirs.
     pub kind: bool,
+    /// Bindings are sealed.
+    pub sealed: bool,
+    /// In a sealed world: for a packet that the attacker sees, it sends one of its own.
+    pub attacks: u32,
     /// How long after its deadline a call may begin to run at most, if that is to be checked.
     pub late_max: Option<Duration>,
 }
@@ -183,6 +187,8 @@ impl Scenario {
             follows: false,
             packet_life: PACKET_LIFE,
             kind: true,
+            sealed: false,
+            attacks: 0,
             late_max: None,
         }
     }

@@ -11,7 +11,7 @@ use crate::task::{Manner, Task, interface};
 use crate::world::{Job, ServerProcess};
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
-use stoop_exchange::server::{Assignment, Effect, Next, Server};
+use stoop_exchange::server::{Assignment, Authenticated, Effect, Next, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, RetryAfter};
 
@@ -36,6 +36,7 @@ impl Sim {
         let interfaces = Interfaces::new([interface(self.scenario.procedures)]);
         let (now, facts, limits) = (self.server_now(), self.facts_of(SERVERS), self.scenario.limits.clone());
         let server = Server::new(now, interfaces, limits, facts, secret);
+        let server = if self.scenario.sealed { server.sealed_only() } else { server };
         let place = self.server.place;
         self.server = ServerProcess { life, place, server: Some(server), ..ServerProcess::default() };
         self.report.server_starts += 1;
@@ -123,6 +124,11 @@ impl Sim {
             Sabotage::CountsFromReading => self.server_now(),
             _ => self.clocks[SERVERS].at(came),
         };
+        let mut opened = packet.to_vec();
+        if self.server.server.is_some() && !self.opens_at_server(&mut opened) {
+            return;
+        }
+        let packet = &opened[..];
         let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
         let packet = sabotaged.as_deref().unwrap_or(packet);
         let Some(server) = &mut self.server.server else {
@@ -140,9 +146,20 @@ impl Sim {
         }
         let arrival = match together {
             Some(assignment) => Effect::Run(assignment),
+            None if self.scenario.sealed && packet.get(2) == Some(&(Kind::Bind as u8)) => {
+                match server.answer_authenticated(now, from, packet, &mut reply) {
+                    Authenticated::Bound(binding) => {
+                        self.server_seals(binding);
+                        Effect::Reply
+                    }
+                    Authenticated::Reply => Effect::Reply,
+                    Authenticated::Nothing => Effect::Nothing,
+                }
+            }
             None => server.handle_packet(now, &from, packet, &mut reply),
         };
-        self.server.peak_bindings = self.server.peak_bindings.max(server.bindings());
+        let bindings = self.server.server.as_ref().map_or(0, Server::bindings);
+        self.server.peak_bindings = self.server.peak_bindings.max(bindings);
         match arrival {
             Effect::Run(assignment) => {
                 self.note_asking(&assignment, packet, came);
@@ -356,6 +373,8 @@ impl Sim {
 
     pub(crate) fn send_to_caller(&mut self, to: Address, packet: Vec<u8>) {
         self.ledger.answers(self.server.life, &packet);
+        let Some(packet) = self.sealed(Side::Server, packet) else { return };
+        self.is_seen(Side::Server, (to, self.server.place), &packet);
         let arriving = self.network.send(self.now, Side::Server, packet, &mut self.random);
         if self.traced && arriving.is_empty() {
             println!(

@@ -39,6 +39,8 @@ pub enum Family {
     /// More calls than the server can do, from callers that keep to credits and send refused calls again; and servers at two
     /// addresses, which shut down and start in turn.
     Load,
+    /// Bindings are sealed, and an attacker on the way sees, loses, repeats, changes and makes up packets.
+    Sealed,
 }
 
 impl Family {
@@ -48,6 +50,7 @@ impl Family {
             Self::Small => "STOOP_SEED",
             Self::Large => "STOOP_LARGE_SEED",
             Self::Load => "STOOP_LOAD_SEED",
+            Self::Sealed => "STOOP_SEALED_SEED",
         }
     }
 }

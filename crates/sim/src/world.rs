@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::events::{Event, Events, Life};
 use crate::ledger::Ledger;
 use crate::network::Network;
+use crate::sealed::Sealing;
 use crate::{Family, Random, Report, Sabotage, Scenario, Span};
 use std::collections::BTreeMap;
 use stoop_exchange::Instant;
@@ -44,6 +45,7 @@ pub struct Sim {
     pub(crate) hosts: u16,
     pub(crate) reply: Vec<u8>,
     pub(crate) report: Report,
+    pub(crate) sealing: Sealing,
     pub(crate) traced: bool,
 }
 
@@ -75,6 +77,7 @@ impl Sim {
             hosts: scenario.callers as u16,
             reply: Vec::new(),
             report: Report::default(),
+            sealing: Sealing::default(),
             traced: std::env::var_os("STOOP_TRACE").is_some(),
             scenario,
         };

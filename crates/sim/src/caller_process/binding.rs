@@ -209,6 +209,10 @@ impl Sim {
         let own = self.facts_of(self.machine_of(caller));
         let evidence =
             Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
+        let evidence = match self.scenario.sealed && self.sabotage != Sabotage::BelievesHints {
+            true => evidence.believing_no_hints(),
+            false => evidence,
+        };
         self.sabotage.verdict(sent, (lost, granted), &evidence, idempotent)
     }
 

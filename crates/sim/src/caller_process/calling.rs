@@ -137,6 +137,10 @@ impl Sim {
     }
 
     pub(crate) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
+        let own = self.thread(at).own.as_ref().map(|own| own.granted.bound.binding);
+        if own.is_some_and(|own| !self.opens_at_caller(own, packet)) {
+            return;
+        }
         let answered = self.answered_by(at, packet);
         self.hears(at, packet);
         if let Some(id) = answered

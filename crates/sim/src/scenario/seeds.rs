@@ -73,6 +73,15 @@ impl Scenario {
         scenario
     }
 
+    /// The scenario of a seed in which bindings are sealed, and an attacker is on the way.
+    pub fn sealed_from_seed(seed: u64) -> Self {
+        let mut scenario = Self::from_seed(seed);
+        // A full packet would be two.
+        (scenario.long, scenario.kind, scenario.sealed) = (0, false, true);
+        scenario.attacks = Random::new(seed ^ 0x0073_6561_6c65_64).pick(&[0, 50, 300, 1000]);
+        scenario
+    }
+
     fn enlarge(&mut self, random: &mut Random) {
         // Lines and sockets go by the time of the world, and packets wait in them for long.
         (self.rates, self.stops, self.wanders) = (Vec::new(), None, None);

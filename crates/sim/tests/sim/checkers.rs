@@ -128,3 +128,13 @@ fn a_server_that_gives_an_answer_to_another_open_call_is_noticed() {
 fn a_server_that_answers_a_call_whose_reply_was_dropped_is_noticed() {
     is_noticed(Family::Small, Sabotage::AnswersAbandoned, &["is answered a second time"]);
 }
+
+#[test]
+fn a_number_that_is_used_twice_is_noticed() {
+    is_noticed(Family::Sealed, Sabotage::ReusesNumber, &["is used twice"]);
+}
+
+#[test]
+fn a_caller_that_believes_an_attacker_is_noticed() {
+    is_noticed(Family::Sealed, Sabotage::BelievesHints, &["executed a second time"]);
+}

@@ -11,7 +11,10 @@ const LARGE_SEEDS: u64 = 1_000;
 /// Number of seeds for worlds with more calls than the servers can do.
 const LOAD_SEEDS: u64 = 1_000;
 
-const FAMILIES: [Family; 3] = [Family::Small, Family::Large, Family::Load];
+/// Number of seeds for sealed worlds with an attacker.
+const SEALED_SEEDS: u64 = 1_000;
+
+const FAMILIES: [Family; 4] = [Family::Small, Family::Large, Family::Load, Family::Sealed];
 
 fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
@@ -80,6 +83,10 @@ fn no_seed_breaks_a_promise_and_together_they_reach_every_case() {
     let load = run_all(Family::Load, load_seeds);
     println!("worlds of more calls than the servers can do:\n{load}");
     report.add(&load);
+    let sealed = run_all(Family::Sealed, number("STOOP_SEALED_SEEDS").unwrap_or(SEALED_SEEDS));
+    println!("sealed worlds:\n{sealed}");
+    assert!(sealed.results > sealed.calls / 4, "the attacker can lose calls, and not most of them");
+    report.add(&sealed);
     if seeds >= SEEDS && large_seeds >= LARGE_SEEDS && load_seeds >= LOAD_SEEDS {
         assert_eq!(report.never(), Vec::<&str>::new(), "a scenario that is never met proves nothing");
     }
