@@ -203,8 +203,9 @@ fn calls_that_were_dropped_leave_their_places_to_others(transport: &str) {
     // All workers are busy that one host may have, and the others wait.
     eventually(|| server.counters().queue.waited > 0);
     drop(naps);
-    // It arrives behind the cancels.
+    // It arrives behind the cancels. The background thread takes the calls out at its next look.
     client.begin().pay().wait().unwrap();
+    eventually(|| server.counters().queue.waiting == 0);
     let other =
         TillClient::bind_with(&server.uris()[0], &patient(transport).timeout(Duration::from_secs(20)))
             .unwrap();
