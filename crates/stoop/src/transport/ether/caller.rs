@@ -199,6 +199,16 @@ impl EtherCaller {
         }
     }
 
+    /// Between two calls: an answer that has come meanwhile ends the search for the server.
+    #[cold]
+    fn end_search(&mut self) {
+        let whereabouts = self.whereabouts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = whereabouts.answer().filter(|server| *server != self.server) {
+            self.replace(self.to(&self.address.at(server), server));
+            self.become_current();
+        }
+    }
+
     /// Sends by the endpoint in use, and once more by another one if the kernel refuses because the interface was made again.
     #[inline]
     fn send_by<T>(&self, mut send: impl FnMut(&Self) -> io::Result<T>) -> io::Result<T> {
@@ -304,6 +314,9 @@ impl CallerEndpoint for EtherCaller {
     fn settle(&mut self) {
         if self.successor.get().is_some() {
             self.become_current();
+        }
+        if self.whereabouts.get_mut().is_ok_and(|search| search.has_asked()) {
+            self.end_search();
         }
     }
 

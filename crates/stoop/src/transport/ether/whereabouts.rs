@@ -27,11 +27,22 @@ impl Whereabouts {
             let interface = Interface::by_name(&of.interface).ok()?;
             self.inquiry = Inquiry::new(&interface, of.ether_type, server).ok();
         }
-        let inquiry = self.inquiry.as_ref()?;
-        let Some(found) = inquiry.answer() else {
+        let found = self.answer();
+        if let Some(inquiry) = &self.inquiry {
             inquiry.ask();
-            return None;
-        };
+        }
+        found
+    }
+
+    /// Whether it waits for an answer.
+    #[inline]
+    pub(super) fn has_asked(&self) -> bool {
+        self.inquiry.is_some()
+    }
+
+    /// Where the server is, if it has said so by now. That ends the search.
+    pub(super) fn answer(&mut self) -> Option<Address> {
+        let found = self.inquiry.as_ref()?.answer()?;
         *self = Self::default();
         Some(found)
     }
