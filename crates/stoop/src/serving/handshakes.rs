@@ -111,7 +111,7 @@ impl<C: Send + 'static> Handshakes<C> {
         }
     }
 
-    /// Leaves a call to the thread. Returns the call if too many wait.
+    /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
         call: C,
@@ -124,8 +124,11 @@ impl<C: Send + 'static> Handshakes<C> {
         waiting.calls.push_back(call);
         if !waiting.has_thread {
             let (queue, pool) = (Arc::clone(&self.queue), pool());
-            // Without a thread the next call tries again; this one is answered then, or its caller gives up.
-            waiting.has_thread = threads::start("stoop-handshakes", move || serve(&queue, &pool)).is_ok();
+            if threads::start("stoop-handshakes", move || serve(&queue, &pool)).is_err() {
+                // Nothing would answer it, and a server that shuts down would wait for it.
+                return waiting.calls.pop_back();
+            }
+            waiting.has_thread = true;
         }
         drop(waiting);
         self.queue.arrived.notify_one();
