@@ -3,10 +3,10 @@
 //! Bind requests and their answers stand for messages of TLS: the attacker can lose and repeat them, and not change them. Handshakes are not
 //! simulated.
 
-use crate::events::{Event, Life, Place};
+use crate::events::{Event, Place};
+use crate::world::{CallerEnd, Seen};
 use crate::{Address, Random, Sabotage, Side, Sim};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
 use stoop_seal::toy::Toy;
 use stoop_seal::{HEADER_LEN, KEY_PHASE, NUMBER_LEN, Opened, Seal, Secret, TRAILER_LEN};
@@ -18,32 +18,6 @@ const REMEMBERED: usize = 64;
 /// Hints that a binding is lost after which a caller binds again, and the least age of the binding, as in the runtime.
 const HINTS: u32 = 2;
 const HINTED_AFTER: Duration = Duration::from_secs(1);
-
-/// The ends of sealed bindings, and the attacker's memory.
-#[derive(Debug, Default)]
-pub(crate) struct Sealing {
-    callers: BTreeMap<u64, CallerEnd>,
-    servers: BTreeMap<(Life, u64), Seal<Toy>>,
-    /// The numbers that each end has used.
-    used: BTreeSet<(Side, u64, u64)>,
-    seen: Vec<Seen>,
-}
-
-#[derive(Debug)]
-struct CallerEnd {
-    seal: Seal<Toy>,
-    hints: u32,
-    begun: Instant,
-}
-
-/// A packet that the attacker has seen: where it came from, between which ends.
-#[derive(Clone, Debug)]
-struct Seen {
-    from: Side,
-    caller: Address,
-    server: Place,
-    packet: Vec<u8>,
-}
 
 fn end_of(side: stoop_seal::Side, BindingId(binding): BindingId) -> Seal<Toy> {
     let secret = |of: u8| -> Secret {

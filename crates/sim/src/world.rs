@@ -1,16 +1,17 @@
 //! The state of a simulated world.
 
 mod caller;
+mod sealing;
 mod server;
 
 pub(crate) use caller::{Call, CallerProcess, Generation, Granted, Outbox, OwnLane, Stage, Thread, Wish};
+pub(crate) use sealing::{CallerEnd, Sealing, Seen};
 pub(crate) use server::{Job, ServerProcess};
 
 use crate::clock::Clock;
 use crate::events::{Event, Events, Life};
 use crate::ledger::Ledger;
 use crate::network::Network;
-use crate::sealed::Sealing;
 use crate::{Family, Random, Report, Sabotage, Scenario, Span};
 use std::collections::BTreeMap;
 use stoop_exchange::Instant;

@@ -78,7 +78,7 @@ impl Scenario {
         let mut scenario = Self::from_seed(seed);
         // A full packet would be two.
         (scenario.long, scenario.kind, scenario.sealed) = (0, false, true);
-        scenario.attacks = Random::new(seed ^ 0x0073_6561_6c65_64).pick(&[0, 50, 300, 1000]);
+        scenario.attacks = Random::new(seed ^ 0x7365_616c_6564).pick(&[0, 50, 300, 1000]);
         scenario
     }
 

@@ -1,0 +1,35 @@
+//! The state of a sealed world: the ends of its bindings, and the attacker's memory.
+
+use crate::events::{Life, Place};
+use crate::{Address, Side};
+use std::collections::{BTreeMap, BTreeSet};
+use stoop_exchange::Instant;
+use stoop_seal::Seal;
+use stoop_seal::toy::Toy;
+
+/// The ends of sealed bindings, and the attacker's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Sealing {
+    pub(crate) callers: BTreeMap<u64, CallerEnd>,
+    pub(crate) servers: BTreeMap<(Life, u64), Seal<Toy>>,
+    /// The numbers that each end has used.
+    pub(crate) used: BTreeSet<(Side, u64, u64)>,
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// The caller's end of a binding.
+#[derive(Debug)]
+pub(crate) struct CallerEnd {
+    pub(crate) seal: Seal<Toy>,
+    pub(crate) hints: u32,
+    pub(crate) begun: Instant,
+}
+
+/// A packet that the attacker has seen: where it came from, between which ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) from: Side,
+    pub(crate) caller: Address,
+    pub(crate) server: Place,
+    pub(crate) packet: Vec<u8>,
+}
