@@ -6,6 +6,8 @@
 #[cfg(feature = "seal")]
 pub(crate) mod base64;
 #[cfg(feature = "seal")]
+pub(crate) mod certificates;
+#[cfg(feature = "seal")]
 pub(crate) mod cipher;
 #[cfg(feature = "seal")]
 pub(crate) mod handshake;
@@ -16,9 +18,13 @@ pub(crate) mod keys;
 #[cfg(feature = "seal")]
 pub(crate) mod peers;
 #[cfg(feature = "seal")]
+mod provider;
+#[cfg(feature = "seal")]
 pub(crate) mod tls;
 
 use crate::options::{BindOptions, Sealed, Setting, TransportOptions};
+#[cfg(feature = "seal")]
+use crate::security::certificates::Certificates;
 #[cfg(feature = "seal")]
 use crate::security::key_log::KeyLog;
 #[cfg(feature = "seal")]
@@ -27,8 +33,6 @@ pub use crate::security::keys::PublicKey;
 use crate::security::keys::{OwnKey, default_path};
 #[cfg(feature = "seal")]
 use crate::security::peers::Peers;
-#[cfg(feature = "seal")]
-use crate::security::tls::certificates::Certificates;
 use std::io;
 #[cfg(feature = "seal")]
 use std::path::{Path, PathBuf};

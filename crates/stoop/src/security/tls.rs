@@ -1,17 +1,16 @@
 //! The handshake of a sealed binding: TLS 1.3 with raw public keys (RFC 7250), whose bytes a driver carries.
 //!
-//! All of `rustls` is in this file and in `tls/`.
-
-pub(crate) mod certificates;
+//! All of `rustls` is in this file, in `certificates` and in `provider`.
 
 use crate::security::Keys;
+use crate::security::certificates::{self, Certificates};
 use crate::security::cipher::{PacketSuite, expand};
 use crate::security::key_log::KeyLog;
 use crate::security::keys::{OwnKey, PublicKey, SPKI_BEGIN};
-use crate::security::tls::certificates::Certificates;
+use crate::security::provider::{provider, unknown};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
+use rustls::crypto::verify_tls13_signature_with_raw_key;
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
@@ -21,7 +20,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, ClientConnection, ConnectionCommon,
     DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, ServerConfig, ServerConnection,
-    SignatureScheme, SupportedCipherSuite, version,
+    SignatureScheme, version,
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -34,20 +33,6 @@ const PROTOCOL: &[u8] = b"stoop/1";
 /// The label by which the secret of a binding is exported.
 const EXPORTER: &[u8] = b"EXPORTER-stoop-1";
 
-/// Suites of TLS 1.3 whose ciphers packets can have.
-const SUITES: [CipherSuite; 2] =
-    [CipherSuite::TLS13_AES_256_GCM_SHA384, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
-
-fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
-    let make = || {
-        let mut provider = aws_lc_rs::default_provider();
-        provider.cipher_suites.retain(|suite: &SupportedCipherSuite| SUITES.contains(&suite.suite()));
-        Arc::new(provider)
-    };
-    Arc::clone(PROVIDER.get_or_init(make))
-}
-
 fn certified(own: &OwnKey) -> Arc<CertifiedKey> {
     let der = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(own.pkcs8()));
     let key = provider().key_provider.load_private_key(der).expect("it is an Ed25519 key");
@@ -59,10 +44,6 @@ fn certified(own: &OwnKey) -> Arc<CertifiedKey> {
 fn public_key(shown: &CertificateDer<'_>) -> Result<PublicKey, Error> {
     let key = shown.strip_prefix(&SPKI_BEGIN).and_then(|key| key.try_into().ok());
     key.map(PublicKey).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
-}
-
-fn unknown() -> Error {
-    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
 }
 
 /// Which servers a client takes, and the key that the last one has shown.

@@ -3,7 +3,7 @@
 use crate::locked::locked;
 use crate::security::keys::{read_private, wrong};
 use crate::security::peers::{Stamp, stamp};
-use crate::security::tls::{provider, unknown};
+use crate::security::provider::{provider, unknown};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::pem::PemObject;

@@ -1,0 +1,25 @@
+//! The cryptography of handshakes.
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{CertificateError, CipherSuite, Error, SupportedCipherSuite};
+use std::sync::{Arc, OnceLock};
+
+/// Suites of TLS 1.3 whose ciphers packets can have.
+const SUITES: [CipherSuite; 2] =
+    [CipherSuite::TLS13_AES_256_GCM_SHA384, CipherSuite::TLS13_CHACHA20_POLY1305_SHA256];
+
+/// The cryptography of both ends.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    let make = || {
+        let mut provider = aws_lc_rs::default_provider();
+        provider.cipher_suites.retain(|suite: &SupportedCipherSuite| SUITES.contains(&suite.suite()));
+        Arc::new(provider)
+    };
+    Arc::clone(PROVIDER.get_or_init(make))
+}
+
+/// The error of an end that does not take the other.
+pub(super) fn unknown() -> Error {
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+}
