@@ -1,7 +1,7 @@
 //! `stoop keygen` and `stoop key`: the keys of sealed calls.
 
 use clap::Args;
-use std::error::Error;
+use std::io;
 use std::path::PathBuf;
 use stoop::Security;
 
@@ -23,7 +23,7 @@ pub(crate) struct KeyArgs {
 }
 
 /// Makes a key or a secret in a new file.
-pub(crate) fn generate(args: &KeygenArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) fn generate(args: &KeygenArgs) -> io::Result<()> {
     let path = args.path.clone().map_or_else(Security::own_key_path, Ok)?;
     if args.secret {
         Security::generate_secret(&path)?;
@@ -38,7 +38,7 @@ pub(crate) fn generate(args: &KeygenArgs) -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints a public key.
-pub(crate) fn print(args: &KeyArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) fn print(args: &KeyArgs) -> io::Result<()> {
     let security = args.path.as_ref().map_or_else(Security::own_key, Security::key_file)?;
     security.public_key().iter().for_each(|key| println!("{key}"));
     Ok(())

@@ -83,9 +83,11 @@ fn main() -> ExitCode {
         Command::Completions { shell } => complete::print_script(shell),
         Command::Complete { words } => complete::print_candidates::<Args>(&words),
         #[cfg(feature = "seal")]
-        Command::Keygen(args) => key::generate(&args).map(|()| ExitCode::SUCCESS),
+        Command::Keygen(args) => {
+            key::generate(&args).map(|()| ExitCode::SUCCESS).map_err(|why| why.to_string())
+        }
         #[cfg(feature = "seal")]
-        Command::Key(args) => key::print(&args).map(|()| ExitCode::SUCCESS),
+        Command::Key(args) => key::print(&args).map(|()| ExitCode::SUCCESS).map_err(|why| why.to_string()),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
