@@ -10,6 +10,7 @@ const DISSECTOR: &str = concat!(
     include_str!("dissector/packet.lua"),
     include_str!("dissector/sealed.lua"),
     include_str!("dissector/tree.lua"),
+    include_str!("dissector/records.lua"),
     include_str!("dissector/carriers.lua"),
 );
 

@@ -6,6 +6,8 @@ local binds    -- by ends and number: { pages: first → { interface, fingerprin
 local calls    -- by ends, binding, lane and number
 local newest   -- by ends, binding and lane: the newest call number
 local records  -- by frame: place and header → what was found
+local streams  -- by ends: { caller, sides: sender → what its records have told }, of the latest connection with a handshake
+local opened_records -- by sender and tag: { number, opened, messages }
 
 local names    -- { by_fingerprint: fingerprint → { interface, name, signature }, by_number: interface → number → the same, only }
 
@@ -40,6 +42,7 @@ local reset_secrets
 
 function stoop.init()
     bindings, binds, calls, newest, records = {}, {}, {}, {}, {}
+    streams, opened_records = {}, {}
     read_names()
     reset_secrets()
 end

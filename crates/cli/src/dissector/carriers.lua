@@ -4,9 +4,11 @@ local quoted_by = { Field.new("icmp.type"), Field.new("icmpv6.type") }
 
 local function new_context(pinfo, is_stream)
     local ends = { tostring(pinfo.src) .. ":" .. pinfo.src_port, tostring(pinfo.dst) .. ":" .. pinfo.dst_port }
+    local context = { from = ends[1], is_stream = is_stream, summaries = {} }
     table.sort(ends)
-    local is_quoted = quoted_by[1]() ~= nil or quoted_by[2]() ~= nil
-    return { ends = table.concat(ends, "|") .. "|", is_stream = is_stream, is_quoted = is_quoted, summaries = {} }
+    context.ends = table.concat(ends, "|") .. "|"
+    context.is_quoted = quoted_by[1]() ~= nil or quoted_by[2]() ~= nil
+    return context
 end
 
 local function show_summaries(pinfo, context)
@@ -79,60 +81,58 @@ stoop:register_heuristic("udp", function(tvb, pinfo, tree)
     return true
 end)
 
-local stream_context
-
-local function pdu_len(tvb, _, at)
+-- Bytes of the packet or record at `at`, and whether it is a record; `nil` if too few are there to tell.
+local function unit_at(tvb, at, context)
+    local there = tvb:len() - at
+    local record = there >= RECORD_HEADER_LEN and record_len(tvb, at, context)
+    if record then return record, true end
+    if there < HEADER_LEN then return nil end
     local h = header_of(tvb, at, true)
-    if h.is_foreign or h.why then return tvb:len() - at end
+    if h.is_foreign or h.why then return there end
     return HEADER_LEN + h.len + h.trailer
 end
 
-local function dissect_pdu(tvb, pinfo, tree)
+local function dissect_in_stream(tvb, pinfo, tree, context)
     local h = header_of(tvb, 0, true)
     if h.magic == 0xd7 then
-        dissect_packet(tvb, pinfo, tree, 0, tvb:len(), h, stream_context)
+        dissect_packet(tvb, pinfo, tree, 0, tvb:len(), h, context)
     else
         -- Behind packets that the capture lacks.
         tree:add(stoop, tvb()):append_text(": in the middle of a packet"):add(F.data, tvb())
-        stream_context.summaries[#stream_context.summaries + 1] = "In the middle of a packet"
+        context.summaries[#context.summaries + 1] = "In the middle of a packet"
     end
-    return tvb:len()
 end
 
--- The packets of a segment, one after the other. Wireshark does not desegment for `dissect_tcp_pdus` in the segment by which a heuristic
--- knows a stream, and cannot where the capture lacks the end of the segment; the first asks for more bytes itself.
-local function dissect_segment(tvb, pinfo, tree)
+-- The packets and records of a segment, one after the other. `dissect_tcp_pdus` is not for this: it does not desegment in the segment by
+-- which a heuristic knows a stream, and a record may be shorter than a header.
+local function dissect_stream(tvb, pinfo, tree)
+    local context = new_context(pinfo, true)
     local at, there = 0, tvb:len()
     local is_clipped = there < tvb:reported_len()
-    while there - at >= HEADER_LEN do
-        local size = pdu_len(tvb, pinfo, at)
-        if at + size > there and not is_clipped then break end
-        size = math.min(size, there - at)
-        dissect_pdu(tvb(at, size):tvb(), pinfo, tree)
-        at = at + size
+    local size, is_record
+    while at < there do
+        size, is_record = unit_at(tvb, at, context)
+        if not size or at + size > there and not is_clipped then break end
+        local unit = tvb(at, math.min(size, there - at)):tvb()
+        if is_record then
+            dissect_record(unit, pinfo, tree, size, context)
+        else
+            dissect_in_stream(unit, pinfo, tree, context)
+        end
+        at = at + unit:len()
     end
-    if at == there then return end
-    if is_clipped then
+    if at < there and is_clipped then
         tree:add(F.data, tvb(at))
-    else
+    elseif at < there then
         pinfo.desegment_offset = at
-        pinfo.desegment_len = there - at < HEADER_LEN and DESEGMENT_ONE_MORE_SEGMENT or at + pdu_len(tvb, pinfo, at) - there
+        pinfo.desegment_len = size and at + size - there or DESEGMENT_ONE_MORE_SEGMENT
     end
-end
-
-local function dissect_stream(tvb, pinfo, tree, is_first)
-    stream_context = new_context(pinfo, true)
-    if is_first or tvb:len() < tvb:reported_len() then
-        dissect_segment(tvb, pinfo, tree)
-    else
-        dissect_tcp_pdus(tvb, tree, HEADER_LEN, pdu_len, dissect_pdu)
-    end
-    show_summaries(pinfo, stream_context)
-    if #stream_context.summaries > 0 then pinfo.cols.info:fence() end
+    show_summaries(pinfo, context)
+    if #context.summaries > 0 then pinfo.cols.info:fence() end
 end
 
 function stoop_tcp.dissector(tvb, pinfo, tree)
-    dissect_stream(tvb, pinfo, tree, false)
+    dissect_stream(tvb, pinfo, tree)
     return tvb:len()
 end
 
@@ -141,7 +141,7 @@ stoop_tcp:register_heuristic("tcp", function(tvb, pinfo, tree)
     local payload = tvb:raw(HEADER_LEN, math.min(tvb:len() - HEADER_LEN, 16))
     if not is_surely_ours(header_of(tvb, 0, true), payload, true) then return false end
     pinfo.conversation = stoop_tcp
-    dissect_stream(tvb, pinfo, tree, true)
+    dissect_stream(tvb, pinfo, tree)
     return true
 end)
 

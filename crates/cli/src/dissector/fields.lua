@@ -16,12 +16,13 @@ local stoop_tcp = Proto("stoop_tcp", "Stoop over TCP")
 stoop.prefs.names = Pref.string("File of names", "", "Names of procedures; empty: stoop.names in the personal configuration folder")
 stoop.prefs.interface = Pref.string("Presumed interface", "",
     "Interface of bindings whose bind was not captured; empty: the only one in the file of names, apart from Stoop's own")
-stoop.prefs.keys = Pref.string("Key log", "", "The file of Security::key_log, whose secrets open sealed packets")
+stoop.prefs.keys = Pref.string("Key log", "", "The file of Security::key_log, whose secrets open sealed packets and connections")
 stoop.prefs.reassemble = Pref.uint("Longest message put together (KiB)", 4096, "Longer messages are shown part by part; 0: all are")
 stoop.prefs.checksums = Pref.bool("Verify checksums", true, "Compute the CRC-32C of packets and frames that have one")
 
 local HEADER_LEN, PACKET_DATA, STREAM_FRAGMENT = 32, 1440, 65536
 local CHECKSUM_LEN, SEALED_NUMBER_LEN, TAG_LEN = 4, 8, 16
+local RECORD_HEADER_LEN, RECORD_DATA_MAX = 4, 16384
 local NO_DEADLINE = 4294967295
 
 local KIND = {
@@ -138,8 +139,11 @@ F.results = ProtoField.bytes("stoop.results", "Results")
 F.part = ProtoField.bytes("stoop.part", "Part of the message")
 F.data = ProtoField.bytes("stoop.data", "Data")
 F.sealed_data = ProtoField.bytes("stoop.sealed_data", "Sealed data")
+F.stream_data = ProtoField.bytes("stoop.stream_data", "Bytes of the stream")
 F.opened = ProtoField.bool("stoop.opened", "Opened with the key log")
-F.sealed_number = ProtoField.uint64("stoop.sealed_number", "Number of the sealed packet")
+F.sealed_number = ProtoField.uint64("stoop.sealed_number", "Number of the sealed packet or record")
+F.record_length = ProtoField.uint32("stoop.record.length", "Bytes of the stream in this record", base.DEC, nil, 0x7fffffff)
+F.record_phase = ProtoField.bool("stoop.record.key_phase", "Key phase", 32, nil, 0x80000000)
 F.tag = ProtoField.bytes("stoop.tag", "Tag")
 F.checksum = ProtoField.uint32("stoop.checksum", "Checksum", base.HEX)
 F.checksum_status = ProtoField.uint8("stoop.checksum.status", "Checksum is", base.DEC, checks)

@@ -42,12 +42,12 @@ local has_secrets -- whether the key log has those of a binding
 
 -- Whether a packet with bit 62 of the binding is sealed. Servers without sealing give out such bindings, too: then the bind was plain, and
 -- what follows the data is nothing, padding or another packet.
-local function is_sealed_at(tvb, at, h, is_stream)
+local function is_sealed_at(tvb, at, h)
     local is_known = has_secrets(h.binding)
     if bindings[h.binding] and not is_known then return false end
     local there = tvb:len() - at - HEADER_LEN
     if NONCE_AT[h.kind] and not is_known and has_its_nonce(h, tvb:raw(at + HEADER_LEN, math.max(0, math.min(there, 16)))) then return false end
-    local trailer = (is_stream and 0 or SEALED_NUMBER_LEN) + TAG_LEN
+    local trailer = SEALED_NUMBER_LEN + TAG_LEN
     local behind = tvb:raw(at + HEADER_LEN + math.min(h.len, math.max(there, 0)), math.max(0, math.min(trailer, there - h.len)))
     return #behind == trailer and behind:sub(1, 2) ~= "\215\1" and behind:find("[^%z]") ~= nil
 end
@@ -85,10 +85,9 @@ local function place_of(h, is_stream)
     end
 end
 
--- Reads the header at `at`, of which all is there. `len` is what its packet has of the message, from byte `at` of it on; `trailer` is what
--- follows that. With `why` the packet breaks the protocol.
-local function header_of(tvb, at, is_stream)
-    local raw = tvb:raw(at, HEADER_LEN)
+-- Reads a header. `len` is what its packet has of the message, from byte `at` of it on; `trailer` is what follows that. With `why` the
+-- packet breaks the protocol.
+local function parsed(raw, is_stream)
     local bytes = { raw:byte(1, HEADER_LEN) }
     local h = {
         magic = bytes[1], version = bytes[2], kind = bytes[3], flags = bytes[4], lane = le(bytes, 5, 2), procedure = le(bytes, 7, 2),
@@ -113,10 +112,16 @@ local function header_of(tvb, at, is_stream)
     -- The top bit of the procedure's number, where that is.
     local names_procedure = h.is_message and not (h.is_part and not h.is_sized) and not (h.kind == KIND.RESULT and h.has_credit)
     if names_procedure and h.procedure >= 0x8000 then h.has_metadata, h.procedure = true, h.procedure - 0x8000 end
-    -- Only hints travel unsealed on a sealed binding.
-    local may_be_sealed = h.has_bit_62 and not h.is_unknown_binding and h.kind ~= KIND.VERSIONS
-    h.is_sealed = may_be_sealed and not h.why and is_sealed_at(tvb, at, h, is_stream)
-    if h.is_sealed then h.trailer = (is_stream and 0 or SEALED_NUMBER_LEN) + TAG_LEN end
+    return h
+end
+
+-- The same of the header at `at`, of which all is there, and whether its packet is sealed.
+local function header_of(tvb, at, is_stream)
+    local h = parsed(tvb:raw(at, HEADER_LEN), is_stream)
+    -- Only hints travel unsealed on a sealed binding. A stream is sealed as a whole.
+    local may_be_sealed = h.has_bit_62 and not is_stream and not h.is_unknown_binding and h.kind ~= KIND.VERSIONS
+    h.is_sealed = may_be_sealed and not (h.is_foreign or h.why) and is_sealed_at(tvb, at, h)
+    if h.is_sealed then h.trailer = SEALED_NUMBER_LEN + TAG_LEN end
     return h
 end
 

@@ -8,6 +8,8 @@ local bits = bit32 or load("return { bxor = function(a, b, c, d, e) return a ~ b
 
 -- The data of a sealed packet: of its header, data, number and tag; `nil` if no secret of the key log opens it.
 local open_sealed
+-- The same for a record of a stream, which is the next one of its side: of its beginning, data and tag.
+local open_record
 do
     local bxor, band, bnot = bits.bxor, bits.band, bits.bnot
     local rshift, lshift, rrotate = bits.rshift, bits.lshift, bits.rrotate
@@ -201,19 +203,29 @@ do
         return { w = w, hash = multiples(encrypted(w, 0, 0, 0, 0)), mask = expand(secret, "stoop iv", 12) }
     end
 
-    local function opened(keys, header, data, number, tag)
+    -- The words of the nonce of a number.
+    local function nonce_of(keys, number)
         local mask = { keys.mask:byte(1, 12) }
         for i = 1, 8 do mask[4 + i] = bxor(mask[4 + i], number:byte(9 - i)) end
-        local n1, n2, n3 = words_of(string.char(table.unpack(mask)) .. "\0\0\0\0", 1)
+        return words_of(string.char(table.unpack(mask)) .. "\0\0\0\0", 1)
+    end
+
+    -- The 16 bytes at `at` decrypted, whatever they are.
+    local function block_at(keys, n1, n2, n3, data, at)
+        local e, f, g, h = encrypted(keys.w, n1, n2, n3, 2 + (at - 1) / 16)
+        local a, b, c, d = words_of(data, at)
+        return bytes_of(bxor(a, e)) .. bytes_of(bxor(b, f)) .. bytes_of(bxor(c, g)) .. bytes_of(bxor(d, h))
+    end
+
+    local function opened(keys, header, data, number, tag)
+        local n1, n2, n3 = nonce_of(keys, number)
         local lengths = ("\0"):rep(4) .. bytes_of(#header * 8) .. ("\0"):rep(4) .. bytes_of(#data * 8)
         local a, b, c, d = hash(keys.hash, filled(header) .. filled(data) .. lengths)
         local e, f, g, h = encrypted(keys.w, n1, n2, n3, 1)
         if bytes_of(bxor(a, e)) .. bytes_of(bxor(b, f)) .. bytes_of(bxor(c, g)) .. bytes_of(bxor(d, h)) ~= tag then return nil end
         local plain, whole = {}, filled(data)
         for at = 1, #data, 16 do
-            e, f, g, h = encrypted(keys.w, n1, n2, n3, 2 + (at - 1) / 16)
-            a, b, c, d = words_of(whole, at)
-            plain[#plain + 1] = bytes_of(bxor(a, e)) .. bytes_of(bxor(b, f)) .. bytes_of(bxor(c, g)) .. bytes_of(bxor(d, h))
+            plain[#plain + 1] = block_at(keys, n1, n2, n3, whole, at)
         end
         return table.concat(plain):sub(1, #data)
     end
@@ -221,10 +233,11 @@ do
     -- The key log
 
     local secrets -- by binding: for each direction { of_phase: phase → secret, keys: phase → keys, phase: that of the last packet }
+    local logged  -- the same in the order of the log, with the binding: a record does not tell it
     local log_len
 
     function reset_secrets()
-        secrets, log_len = {}, 0
+        secrets, logged, log_len = {}, {}, 0
     end
 
     local function from_hex(text)
@@ -240,11 +253,11 @@ do
         for line in file:lines() do
             local number, of_caller, of_server = line:match("^STOOP_SECRETS (%x+) (%x+) (%x+)%s*$")
             if number and #number == 16 and #of_caller == 64 and #of_server == 64 then
-                local ends = {}
+                local ends = { binding = from_hex(number):reverse() }
                 for i, secret in ipairs({ of_caller, of_server }) do
                     ends[i] = { of_phase = { [0] = from_hex(secret) }, keys = {}, phase = 0 }
                 end
-                secrets[from_hex(number):reverse()] = ends
+                secrets[ends.binding], logged[#logged + 1] = ends, ends
             end
         end
         log_len = file:seek("end")
@@ -256,6 +269,15 @@ do
         return secrets[binding] ~= nil
     end
 
+    local function keys_in(direction, phase)
+        while not direction.of_phase[phase] do
+            local known = #direction.of_phase
+            direction.of_phase[known + 1] = expand(direction.of_phase[known], "stoop ku", 32)
+        end
+        direction.keys[phase] = direction.keys[phase] or keys_of(direction.of_phase[phase])
+        return direction.keys[phase]
+    end
+
     -- Phases further ahead than the last packet's that are tried.
     local AHEAD = 3
 
@@ -264,12 +286,7 @@ do
         for _, direction in ipairs(secrets[h.binding] or {}) do
             for phase = math.max(0, direction.phase - 1), direction.phase + AHEAD do
                 if (phase % 2 == 1) == is_odd then
-                    while not direction.of_phase[phase] do
-                        local known = #direction.of_phase
-                        direction.of_phase[known + 1] = expand(direction.of_phase[known], "stoop ku", 32)
-                    end
-                    direction.keys[phase] = direction.keys[phase] or keys_of(direction.of_phase[phase])
-                    local plain = opened(direction.keys[phase], header, data, number, tag)
+                    local plain = opened(keys_in(direction, phase), header, data, number, tag)
                     if plain then
                         direction.phase = phase
                         return plain
@@ -277,6 +294,46 @@ do
                 end
             end
         end
+        return nil
+    end
+
+    local function number_of(count)
+        local bytes = {}
+        for i = 1, 8 do
+            bytes[i] = string.char(count % 256)
+            count = math.floor(count / 256)
+        end
+        return table.concat(bytes)
+    end
+
+    -- The secrets that open the first record of a direction, 1 of the caller, 2 of the server. The stream begins with a header, which
+    -- has the binding: so the first block tells which secrets are worth a try.
+    local function secrets_for(direction, header, data, tag)
+        read_secrets()
+        local first, whole = number_of(0), filled(data:sub(1, 16))
+        for _, ends in ipairs(logged) do
+            local keys = keys_in(ends[direction], 0)
+            local n1, n2, n3 = nonce_of(keys, first)
+            local plain = block_at(keys, n1, n2, n3, whole, 1):sub(1, #data)
+            local is_likely = plain:sub(1, 2) == ("\215\1"):sub(1, #plain) and plain:sub(9) == ends.binding:sub(1, math.max(0, #plain - 8))
+            if is_likely and opened(keys, header, data, first, tag) then return ends end
+        end
+        return nil
+    end
+
+    function open_record(stream, side, header, data, tag)
+        if side.is_lost then return nil end
+        if side.count == 0 and not stream.secrets then stream.secrets = secrets_for(side.direction, header, data, tag) end
+        if stream.secrets then
+            local phase = (side.phase % 2 == 1) == (header:byte(4) >= 128) and side.phase or side.phase + 1
+            local plain = opened(keys_in(stream.secrets[side.direction], phase), header, data, number_of(side.count), tag)
+            if plain then
+                side.phase = phase
+                return plain
+            end
+        end
+        -- The numbers of those that follow are not known any more, or the stream has ended.
+        side.is_lost = true
         return nil
     end
 end

@@ -158,6 +158,7 @@ end
 local function summary_of(h, record, name, found)
     local parts = { (kinds[h.kind] or "Kind " .. h.kind):gsub(" %(reserved%)", ""), name }
     if h.is_sealed then parts[#parts + 1] = record.opened and " (opened)" or " (sealed)" end
+    if h.is_opened then parts[#parts + 1] = " (opened)" end
     if found.summary then parts[#parts + 1] = printable(found.summary) end
     if not (h.is_unbound or UNNAMED[h.kind]) then
         parts[#parts + 1] = ", lane " .. h.lane .. " call " .. h.number
@@ -211,14 +212,11 @@ local function add_payload(tree, tvb, at, h, there, found, has_metadata, opened)
     if c.is_short and there == h.len then found.why = "the payload of this kind ends too early, or has too much" end
 end
 
-local function add_trailer(tree, tvb, at, h, is_stream)
+local function add_trailer(tree, tvb, at, h)
     local there = tvb:len() - at
     if h.is_sealed and there >= h.trailer then
-        if not is_stream then
-            tree:add_le(F.sealed_number, tvb(at, SEALED_NUMBER_LEN))
-            at = at + SEALED_NUMBER_LEN
-        end
-        tree:add(F.tag, tvb(at, TAG_LEN))
+        tree:add_le(F.sealed_number, tvb(at, SEALED_NUMBER_LEN))
+        tree:add(F.tag, tvb(at + SEALED_NUMBER_LEN, TAG_LEN))
     elseif h.is_checked then
         local sent = there >= CHECKSUM_LEN and tvb(at, CHECKSUM_LEN) or nil
         local covered = HEADER_LEN + h.len
@@ -228,9 +226,9 @@ local function add_trailer(tree, tvb, at, h, is_stream)
 end
 
 -- The data of a sealed datagram, if all of it was captured and the key log has its secrets.
-local function opened_at(tvb, at, h, is_stream)
+local function opened_at(tvb, at, h)
     local stop = at + HEADER_LEN + h.len
-    if is_stream or tvb:len() < stop + h.trailer then return nil end
+    if tvb:len() < stop + h.trailer then return nil end
     local number, tag = tvb:raw(stop, SEALED_NUMBER_LEN), tvb:raw(stop + SEALED_NUMBER_LEN, TAG_LEN)
     return open_sealed(h, tvb:raw(at, HEADER_LEN), h.len > 0 and tvb:raw(at + HEADER_LEN, h.len) or "", number, tag)
 end
@@ -239,7 +237,12 @@ local function note(record, context, h, pinfo, payload, found)
     local frame, time = pinfo.number, pinfo.rel_ts
     local ends = context.ends
     if h.kind == KIND.BIND then
-        if found.told then note_bind(record, ends, h, frame, time, found.told) end
+        if found.told then
+            note_bind(record, ends, h, frame, time, found.told)
+            -- A handshake: records may follow.
+            local is_handshake = context.is_stream and not h.is_opened and found.told.interface == "StoopSeal"
+            if is_handshake then streams[ends] = { caller = context.from, sides = {} } end
+        end
     elseif h.kind == KIND.BIND_REPLY then
         if found.told then note_bind_reply(record, ends, h, frame, time, found.told) end
     elseif h.kind == KIND.DESCRIBE or h.kind == KIND.DESCRIPTION then
@@ -279,7 +282,7 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
         local is_new = false
         -- A packet that an ICMP error quotes was sent before.
         if not context.is_quoted then record, is_new = record_of(pinfo.number, at, tvb:raw(at, HEADER_LEN)) end
-        if is_new and h.is_sealed then record.opened = opened_at(tvb, at, h, context.is_stream) end
+        if is_new and h.is_sealed then record.opened = opened_at(tvb, at, h) end
         if record.opened then item:add(F.opened, true):set_generated() end
         add_payload(item, tvb, payload_at, h, there, found, has_metadata(h, record), record.opened)
         if is_new then
@@ -287,7 +290,7 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
             local payload = there == h.len and h.is_message and h.len < h.length and plain or nil
             note(record, context, h, pinfo, payload, found)
         end
-        if there == h.len then add_trailer(item, tvb, payload_at + there, h, context.is_stream) end
+        if there == h.len then add_trailer(item, tvb, payload_at + there, h) end
     end
     local name = add_name(item, h, record)
     add_relations(item, record)

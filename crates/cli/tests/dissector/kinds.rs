@@ -15,7 +15,7 @@ fn of(kind: Kind) -> Header {
     Header::bare(kind, BINDING, LaneId(0x1234), CallNumber(0x0708_090a))
 }
 
-fn packet(header: Header, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn packet(header: Header, payload: &[u8]) -> Vec<u8> {
     let header = Header { message_len: payload.len() as u32, ..header };
     [&header.to_bytes()[..], payload].concat()
 }

@@ -7,5 +7,6 @@ mod mutated;
 mod pcap;
 mod random;
 mod sandbox;
+mod streams;
 mod traffic;
 mod tshark;

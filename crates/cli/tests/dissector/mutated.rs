@@ -8,7 +8,7 @@ use stoop_ether::address::{Address, Mac};
 use stoop_ether::frame::{Checksum, EtherType, OVERHEAD, Template, frame_len};
 
 /// How many frames are mutated; `STOOP_MUTATIONS=100000` for a long run.
-fn mutations() -> usize {
+pub(crate) fn mutations() -> usize {
     std::env::var("STOOP_MUTATIONS").map_or(6000, |number| number.parse().expect("a number"))
 }
 
