@@ -7,6 +7,8 @@ mod mutated;
 mod pcap;
 mod random;
 mod sandbox;
+#[cfg(feature = "seal")]
+mod sealed;
 mod streams;
 mod traffic;
 mod tshark;

@@ -48,11 +48,11 @@ mod other {
     }
 }
 
-fn server() -> Server {
+pub(crate) fn server() -> Server {
     Server::new().export(ShopServer::new(Counter))
 }
 
-fn file_of_names() -> String {
+pub(crate) fn file_of_names() -> String {
     let path = tshark::file("shop.names");
     std::fs::write(&path, server().names()).expect("the folder of tests can be written");
     format!("stoop.names:{}", path.display())
@@ -67,7 +67,7 @@ fn echo(client: &ShopClient, len: usize) {
 
 /// Calls of every kind. Returns how many packets of calls the caller has sent again, but those of `echo`: of a call of many packets it counts the
 /// timeouts, which need not send anything.
-fn call_all(uri: &str, options: &BindOptions) -> u64 {
+pub(crate) fn call_all(uri: &str, options: &BindOptions) -> u64 {
     let client = ShopClient::bind_with(uri, options).expect("the server answers");
     LENGTHS.iter().for_each(|len| echo(&client, *len));
     let carrying = client.with_metadata(Metadata::new().set("tenant", b"blue"));
@@ -126,8 +126,8 @@ fn assert_frames_are_shown(
     kinds
 }
 
-/// The messages that were put together, and the procedures, are those of the calls.
-fn assert_conclusions(capture: &Path, names: &str, bindings: usize) {
+/// The messages that were put together, and the procedures, are those of the calls. Names of procedures end with `presumed`.
+pub(crate) fn assert_conclusions(capture: &Path, options: &[&str], bindings: usize, presumed: &str) {
     let fields = [
         "stoop.arguments",
         "stoop.results",
@@ -135,7 +135,7 @@ fn assert_conclusions(capture: &Path, names: &str, bindings: usize) {
         "stoop.response_time",
         "stoop.network_time",
     ];
-    let shown = tshark::fields(capture, &fields, &["-o", names]);
+    let shown = tshark::fields(capture, &fields, options);
     let all = |name: &str| {
         shown.values().filter_map(|fields| fields.get(name)).flatten().cloned().collect::<Vec<String>>()
     };
@@ -147,7 +147,8 @@ fn assert_conclusions(capture: &Path, names: &str, bindings: usize) {
             assert!(whole >= bindings, "{field} of {len} bytes is shown {whole} times");
         }
     }
-    let named = |name: &str| all("stoop.procedure_name").iter().filter(|shown| *shown == name).count();
+    let names = all("stoop.procedure_name");
+    let named = |name: &str| names.iter().filter(|shown| shown.strip_suffix(presumed) == Some(name)).count();
     for (name, calls) in [
         ("Shop.null", 111),
         ("Shop.echo", LENGTHS.len()),
@@ -189,7 +190,7 @@ fn calls_over_udp_are_shown_as_they_were_sent() {
         let kinds = assert_frames_are_shown(&capture, read, &names);
         let usual = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15];
         assert!(usual.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
-        assert_conclusions(&capture, &names, 2);
+        assert_conclusions(&capture, &["-o", &names], 2, "");
         let calls = "stoop.kind == 3 && !(stoop.procedure_name == \"Shop.echo\")";
         let shown = tshark::fields(&capture, &["stoop.retransmission"], &["-o", &names, "-Y", calls]);
         let again: usize = shown.values().map(|fields| fields["stoop.retransmission"].len()).sum();
@@ -257,7 +258,7 @@ fn calls_over_tcp_are_shown_as_they_were_sent_however_the_stream_is_cut() {
             assert_same_in_small_segments(bytes, &expected.0);
         }
         assert!([1, 2, 3, 4, 8, 11, 12, 13].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
-        assert_conclusions(&capture, &names, 1);
+        assert_conclusions(&capture, &["-o", &names], 1, "");
         let wrong = "stoop.malformed || _ws.lua.error || stoop.retransmission";
         assert_eq!(tshark::selected(&capture, wrong, &[]), Vec::<String>::new());
     });
@@ -306,7 +307,7 @@ fn calls_on_an_ethernet_are_shown_as_they_were_sent() {
             [1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15].iter().all(|kind| kinds.contains(kind)),
             "{kinds:?}"
         );
-        assert_conclusions(&capture, &names, 1);
+        assert_conclusions(&capture, &["-o", &names], 1, "");
         assert_prefixes_are_shown(&capture);
     });
 }
