@@ -127,8 +127,13 @@ local function dissect_stream(tvb, pinfo, tree)
         pinfo.desegment_offset = at
         pinfo.desegment_len = size and at + size - there or DESEGMENT_ONE_MORE_SEGMENT
     end
+    -- Wireshark calls once for a packet that ends in the frame, and once more for those behind it.
+    if pinfo.private.stoop_shown and #context.summaries > 0 then context.summaries[1] = " | " .. context.summaries[1] end
     show_summaries(pinfo, context)
-    if #context.summaries > 0 then pinfo.cols.info:fence() end
+    if #context.summaries > 0 then
+        pinfo.private.stoop_shown = "yes"
+        pinfo.cols.info:fence()
+    end
 end
 
 function stoop_tcp.dissector(tvb, pinfo, tree)
