@@ -190,7 +190,7 @@ impl CallInfo<'_> {
     }
 
     /// Adds pairs, in place of those with the same names. At a client they leave with the call, so this is for
-    /// [`before`](Intercept::before); at a server they come back with its result, if the call came with metadata.
+    /// [`before`](crate::intercept::Intercept::before); at a server they come back with its result, if the call came with metadata.
     ///
     /// ```
     /// use stoop::Metadata;
@@ -242,7 +242,7 @@ impl CallInfo<'_> {
         }
     }
 
-    /// Keeps a value for [`after`](Intercept::after) of the same interceptor and call; it replaces the one before.
+    /// Keeps a value for [`after`](crate::intercept::Intercept::after) of the same interceptor and call; it replaces the one before.
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};

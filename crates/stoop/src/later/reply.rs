@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoop_net::fork;
 
-/// Gives the answer of a call whose procedure has returned the [`Deferred`] of the pair. Any thread may, once.
+/// Gives the answer of a call whose procedure has returned the [`Deferred`](crate::Deferred) of the pair. Any thread may, once.
 ///
 /// Dropped without [`send`](Self::send), it fails the call as [`FailureCode::Abandoned`]: the procedure ran, and there is no result.
 ///
@@ -107,7 +107,7 @@ impl<R> Reply<R> {
         }
     }
 
-    /// Sends this metadata beside the answer, as [`CallInfo::set_answer_metadata`](crate::CallInfo::set_answer_metadata) does in the
+    /// Sends this metadata beside the answer, as [`CurrentCall::set_answer_metadata`](crate::CurrentCall::set_answer_metadata) does in the
     /// thread that serves the call.
     ///
     /// ```

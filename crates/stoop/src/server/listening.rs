@@ -13,7 +13,7 @@ impl Server {
     /// Listens at an address: `udp://HOST:PORT`, `tcp://HOST:PORT`, `unix:PATH`, `unix:@NAME` (abstract), `shm:NAME` or
     /// `shm:/PATH` (memory shared with each caller; the path is that of a socket at which callers bind), or `local:NAME` (this
     /// process). The address is taken at once, and served from [`start`](Self::start) on. Port 0
-    /// takes any free one; [`RunningServer::uris`] tells which.
+    /// takes any free one; [`RunningServer::uris`](crate::RunningServer::uris) tells which.
     ///
     /// A name alone, without a transport, stands for `shm:NAME` and `local:NAME` together: callers on this machine bind to the
     /// name, and get the best that they can use of all the places at which the server listens.

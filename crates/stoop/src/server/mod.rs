@@ -234,8 +234,8 @@ impl Server {
     /// Sets options of one transport, [`PacketOptions`](crate::PacketOptions), [`UnixOptions`](crate::UnixOptions) or
     /// [`ShmOptions`](crate::ShmOptions), for the addresses of that transport at which [`listen`](Self::listen) is called from now
     /// on. They replace those of the same type that were set before. If one of them acts at no such address, [`start`](Self::start)
-    /// fails ([`ListenError::UnusedOptions`]): a server that listens only at `udp:` and `tcp:` addresses, say, cannot restrict its
-    /// users by `UnixOptions`.
+    /// fails ([`ListenError::UnusedOptions`](crate::error::ListenError::UnusedOptions)): a server that listens only at `udp:` and `tcp:`
+    /// addresses, say, cannot restrict its users by `UnixOptions`.
     ///
     /// ```
     /// # #[stoop::interface] trait Greeter { fn greet(&self, name: &str) -> String; }
