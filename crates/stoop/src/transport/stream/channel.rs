@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(feature = "seal")]
 use std::sync::OnceLock;
+use stoop_exchange::stream::Reassembler;
 use stoop_net::Patience;
 use stoop_net::stream::{Stream, StreamArrival};
 
@@ -82,18 +83,20 @@ impl Channel {
         self.stream.recv_about(buffer, about_ns, latest_ns)
     }
 
-    /// Puts clear bytes that had no space before into the buffer. Returns how many.
+    /// Gives clear bytes that had no space before to the reassembler. Returns whether there were some.
     ///
     /// # Errors
     /// Bytes behind them do not open.
     #[inline]
-    pub(crate) fn take_held(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn take_held(&self, reassembler: &mut Reassembler) -> io::Result<bool> {
         #[cfg(feature = "seal")]
         if let Some(sealed) = self.sealed.get() {
-            return sealed.take_held(buffer);
+            let len = sealed.take_held(reassembler.space())?;
+            reassembler.received(len);
+            return Ok(len > 0);
         }
-        let _ = buffer;
-        Ok(0)
+        let _ = reassembler;
+        Ok(false)
     }
 
     /// Whether a receive that has put `len` bytes into a buffer of `space` bytes found nothing more.

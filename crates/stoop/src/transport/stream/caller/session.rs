@@ -243,9 +243,9 @@ impl Session {
     ) -> Result<(), Lost> {
         loop {
             self.deliver_received(receiver, &mut own)?;
-            match self.stream.take_held(receiver.reassembler.space()) {
-                Ok(0) => return Ok(()),
-                Ok(len) => receiver.reassembler.received(len),
+            match self.stream.take_held(&mut receiver.reassembler) {
+                Ok(false) => return Ok(()),
+                Ok(true) => {}
                 Err(_) => return Err(Lost),
             }
         }

@@ -123,9 +123,9 @@ impl StreamEndpoint {
             if !self.take_received(worker, connection, incoming)? {
                 return Ok(false);
             }
-            match connection.stream.take_held(incoming.reassembler.space()) {
-                Ok(0) => return Ok(true),
-                Ok(len) => incoming.reassembler.received(len),
+            match connection.stream.take_held(&mut incoming.reassembler) {
+                Ok(false) => return Ok(true),
+                Ok(true) => {}
                 Err(_) => return Err(Malformed),
             }
         }
