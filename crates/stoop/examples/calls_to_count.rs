@@ -82,7 +82,11 @@ fn main() {
     let [at_server, at_caller, kinds @ ..] = &arguments[..] else {
         panic!("two addresses, and kinds of calls")
     };
-    let server = Server::new().export(TestServer::new(Nothing)).workers(1).waiting(Waiting::Block);
+    let server = Server::new()
+        .security(stoop::Security::none())
+        .export(TestServer::new(Nothing))
+        .workers(1)
+        .waiting(Waiting::Block);
     let server = server.listen(at_server).unwrap().start().unwrap();
     let address = if at_caller == at_server { &server.uris()[0] } else { at_caller };
     let client = TestClient::bind_with(address, &BindOptions::new().waiting(Waiting::Block)).unwrap();
