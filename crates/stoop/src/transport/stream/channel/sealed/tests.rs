@@ -66,7 +66,7 @@ fn records_that_had_no_space_are_held_and_given_before_others() {
     let mut buffer = [0; 2];
     assert_eq!(theirs.recv(&mut buffer, Patience::Block).unwrap(), Bytes(2));
     let mut got = buffer.to_vec();
-    while let len @ 1.. = theirs.take_held(&mut buffer).unwrap() {
+    while let len @ 1.. = theirs.sealed().unwrap().take_held(&mut buffer).unwrap() {
         got.extend_from_slice(&buffer[..len]);
     }
     assert_eq!(got, b"onetwo");
