@@ -41,10 +41,12 @@ fn has_captured(port: u16) -> bool {
     Path::new(FILE).exists() && !tshark(&["-Y", &format!("udp.port == {port}")]).stdout.is_empty()
 }
 
-/// Reads the capture. Programs that tshark does not know are to be dissected as far as RPC goes.
+/// Reads the capture. All of it is RPC, also at a port that the system gave and tshark knows for another protocol (44818). Programs that
+/// tshark does not know are to be dissected as far as RPC goes.
 fn tshark(arguments: &[&str]) -> Output {
     let mut command = Command::new("tshark");
-    command.args(["-r", FILE, "-o", "rpc.dissect_unknown_programs:TRUE"]).args(arguments);
+    command.args(["-r", FILE, "-o", "rpc.dissect_unknown_programs:TRUE"]);
+    command.args(["-d", "tcp.port==1-65535,rpc", "-d", "udp.port==1-65535,rpc"]).args(arguments);
     command.output().expect("tshark starts")
 }
 
