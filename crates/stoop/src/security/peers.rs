@@ -73,6 +73,11 @@ fn parse(path: &Path) -> io::Result<Names> {
         let words: Vec<_> = content.split_whitespace().collect();
         match words[..] {
             [] => {}
+            [name, _] if name.starts_with("uid:") => {
+                return Err(wrong(
+                    "names that begin with `uid:` are those of users of this machine, by the kernel's word",
+                ));
+            }
             [name, key] => {
                 names.insert(key.parse().map_err(wrong)?, name.into());
             }
@@ -98,6 +103,10 @@ mod tests {
         assert_eq!(peers.name_of(&key).as_deref(), Some("alice"));
         let why = Peers::read(&path).unwrap_err().to_string();
         assert!(why.contains("line 1") && why.contains("43"), "{why}");
+        // On networks nobody is a user of this machine.
+        fs::write(&path, format!("uid:0 {KEY}\n")).unwrap();
+        assert_eq!(peers.name_of(&key).as_deref(), Some("alice"));
+        assert!(Peers::read(&path).unwrap_err().to_string().contains("`uid:`"));
         fs::write(&path, "# nobody\n").unwrap();
         assert_eq!(peers.name_of(&key), None);
         fs::remove_file(&path).unwrap();
