@@ -49,7 +49,7 @@ use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_net::host;
 use stoop_net::stream::StreamListener;
-use stoop_wire::{MAX_DATAGRAM, Refused};
+use stoop_wire::{BindingId, MAX_DATAGRAM, Refused};
 
 /// A listener, its connections, and the calls that have arrived on them.
 pub(crate) struct StreamEndpoint {
@@ -145,6 +145,12 @@ impl StreamEndpoint {
                 self.close(&connection);
             }
         }
+    }
+
+    /// The connection is a binding from now on.
+    fn count_binding(&self, connection: &Connection, binding: BindingId) {
+        connection.set_bound(binding);
+        self.service.bindings.fetch_add(1, Ordering::Relaxed);
     }
 
     fn close(&self, connection: &Connection) {

@@ -43,6 +43,16 @@ impl<P: Send + 'static> Sealing<P> {
     }
 }
 
+impl<P> Drop for Sealing<P> {
+    /// The name of a caller is known as long as the binding.
+    fn drop(&mut self) {
+        self.bindings.retain(|id, _| {
+            Caller::leave(id);
+            false
+        });
+    }
+}
+
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Whether a call belongs to a handshake.
     #[inline]

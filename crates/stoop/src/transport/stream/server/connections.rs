@@ -144,6 +144,16 @@ impl Connections {
         entry.is_bound
     }
 
+    /// Runs `then`, unless the connection has been closed: what it enters, the end of the connection finds. Returns whether it ran.
+    pub(super) fn if_open(&self, connection: &Connection, then: impl FnOnce()) -> bool {
+        let table = self.connections();
+        let is_open = table.all.contains_key(&connection.token);
+        if is_open {
+            then();
+        }
+        is_open
+    }
+
     /// Ends a connection. Returns whether it was this that ended it.
     pub(super) fn close(&self, connection: &Connection) -> bool {
         if !connection.close() {
@@ -229,5 +239,14 @@ mod tests {
         assert!(bind_from(1).is_none());
         hoarded.iter().take(3).for_each(|connection| assert!(connections.close(connection)));
         assert!(bind_from(1).is_some(), "after it has closed some");
+    }
+    #[test]
+    fn what_is_entered_for_a_connection_its_end_finds() {
+        let (connections, address) = listening(8);
+        let (_socket, token) = connect_from(&connections, 1, address);
+        let connection = connections.find(token).expect("it was accepted");
+        assert!(connections.if_open(&connection, || connection.set_bound(stoop_wire::BindingId(7))));
+        assert!(connections.close(&connection) && connection.bound_as().is_some());
+        assert!(!connections.if_open(&connection, || unreachable!("its end has passed")));
     }
 }

@@ -312,8 +312,8 @@ impl StreamEndpoint {
         let asker = Asker::new(connection.is_allowed);
         let (header, mut packet) = self.service.answer_question(bound, asker, question, prepare)?;
         if let Some(bound) = bound.filter(|bound| !was_bound && !is_provisional(bound.interface)) {
-            connection.set_bound(bound.binding);
-            self.service.bindings.fetch_add(1, Ordering::Relaxed);
+            // If it is closed, another thread has found that, and nobody reads the answer.
+            self.connections.if_open(connection, || self.count_binding(connection, bound.binding));
         }
         self.send(connection, header, &mut packet);
         Ok(Brought::Nothing)

@@ -11,7 +11,6 @@ use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::sealed::{Granted, Sealing};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use stoop_exchange::stream::Message;
 use stoop_wire::{HEADER_LEN, Header, Kind, RefusalCode};
 
@@ -75,11 +74,16 @@ impl StreamEndpoint {
             let keys = handshake.tls.keys(bound.binding)?;
             handshake.bound = Some(bound.binding);
             *granted = Some(Granted { bound, keys, caller: handshake.tls.caller() });
-            if let Some(caller) = sealing.handshakes.peer(handshake) {
-                caller.enter(bound.binding);
+            let caller = sealing.handshakes.peer(handshake);
+            let is_open = self.connections.if_open(connection, || {
+                if let Some(caller) = caller {
+                    caller.enter(bound.binding);
+                }
+                self.count_binding(connection, bound.binding);
+            });
+            if !is_open {
+                return None;
             }
-            connection.set_bound(bound.binding);
-            self.service.bindings.fetch_add(1, Ordering::Relaxed);
         }
         Some(answer)
     }
