@@ -78,7 +78,7 @@ fn names(uri: &str, interface: Option<&str>, options: &BindOptions) -> Result<St
         None => reflection::interfaces(uri, options).map_err(|why| why.to_string())?,
     };
     let mut lines = if interface.is_none() { Server::new().names() } else { String::new() };
-    // What is no name would be read as another line.
+    // A hostile server may tell an interface name with line breaks, which the dissector would read as further procedures.
     let is_name = |name: &&String| name.chars().all(|each| each.is_alphanumeric() || each == '_');
     for name in told.iter().filter(is_name) {
         lines += &dynamic_of(&ask(uri, name, options)?).map_err(|why| why.to_string())?.names();

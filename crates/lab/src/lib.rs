@@ -40,7 +40,8 @@ use std::process::ExitCode;
 
 impl Command {
     /// Measures what the command line asks for, and prints it. The program must have these commands under their names, because it
-    /// is started again for the processes of a measurement. What is for people fits a terminal of so many columns, if there is one.
+    /// is started again for the processes of a measurement. Tables are at most
+    /// `columns` wide; `None`: the output goes to a pipe, and lines stay whole.
     ///
     /// # Errors
     /// Why it could not be measured.

@@ -21,7 +21,7 @@ pub(crate) fn head(shape: Shape, width: usize) -> String {
     }
 }
 
-/// A row, with what was measured of its cells; `None` when that is nothing.
+/// A row of the table, from the cells that were measured; `None` if no cell was.
 pub(crate) fn line(rows: &[Option<Row>], shape: Shape, width: usize) -> Option<String> {
     let row = rows.iter().flatten().next()?;
     match shape {

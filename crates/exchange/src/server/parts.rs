@@ -144,7 +144,7 @@ impl<P: Peer> Server<P> {
             return None;
         }
         let message = crate::zeroed(len).or_else(|| {
-            // What is kept for the next messages is too short or too long for this one.
+            // Memory that the server keeps for later messages has another size: free it, and try again.
             self.spare = Spare::default();
             crate::zeroed(len)
         });

@@ -179,7 +179,7 @@ impl CallInfo<'_> {
         Duration::from_nanos(self.call.deadline_ns.saturating_sub(clock::now_ns()))
     }
 
-    /// The metadata that the call carries: at a client what is to leave with it, at a server what came with it. Values may be credentials.
+    /// The metadata of the call: at a client the pairs that it will carry, at a server those that came with it. Values may be credentials.
     pub fn metadata(&self) -> Metadata {
         match self.call.caller {
             Some(_) => served::current(),
