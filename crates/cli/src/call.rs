@@ -1,12 +1,13 @@
 //! `stoop call`: a call of a running server, whose types are not known before.
 
-use crate::describe::{ask, harmless, options, shown};
+use crate::prepared::{NoResult, Prepared, read_file};
+use crate::remote::{ask, dynamic_of, options};
 use crate::sun::{self, XFile};
-use std::fs;
-use std::io::{self, Read, Write};
+use crate::terminal::{harmless, shown};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use stoop::dynamic::{self, Client, InterfaceError};
+use stoop::dynamic::{self, Client};
 use stoop::{BindOptions, CallError, Ran};
 use stoop_schema::json::{Json, nearest};
 use stoop_schema::rust::Interface;
@@ -17,12 +18,12 @@ use stoop_schema::{Argument, Outcome, Signature};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CallArgs {
     /// Address of the server, as udp://HOST:PORT, or its name
-    pub(crate) uri: String,
+    uri: String,
     /// The procedure, as Greeter.greet
-    pub(crate) procedure: String,
+    procedure: String,
     /// The arguments, as name=TEXT, or one JSON object with all
     #[arg(allow_negative_numbers = true)]
-    pub(crate) arguments: Vec<String>,
+    arguments: Vec<String>,
     /// Seconds in which the call has to end
     #[arg(short, long, default_value_t = 30.0)]
     timeout: f64,
@@ -50,19 +51,6 @@ Arguments:
 Exit status: 0 a result, 1 the procedure's own error, 2 wrong usage,
   3 the procedure did not run, 4 it ran and there is no result, 5 it may have run";
 
-/// Why there is no result: a message, and the exit status.
-pub(crate) struct NoResult(String, u8);
-
-impl NoResult {
-    pub(crate) fn usage(why: impl ToString) -> Self {
-        Self(why.to_string(), 2)
-    }
-
-    pub(crate) fn not_run(why: impl ToString) -> Self {
-        Self(why.to_string(), 3)
-    }
-}
-
 pub(crate) fn run(args: &CallArgs) -> ExitCode {
     match prepared(args).and_then(|call| call.make_all(args)) {
         Ok(status) => ExitCode::from(status),
@@ -73,18 +61,10 @@ pub(crate) fn run(args: &CallArgs) -> ExitCode {
     }
 }
 
-/// A call that can be made.
-pub(crate) struct Prepared {
-    /// Makes it: the result, and whether that is the procedure's own error.
-    pub(crate) make: Box<dyn Fn() -> Result<(Json, bool), CallError>>,
-    /// The transport, in words.
-    pub(crate) transport: String,
-}
-
 fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
     let timeout = Duration::try_from_secs_f64(args.timeout).map_err(NoResult::usage)?;
     match sun::is_address(&args.uri) {
-        true => args.sun.prepared(args, timeout),
+        true => args.sun.prepared(&args.uri, (&args.procedure, &args.arguments), timeout),
         false => native(args, timeout),
     }
 }
@@ -132,26 +112,6 @@ fn no_procedure(interface: &Interface, procedure: &str) -> String {
 fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Client, NoResult> {
     let interface = dynamic_of(interface).map_err(NoResult::not_run)?;
     Client::bind(uri, interface, options).map_err(NoResult::not_run)
-}
-
-/// The interface as the library binds to it.
-pub(crate) fn dynamic_of(interface: &Interface) -> Result<dynamic::Interface, InterfaceError> {
-    let procedures = interface.procedures.iter().map(|each| {
-        let procedure = dynamic::Procedure::new(each.signature.to_string());
-        if each.idempotent { procedure.idempotent() } else { procedure }
-    });
-    dynamic::Interface::new(&interface.name, procedures)
-}
-
-/// The bytes of a file, or of standard input for `-`.
-pub(crate) fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    match path {
-        "-" => {
-            io::stdin().read_to_end(&mut bytes).map(|_| bytes).map_err(|why| format!("standard input: {why}"))
-        }
-        path => fs::read(path).map_err(|why| format!("{path}: {why}")),
-    }
 }
 
 impl Native {

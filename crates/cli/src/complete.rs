@@ -1,6 +1,6 @@
 //! Completion of the command by a shell: names of commands, and of interfaces, procedures and arguments from the running server.
 
-use crate::describe::{ask, options};
+use crate::remote::{ask, options};
 use crate::sun;
 use clap::{CommandFactory, ValueEnum};
 use std::process::ExitCode;

@@ -1,15 +1,15 @@
 //! `stoop describe`: what a running server offers.
 
-use crate::call::dynamic_of;
+use crate::remote::{TIMEOUT, ask, dynamic_of, options};
 use crate::sun::{self, XFile};
+use crate::terminal::{harmless, shown};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
-use stoop::reflection::{self, AskError, Described};
+use stoop::reflection;
 use stoop::{BindOptions, Server};
-use stoop_schema::json::{Json, is_harmless};
-use stoop_schema::rust::{Interface, Procedure};
-use stoop_schema::{Signature, SyntaxError};
+use stoop_schema::Signature;
+use stoop_schema::json::Json;
+use stoop_schema::rust::Interface;
 
 /// The server that `describe` asks.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,9 +27,6 @@ pub(crate) struct DescribeArgs {
     #[command(flatten)]
     sun: XFile,
 }
-
-/// Time within which a server has to answer.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
     if sun::is_address(&args.uri) {
@@ -84,45 +81,4 @@ fn names(uri: &str, interface: Option<&str>, options: &BindOptions) -> Result<St
         lines += &dynamic_of(&ask(uri, name, options)?).map_err(|why| why.to_string())?.names();
     }
     Ok(lines)
-}
-
-/// Options of calls that end within this time.
-pub(crate) fn options(timeout: Duration) -> BindOptions {
-    BindOptions::new().timeout(timeout).bind_timeout(timeout)
-}
-
-/// The interface of a running server.
-pub(crate) fn ask(uri: &str, name: &str, options: &BindOptions) -> Result<Interface, String> {
-    let described = reflection::ask(uri, name, options).map_err(|why: AskError| why.to_string())?;
-    parsed(name, described).map_err(|why| format!("the server tells what is no interface: {why}"))
-}
-
-fn parsed(name: &str, described: Described) -> Result<Interface, SyntaxError> {
-    let procedures = described.procedures.into_iter().map(|told| {
-        let signature = Signature::parse(&told.signature)?;
-        Ok(Procedure { signature, idempotent: told.idempotent, docs: told.docs })
-    });
-    let (name, docs) = (name.to_owned(), described.docs);
-    Ok(Interface { name, docs, procedures: procedures.collect::<Result<_, _>>()?, types: described.types })
-}
-
-/// JSON on several lines for a person, on one for a program.
-pub(crate) fn shown(json: &Json) -> String {
-    if io::stdout().is_terminal() { json.pretty(80) } else { json.to_string() }
-}
-
-/// A text without characters that a terminal would obey, but for ends of lines and tabs.
-pub(crate) fn harmless(text: &str) -> String {
-    let stays = |each| is_harmless(each) || matches!(each, '\n' | '\t');
-    text.chars().map(|each| if stays(each) { each } else { '\u{fffd}' }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::harmless;
-
-    #[test]
-    fn texts_keep_their_tabs_and_lines_and_no_character_that_a_terminal_obeys() {
-        assert_eq!(harmless("a\tb\nc\x1b[2J\r"), "a\tb\nc\u{fffd}[2J\u{fffd}");
-    }
 }

@@ -12,6 +12,8 @@ mod generate;
 #[cfg(feature = "seal")]
 mod key;
 mod ping;
+mod prepared;
+mod remote;
 mod sun;
 mod terminal;
 mod top;
@@ -91,7 +93,7 @@ fn main() -> ExitCode {
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {
-        eprintln!("{}", describe::harmless(&why));
+        eprintln!("{}", terminal::harmless(&why));
         ExitCode::FAILURE
     })
 }

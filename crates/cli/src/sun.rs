@@ -1,8 +1,9 @@
 //! Servers of Sun RPC, whose interface file (`.x`) the user has: what they offer, and calls of their procedures.
 
-use crate::call::{CallArgs, NoResult, Prepared, read_file};
-use crate::describe::{TIMEOUT, shown};
 use crate::generate::Reading;
+use crate::prepared::{NoResult, Prepared, read_file};
+use crate::remote::TIMEOUT;
+use crate::terminal::{harmless, shown};
 use std::path::PathBuf;
 use std::time::Duration;
 use stoop::onc::rpcbind::{Registration, Rpcbind};
@@ -86,7 +87,7 @@ impl XFile {
         if served.is_empty() {
             return Err(missing.join("\n"));
         }
-        missing.iter().for_each(|why| eprintln!("{}", crate::describe::harmless(why)));
+        missing.iter().for_each(|why| eprintln!("{}", harmless(why)));
         match (&served[..], version) {
             ([one], Some(_)) if json => Ok(shown(&one.json()) + "\n"),
             (all, _) if json => {
@@ -106,16 +107,21 @@ impl XFile {
         if self.auth_sys { options.authentication(Credential::own()) } else { options }
     }
 
-    /// A call of a procedure of the file.
-    pub(crate) fn prepared(&self, args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
+    /// A call of the procedure of that name in the file, with arguments as the user has written them.
+    pub(crate) fn prepared(
+        &self,
+        uri: &str,
+        (name, arguments): (&str, &[String]),
+        timeout: Duration,
+    ) -> Result<Prepared, NoResult> {
         let file = self.read().map_err(NoResult::usage)?;
-        let (version, procedure) = procedure(file, &args.procedure).map_err(NoResult::usage)?;
-        let arguments = procedure.arguments_of_words(&args.arguments, &mut read_file);
+        let (version, procedure) = procedure(file, name).map_err(NoResult::usage)?;
+        let arguments = procedure.arguments_of_words(arguments, &mut read_file);
         let written =
             arguments.and_then(|arguments| procedure.put_call(&arguments)).map_err(NoResult::usage)?;
-        let client = Client::bind_with(&address(&args.uri, version), &self.options(timeout));
+        let client = Client::bind_with(&address(uri, version), &self.options(timeout));
         let client = client.map_err(NoResult::not_run)?;
-        let transport = address(&args.uri, version);
+        let transport = address(uri, version);
         let make = move || {
             let arguments = Arguments(|writer: &mut Writer<'_>| writer.opaque_fixed(&written, written.len()));
             let result =

@@ -1,6 +1,7 @@
-//! The terminal that standard output may be: its width, and its colours.
+//! The terminal that standard output may be: its width, its colours, and what may be written to it.
 
 use std::io::{IsTerminal, stdout};
+use stoop_schema::json::{Json, is_harmless};
 
 /// Columns of a terminal that does not tell how many it has.
 const USUAL: usize = 80;
@@ -55,6 +56,17 @@ pub(crate) fn wrapped(parts: &[String], columns: usize) -> String {
     text
 }
 
+/// JSON on several lines for a person, on one for a program.
+pub(crate) fn shown(json: &Json) -> String {
+    if stdout().is_terminal() { json.pretty(80) } else { json.to_string() }
+}
+
+/// A text without characters that a terminal would obey, but for ends of lines and tabs.
+pub(crate) fn harmless(text: &str) -> String {
+    let stays = |each| is_harmless(each) || matches!(each, '\n' | '\t');
+    text.chars().map(|each| if stays(each) { each } else { '\u{fffd}' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +77,9 @@ mod tests {
         assert_eq!(wrapped(&parts, 80), "one, two, three");
         assert_eq!(wrapped(&parts, 10), "one, two,\nthree");
         assert_eq!(wrapped(&parts, 3), "one,\ntwo,\nthree");
+    }
+    #[test]
+    fn texts_keep_their_tabs_and_lines_and_no_character_that_a_terminal_obeys() {
+        assert_eq!(harmless("a\tb\nc\x1b[2J\r"), "a\tb\nc\u{fffd}[2J\u{fffd}");
     }
 }
