@@ -1,16 +1,16 @@
-//! The commands that measure, in a program without them: each says how to get it.
+//! Commands that this program may have been built without: each says how to get it.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 /// Printed below the list of commands.
 #[cfg(not(feature = "lab"))]
 pub(crate) const AFTER_HELP: &str = "\
 bench, penalty, account and tables are not in this program: it was built without the cargo feature `lab`.";
 
-/// The names of the commands. They take any arguments, because only the commands themselves know which.
-#[derive(Debug, Subcommand)]
+/// The commands that measure. They take any arguments, because only the commands themselves know which.
+#[cfg(any(test, not(feature = "lab")))]
+#[derive(Debug, clap::Subcommand)]
 #[command(hide = true)]
 pub(crate) enum Command {
     Bench(Words),
@@ -30,26 +30,33 @@ pub(crate) struct Words {
     words: Vec<OsString>,
 }
 
+#[cfg(any(test, not(feature = "lab")))]
 impl Command {
     /// # Errors
     /// Always: how to get the command.
-    pub(crate) fn run(&self, _: Option<usize>) -> Result<ExitCode, String> {
+    pub(crate) fn run(&self, _: Option<usize>) -> Result<std::process::ExitCode, String> {
         let (name, feature) = match self {
             Self::Bench(_) => ("bench", "lab"),
             Self::Penalty(_) => ("penalty", "lab"),
             Self::Account(_) => ("account", "account"),
             Self::Tables(_) => ("tables", "lab"),
         };
-        Err(format!(
-            "`stoop {name}` is not in this program, which was built without the cargo feature `lab`. To get it:\n    \
-             cargo install --path crates/cli --features {feature}"
-        ))
+        Err(how_to_get(name, "lab", feature))
     }
+}
+
+/// How to get a command that this program was built without, for want of a cargo feature.
+pub(crate) fn how_to_get(name: &str, missing: &str, feature: &str) -> String {
+    format!(
+        "`stoop {name}` is not in this program, which was built without the cargo feature `{missing}`. To get it:\n    \
+         cargo install --path crates/cli --features {feature}"
+    )
 }
 
 #[cfg(all(test, feature = "lab"))]
 mod tests {
     use super::*;
+    use clap::Subcommand;
 
     fn names<C: Subcommand>() -> Vec<String> {
         let all = C::augment_subcommands(clap::Command::new("stoop"));

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(any(test, not(feature = "lab")))]
+#[cfg(any(test, not(all(feature = "lab", feature = "seal"))))]
 mod absent;
 mod call;
 mod complete;
@@ -66,6 +66,12 @@ enum Command {
     /// Prints the public part of a key.
     #[cfg(feature = "seal")]
     Key(key::KeyArgs),
+    #[cfg(not(feature = "seal"))]
+    #[command(hide = true)]
+    Keygen(absent::Words),
+    #[cfg(not(feature = "seal"))]
+    #[command(hide = true)]
+    Key(absent::Words),
     /// Prints Rust code for an interface that is declared in another language.
     Gen {
         #[command(subcommand)]
@@ -90,6 +96,10 @@ fn main() -> ExitCode {
         }
         #[cfg(feature = "seal")]
         Command::Key(args) => key::print(&args).map(|()| ExitCode::SUCCESS).map_err(|why| why.to_string()),
+        #[cfg(not(feature = "seal"))]
+        Command::Keygen(_) => Err(absent::how_to_get("keygen", "seal", "seal")),
+        #[cfg(not(feature = "seal"))]
+        Command::Key(_) => Err(absent::how_to_get("key", "seal", "seal")),
         Command::Gen { source } => generate::run(&source).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|why| {

@@ -1,4 +1,4 @@
-//! The program without its laboratory.
+//! The program without its laboratory and without keys.
 
 use std::process::{Command, Output};
 
@@ -8,13 +8,15 @@ fn stoop(words: &str) -> Output {
 }
 
 #[test]
-fn commands_of_the_laboratory_say_how_to_get_them_whatever_follows_them() {
+fn commands_that_are_not_in_the_program_say_how_to_get_them_whatever_follows_them() {
     for (words, feature) in [
         ("bench", "lab"),
         ("bench --transport udp --calls 10", "lab"),
         ("penalty --help", "lab"),
         ("account --svg call.svg", "account"),
         ("tables firefly what-if --json -", "lab"),
+        ("keygen", "seal"),
+        ("key --help", "seal"),
     ] {
         let output = stoop(words);
         let why = String::from_utf8_lossy(&output.stderr);
