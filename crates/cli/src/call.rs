@@ -28,7 +28,7 @@ pub(crate) struct CallArgs {
     #[arg(short, long, default_value_t = 30.0)]
     timeout: f64,
     /// Makes the call so often, one after the other
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     repeat: u64,
     /// Prints an object with the outcome, whether the procedure ran, the time, and the result
     #[arg(long, conflicts_with = "raw")]
@@ -62,7 +62,9 @@ pub(crate) fn run(args: &CallArgs) -> ExitCode {
 }
 
 fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
-    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(NoResult::usage)?;
+    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| {
+        NoResult::usage(format!("--timeout {} is no time in seconds, as 0.5 or 30", args.timeout))
+    })?;
     match sun::is_address(&args.uri) {
         true => args.sun.prepared(&args.uri, (&args.procedure, &args.arguments), timeout),
         false => native(args, timeout),
