@@ -39,7 +39,10 @@ impl Reservation {
             let error = Errno::INVAL.into();
             return Err(OpenError::Unsupported { operation: "a server's port from 0x8000 on, or 0,", error });
         }
-        Self::new(interface, ether_type, port)?.ok_or(OpenError::PortTaken(port))
+        let name = Self::text(interface, ether_type, port);
+        Reserved::once_given_back(&name)?
+            .map(|name| Self { first: port, _name: name })
+            .ok_or(OpenError::PortTaken(port))
     }
 
     /// Reserves the port of a server, or the block of callers that begins there, at another interface.
@@ -74,8 +77,12 @@ impl Reservation {
 
     /// `None` if the port is taken.
     fn new(interface: &Interface, ether_type: EtherType, first: u16) -> Result<Option<Self>, OpenError> {
-        let name = format!("{}{first}", place(interface, ether_type));
+        let name = Self::text(interface, ether_type, first);
         Ok(Reserved::new(&name)?.map(|name| Self { first, _name: name }))
+    }
+
+    fn text(interface: &Interface, ether_type: EtherType, first: u16) -> String {
+        format!("{}{first}", place(interface, ether_type))
     }
 }
 
@@ -87,7 +94,7 @@ pub(crate) struct NameReservation {
 
 impl NameReservation {
     pub(crate) fn new(interface: &Interface, ether_type: EtherType, name: &str) -> Result<Self, OpenError> {
-        match Reserved::new(&Self::text(interface, ether_type, name))? {
+        match Reserved::once_given_back(&Self::text(interface, ether_type, name))? {
             Some(name) => Ok(Self { _name: name }),
             None => Err(OpenError::NameTaken(name.into())),
         }

@@ -14,6 +14,8 @@ use crate::packet_socket::{Group, join_first};
 use crate::privilege::Capability;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A name, until this is dropped.
 #[derive(Debug)]
@@ -30,7 +32,23 @@ pub(crate) fn place(interface: &Interface, ether_type: EtherType) -> String {
     format!("stoop-ether/{}/{ether_type}/", interface.index)
 }
 
+/// How long [`Reserved::once_given_back`] tries: longer than a child takes to execute its program on a busy machine.
+const GIVING_BACK: Duration = Duration::from_millis(500);
+
 impl Reserved {
+    /// The same as [`new`](Self::new), but waits for a name that is being given back. A child that another thread starts has copies of all
+    /// descriptors until it executes its program (fork(2)), and a name with them.
+    pub(crate) fn once_given_back(name: &str) -> Result<Option<Self>, OpenError> {
+        let until = Instant::now() + GIVING_BACK;
+        loop {
+            let reserved = Self::new(name)?;
+            if reserved.is_some() || Instant::now() >= until {
+                return Ok(reserved);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// `None` if another socket has the name.
     pub(crate) fn new(name: &str) -> Result<Option<Self>, OpenError> {
         let failed = failed("reserving a port or a name (from Linux 5.11 on)", Capability::OF_PACKET_RING);
@@ -84,6 +102,7 @@ fn groups(name: &str) -> [Group; PLACES] {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::sync::mpsc;
 
     #[test]
     fn name_is_taken_until_it_is_dropped() {
@@ -100,6 +119,27 @@ mod tests {
         drop(reserved);
         assert!(!Reserved::is_taken(&name));
         assert!(Reserved::new(&name).unwrap().is_some());
+    }
+
+    #[test]
+    fn name_that_a_child_still_holds_is_waited_for() {
+        let name = format!("stoop-test-given-back/{}", std::process::id());
+        let reserved = match Reserved::new(&name) {
+            Err(why @ OpenError::NotPermitted { .. }) => return println!("SKIPPED: {why}"),
+            reserved => reserved.unwrap().unwrap(),
+        };
+        // What a child has between fork and exec.
+        let copies: Vec<_> = reserved._sockets.iter().map(|socket| socket.try_clone().unwrap()).collect();
+        drop(reserved);
+        assert!(Reserved::new(&name).unwrap().is_none());
+        let (begin, has_begun) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            begin.send(()).unwrap();
+            Reserved::once_given_back(&name).unwrap().is_some()
+        });
+        has_begun.recv().unwrap();
+        drop(copies);
+        assert!(waiting.join().unwrap());
     }
 
     #[test]
