@@ -251,13 +251,32 @@ fn rate(
     calls as f64 / begun.elapsed().as_secs_f64()
 }
 
+/// Sleeps of 10 ms a second that 1,000 tasks of the runtime get without any call. Its timer rounds up to the next millisecond.
+fn sleeps_of_the_runtime() -> f64 {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+    let (begun, limit) = (Instant::now(), Duration::from_secs(3));
+    let task = || async move {
+        let mut sleeps = 0;
+        while begun.elapsed() < limit {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            sleeps += 1;
+        }
+        sleeps
+    };
+    let tasks: Vec<_> = (0..1000).map(|_| runtime.spawn(task())).collect();
+    let sleeps: u64 = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).sum();
+    sleeps as f64 / begun.elapsed().as_secs_f64()
+}
+
 fn backend(transport: &str) {
     let other = Other::start(transport, 2, true);
     let awaits = rate(&other, |client| client.begin().awaits(10));
     let ready = rate(&other, |client| client.begin().ready());
     let sleeps = rate(&other, |client| client.begin().sleeps(10));
+    let runtime = sleeps_of_the_runtime();
     println!(
-        "{transport:5} 1,000 in flight, each awaits 10 ms: {awaits:.0} calls/s (ready at once: {ready:.0}; blocking: {sleeps:.0}); {:.2} of the least",
+        "{transport:5} 1,000 in flight, each awaits 10 ms: {awaits:.0} calls/s (ready at once: {ready:.0}; blocking: {sleeps:.0}; the runtime without calls: {runtime:.0}); {:.2} of the least",
         awaits / ready.min(100_000.0)
     );
 }
