@@ -7,7 +7,8 @@ use stoop_layout::{Sources, faults, imports};
 /// Lines of a source file, at most.
 const MAX_LINES: usize = 500;
 
-fn crates() -> Vec<PathBuf> {
+/// The folders of all crates of the workspace.
+pub(crate) fn crates() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in a folder");
     let entries = folder.read_dir().expect("the folder of crates can be read");
     let entries = entries.map(|entry| entry.expect("the folder of crates can be read").path());
