@@ -3,8 +3,8 @@
 #[path = "../mock/mod.rs"]
 mod mock;
 
+mod compiler;
 mod gather;
-mod instructions;
 mod modes;
 mod names;
 mod packages;

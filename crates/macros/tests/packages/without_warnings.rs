@@ -7,4 +7,4 @@ fn main() {
     let meant = ();
 }
 
-include!(concat!(env!("CARGO_MANIFEST_DIR"), "/packages.rs"));
+include!(concat!(env!("CARGO_TARGET_TMPDIR"), "/packages.rs"));

@@ -5,4 +5,5 @@ mod common;
 
 mod depth;
 mod hostile;
+mod instructions;
 mod round_trip;

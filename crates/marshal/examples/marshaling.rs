@@ -1,7 +1,7 @@
 //! How many instructions arguments add to `null()`, both sides together: run under callgrind by
-//! `crates/macros/count-instructions`.
+//! `crates/marshal/count-instructions`.
 
-#[path = "../tests/mock/mod.rs"]
+#[path = "../../macros/tests/mock/mod.rs"]
 mod mock;
 
 use std::hint::black_box;
