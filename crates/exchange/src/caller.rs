@@ -359,7 +359,6 @@ impl Lane {
         let due = match call.state.on_timeout() {
             Kind::Call if call.message_len as usize > self.binding.packet_data() => {
                 self.transmissions += 1;
-                self.counters.retransmissions += 1;
                 // `resume` sets a better time.
                 call.next = self.jitter.after(now, self.path.timeout_after(self.transmissions));
                 Due::Resume

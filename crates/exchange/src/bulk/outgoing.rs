@@ -101,6 +101,12 @@ impl Outgoing {
         self.acknowledged.up_to() == self.message_len
     }
 
+    /// Offset of the first byte that was never sent.
+    #[inline]
+    pub fn never_sent(&self) -> u32 {
+        self.next
+    }
+
     /// Handles a receipt, and returns whether it reports new bytes or a higher limit. A receipt that contradicts what
     /// was sent is ignored.
     pub fn on_receipt(&mut self, now: Instant, receipt: &Receipt, path: &mut Path) -> bool {

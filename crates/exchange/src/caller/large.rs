@@ -86,8 +86,12 @@ impl Lane {
         let call = self.outstanding.as_mut().filter(|call| call.state == CallState::Sent)?;
         let large = self.large.as_mut()?;
         let sending = large.sending.as_mut()?;
+        let never_sent = sending.never_sent();
         let run = sending.next_run(now, path, most_bytes);
         call.next = sending.next_timeout(path).min(call.deadline);
+        if let Some(again) = run.filter(|run| run.offset < never_sent) {
+            self.counters.retransmissions += u64::from(again.len.div_ceil(again.fragment));
+        }
         if run.as_ref().is_some_and(|run| run.offset == 0) {
             large.first_parts += 1;
             let left = left_of_nanos(call.deadline.nanos_since(now));

@@ -35,6 +35,18 @@ fn only_lost_parts_are_sent_again() {
 }
 
 #[test]
+fn the_parts_of_a_call_that_are_sent_again_are_counted() {
+    let again = |lost| {
+        let mut world = World::new(lost);
+        world.call(300 * KIB, 4);
+        world.lane.counters().retransmissions
+    };
+    assert_eq!(again(|_| false), 0);
+    assert_eq!(again(|n| n == 1), 1);
+    assert_eq!(again(|n| matches!(n, 20 | 21 | 30)), 3);
+}
+
+#[test]
 fn a_delivered_result_is_not_retained() {
     let mut world = World::new(|_| false);
     world.call(4, 100 * KIB);
