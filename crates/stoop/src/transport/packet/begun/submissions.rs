@@ -91,7 +91,10 @@ impl<L: PacketLink> Calls<L> {
                 let cancelled = slot.owner == Owner::Cancelled;
                 let lane = &mut slot.expand(self.path).lane;
                 if cancelled && let Some(cancel) = lane.cancel(clock) {
-                    packet[..HEADER_LEN].copy_from_slice(&cancel);
+                    // It is as long as the call that it replaces, for packets that leave together are, but tells nothing of it.
+                    let (header, arguments) = packet.split_at_mut(HEADER_LEN);
+                    header.copy_from_slice(&cancel);
+                    arguments.fill(0);
                 }
             }
         }

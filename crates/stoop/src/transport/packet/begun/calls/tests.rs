@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::outcome::Verdict;
-use stoop_wire::{BindingId, CallNumber, Kind, RefusalCode};
+use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Kind, RefusalCode};
 
 fn calls() -> (RunningServer, Arc<PacketCalls<UdpLink>>) {
     let (server, binding) = bound(PacketOptions::new());
@@ -77,6 +77,23 @@ fn a_call_whose_packet_was_not_sent_did_not_run() {
     let mut result = None;
     assert!(calls.take(call, &mut |outcome| result = Some(outcome.map(drop))));
     assert!(matches!(result, Some(Err(CallError::NotSent(..)))), "{result:?}");
+}
+
+#[test]
+fn the_packet_of_a_cancelled_call_that_is_held_back_has_no_arguments() {
+    let (_server, calls) = calls();
+    let mut begin = calls.open_batch(10_000_000_000);
+    let call = calls.begin(&mut begin, 0, 4).unwrap();
+    let mut queue = locked(begin.queue.as_ref().unwrap());
+    let mut locked = calls.calls();
+    locked.cancel(call, now());
+    let (number, packet) = queue.packets_mut().next().map(|(call, packet)| (call.call, packet)).unwrap();
+    assert_eq!(number, call);
+    packet[HEADER_LEN..].fill(7);
+    locked.start_all(&mut queue, now());
+    let (_, packet) = queue.packet(0);
+    assert_eq!(Header::parse(packet).unwrap().0.kind, Kind::Cancel);
+    assert!(packet[HEADER_LEN..].iter().all(|byte| *byte == 0), "{packet:?}");
 }
 
 #[test]
