@@ -26,7 +26,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 /// calls that it allows have to arrive before.
 const ASKED_WITHIN: Duration = RESERVED_FOR.saturating_sub(GOOD_FOR);
 
-/// Retransmissions in one look at the timeouts, at most: after a burst was lost, it must not come again as a burst.
+/// Retransmissions in [`Flow::LOOK_EVERY`], at most: after a burst was lost, it must not come again as a burst.
 const REPEATED_MOST: u32 = 32;
 
 /// How many calls may be under way. Counts packets.
@@ -49,9 +49,14 @@ pub struct Flow {
     answered: u32,
     /// When the window was last reduced (§7.3.2).
     recovery: Option<Instant>,
+    /// Retransmissions since then.
+    repeated: (Instant, u32),
 }
 
 impl Flow {
+    /// Time between two looks of a driver at the timeouts of its calls, at least: there may be thousands.
+    pub const LOOK_EVERY: Duration = Duration::from_millis(1);
+
     /// For a binding to whose calls the server has granted `credit` at bind time. `own`: results that the caller's buffer holds.
     /// `path`: the round trip known so far.
     pub fn new(credit: u32, own: u32, path: RoundTrip) -> Self {
@@ -68,6 +73,7 @@ impl Flow {
             threshold: u32::MAX,
             answered: 0,
             recovery: None,
+            repeated: (Instant::default(), 0),
         }
     }
 
@@ -156,8 +162,26 @@ impl Flow {
     }
 
     /// Retransmissions that may leave in one look at the timeouts.
-    pub fn repeated_most(&self) -> u32 {
+    fn repeated_most(&self) -> u32 {
         (self.window / 2).clamp(LEAST_WINDOW, REPEATED_MOST)
+    }
+
+    /// Retransmissions that may leave now; the others are due again [`LOOK_EVERY`](Self::LOOK_EVERY) later.
+    pub fn repeats(&mut self, now: Instant) -> u32 {
+        if now.since(self.repeated.0) >= Self::LOOK_EVERY {
+            self.repeated = (now, 0);
+        }
+        self.repeated_most().saturating_sub(self.repeated.1)
+    }
+
+    /// One leaves.
+    pub fn on_repeated(&mut self) {
+        self.repeated.1 += 1;
+    }
+
+    /// When more may leave.
+    pub fn repeats_again(&self) -> Instant {
+        self.repeated.0 + Self::LOOK_EVERY
     }
 
     /// Calls under way.

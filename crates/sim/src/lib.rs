@@ -27,6 +27,7 @@ mod invariants;
 mod ledger;
 mod machines;
 mod network;
+mod planted;
 mod random;
 mod report;
 mod run;

@@ -10,6 +10,8 @@ pub use line::{FRAME_OVERHEAD, Line, Losses};
 pub(crate) use socket::Socket;
 use std::collections::BTreeMap;
 use stoop_exchange::Instant;
+use stoop_exchange::bulk::Run;
+use stoop_exchange::caller::Framing;
 use stoop_exchange::server::Peer;
 use stoop_wire::{HEADER_LEN, Header, Kind};
 
@@ -228,4 +230,19 @@ fn with_flipped_bits(packet: &[u8], random: &mut Random) -> Vec<u8> {
         packet[bit / 8] ^= 1 << (bit % 8);
     }
     packet
+}
+
+/// The packets of a run.
+pub(crate) fn packets_of(run: &Run, framing: Framing, message: &[u8]) -> Vec<Vec<u8>> {
+    let bytes = &message[run.offset as usize..(run.offset + run.len) as usize];
+    let fragments = bytes.chunks(run.fragment as usize).enumerate();
+    let packet = |(i, fragment): (usize, &[u8])| {
+        let mut packet = vec![0; HEADER_LEN + fragment.len()];
+        let header = packet.first_chunk_mut().expect("it has a header");
+        let place = (run.offset + i as u32 * run.fragment, fragment.len() as u32);
+        framing.stamp(header, place, run.transmission + i as u32);
+        packet[HEADER_LEN..].copy_from_slice(fragment);
+        packet
+    };
+    fragments.map(packet).collect()
 }

@@ -77,6 +77,13 @@ impl Header {
         *self == Self::closing_notice(self.binding)
     }
 
+    /// Whether a packet refuses a call of the binding, or the next one of a lane, because the server shuts down.
+    pub fn tells_shutdown(packet: &[u8], binding: BindingId) -> bool {
+        let is_it = |header: &Self| header.kind == Kind::Refusal && header.binding == binding;
+        let header = Self::parse(packet).ok().map(|(header, _)| header).filter(is_it);
+        header.is_some_and(|header| header.refused().code == RefusalCode::ShuttingDown)
+    }
+
     /// The contents of a refusal that has this header.
     pub fn refused(&self) -> Refused {
         let code = RefusalCode::from_code(self.time);

@@ -3,17 +3,14 @@
 use super::{BIND_LIMIT, BINDER_PORT};
 use crate::events::{Event, ThreadId};
 use crate::task::interface;
-use crate::world::{Call, CallerProcess, Generation, Granted, Stage, Thread};
+use crate::world::{Call, CallerProcess, Generation, Stage, Thread};
 use crate::{Address, Sabotage, Sim};
 use core::time::Duration;
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use stoop_calls::life::{self, Ended, Next, Said, Why};
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder};
 use stoop_exchange::bulk::Path;
-use stoop_exchange::caller::Lanes;
-use stoop_exchange::outcome::{Evidence, Grant, Sent, Unbound, Verdict};
+use stoop_exchange::outcome::Unbound;
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
 
 /// Time for which it asks one of two servers.
@@ -27,11 +24,15 @@ const LARGEST_DATAGRAM: usize = 65_507;
 
 impl Sim {
     pub(super) fn wait_for_binding(&mut self, at: ThreadId) {
-        let life = self.callers[at.caller].life;
-        let call = self.callers[at.caller].threads[at.thread].call.as_ref().expect("it has a call");
-        let deadline = call.deadline;
-        self.plan_on(self.machine_of(at.caller), deadline, Event::WaitEnds(at, life));
+        self.waits_until_deadline(at);
         self.bind(at.caller);
+    }
+
+    /// The wait of the thread's call for a session, or until it may leave, ends with its deadline.
+    pub(super) fn waits_until_deadline(&mut self, at: ThreadId) {
+        let life = self.callers[at.caller].life;
+        let deadline = self.call_of(at).expect("it has a call").deadline;
+        self.plan_on(self.machine_of(at.caller), deadline, Event::WaitEnds(at, life));
     }
 
     pub(super) fn bind(&mut self, caller: usize) {
@@ -105,17 +106,10 @@ impl Sim {
             BindStep::Continue => self.drive_binder(caller),
             BindStep::Bound(bound) => {
                 let path = binder.path();
-                let process = &mut self.callers[caller];
-                process.path = path;
                 let largest = self.scenario.faults.there.largest.iter().max().copied().unwrap_or(usize::MAX);
                 let largest = largest.min(LARGEST_DATAGRAM) - HEADER_LEN;
                 let bulk = Path::new(largest as u32, path, self.random.bits());
-                process.bulk = Some(Rc::new(RefCell::new(bulk)));
-                process.binder = None;
-                let place = process.place;
-                process.binding = Some(Rc::new(Granted { bound, place, read: now, closed: Cell::default() }));
-                process.generation += 1;
-                process.lanes = Lanes::default();
+                self.callers[caller].is_bound(now, bound, (path, bulk));
                 self.report.bindings += 1;
                 self.credit_is_granted(caller);
                 let threads = (0..self.scenario.threads).map(|thread| ThreadId { caller, thread });
@@ -201,21 +195,6 @@ impl Sim {
         }
     }
 
-    /// The verdict on a call that was sent on a lost binding, or the one that a caller with a planted fault reaches.
-    fn verdict(&self, caller: usize, lost: &Granted, sent: &Sent, idempotent: bool) -> Verdict {
-        let granted = self.callers[caller].binding.as_ref().expect("there is another");
-        let lost = Grant { bound: &lost.bound, read: lost.read, closed: lost.closed.get() };
-        let granted = Grant { bound: &granted.bound, read: granted.read, closed: None };
-        let own = self.facts_of(self.machine_of(caller));
-        let evidence =
-            Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
-        let evidence = match self.scenario.sealed && self.sabotage != Sabotage::BelievesHints {
-            true => evidence.believing_no_hints(),
-            false => evidence,
-        };
-        self.sabotage.verdict(sent, (lost, granted), &evidence, idempotent)
-    }
-
     /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one
     /// is asked for. Until it is there, calls leave on the one that is lost.
     pub(super) fn on_unknown_binding(&mut self, at: ThreadId, refusal: Unbound) {
@@ -232,7 +211,7 @@ impl Sim {
 
     /// The thread's call, which was sent on a binding that the server does not know any more, waits for another. `refusal`: of this
     /// call itself. Returns which of the bindings that was, unless the call has ended.
-    pub(super) fn leaves_lost_binding(
+    pub(crate) fn leaves_lost_binding(
         &mut self,
         at: ThreadId,
         refusal: Option<Unbound>,

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{Due, Heard, Lane, NoResult, Steps};
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, PACKET_DATA, RefusalCode};
+use stoop_wire::{HEADER_LEN, Header, PACKET_DATA};
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -22,22 +22,7 @@ impl Sim {
         let task = Task { id, work: wish.work, manner: wish.manner, result_len };
         task.write(&mut packet[HEADER_LEN..]);
         let procedure = self.random.below(u64::from(self.scenario.procedures)) as u16;
-        let call = Call {
-            id,
-            begun,
-            deadline,
-            procedure,
-            idempotent: wish.idempotent,
-            packet,
-            result: Vec::new(),
-            limit: 0,
-            cancelled: false,
-            stage: Stage::Waiting { sent: None },
-            refused: None,
-            life: Life::default(),
-            under_way: false,
-        };
-        self.thread(at).call = Some(call);
+        self.thread(at).call = Some(Call::new(id, (begun, deadline), procedure, wish.idempotent, packet));
         self.goes_on(at);
         id
     }
@@ -58,8 +43,7 @@ impl Sim {
             lane
         });
         let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
-        let (compact, way) = (lane.compact_call(), lane.path());
-        thread.own = Some(OwnLane { generation, granted, path, lane, compact, way });
+        thread.own = Some(OwnLane::new(generation, granted, path, lane));
     }
 
     /// Sends the thread's call, or has it wait until it may leave.
@@ -143,11 +127,7 @@ impl Sim {
         }
         let answered = self.answered_by(at, packet);
         self.hears(at, packet);
-        if let Some(id) = answered
-            && self.call_of(at).is_some_and(|call| call.id == id)
-        {
-            self.ledger.complain(format!("the result of {id:?} arrives, and the call goes on"));
-        }
+        self.check_answered(at, answered);
     }
 
     fn hears(&mut self, at: ThreadId, packet: &mut [u8]) {
@@ -162,11 +142,11 @@ impl Sim {
             own.compact.sample(now, at_server_ns, &mut own.way);
             self.report.compact += 1;
             let measured = own.way;
-            self.learns_path(at.caller, measured, true);
+            self.callers[at.caller].learn_path(measured, true);
             self.lands(at);
             return self.takes_result(at, &packet[HEADER_LEN..HEADER_LEN + len]);
         }
-        if own.granted.closed.get().is_none() && says_closing(packet, own.granted.bound.binding) {
+        if own.granted.closed.get().is_none() && Header::tells_shutdown(packet, own.granted.bound.binding) {
             own.granted.closed.set(Some(now));
             self.report.heard_closing += 1;
         }
@@ -174,7 +154,7 @@ impl Sim {
         let heard = own.lane().handle_packet(now, packet);
         self.report.count_heard(&heard);
         let (next, path) = (own.next_timeout(), own.lane.path());
-        self.learns_path(at.caller, path, matches!(heard, Heard::Result { .. }));
+        self.callers[at.caller].learn_path(path, matches!(heard, Heard::Result { .. }));
         if heard != Heard::Ignored {
             self.lands(at);
         }
@@ -223,14 +203,10 @@ impl Sim {
         if now < call.deadline && !self.may_repeat(at, now) {
             return;
         }
-        let thread = self.thread(at);
-        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        // More than one thing may be due at one moment; but not again and again.
-        let (when, times) = thread.looked;
-        thread.looked = if when == now { (when, times + 1) } else { (now, 0) };
-        if thread.looked.1 > 4 {
-            return self.ledger.complain("a lane's timer does not advance".into());
+        if !self.check_timer(at, now) {
+            return;
         }
+        let Thread { own: Some(own), call: Some(call), .. } = self.thread(at) else { return };
         let due = own.lane().handle_timeout(now, &mut call.packet);
         self.carries_out(at, now, due);
     }
@@ -262,13 +238,4 @@ impl Sim {
         let due = own.lane().handle_unreachable(now);
         self.carries_out(at, now, due);
     }
-}
-
-/// Whether a packet refuses a call on the binding, or the next one, because the server shuts down.
-fn says_closing(packet: &[u8], binding: BindingId) -> bool {
-    Header::parse(packet).is_ok_and(|(header, _)| {
-        header.kind == Kind::Refusal
-            && header.binding == binding
-            && header.refused().code == RefusalCode::ShuttingDown
-    })
 }

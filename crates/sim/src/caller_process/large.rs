@@ -1,10 +1,10 @@
 //! Sends calls of many packets, and assembles results of many packets.
 
 use crate::events::{Event, ThreadId};
+use crate::network::packets_of;
 use crate::world::{OwnLane, Thread};
 use crate::{Sabotage, Sim, Told};
-use stoop_exchange::bulk::Run;
-use stoop_exchange::caller::{Framing, Heard, Part};
+use stoop_exchange::caller::{Heard, Part};
 use stoop_wire::{HEADER_LEN, Header, Receipt};
 
 /// Bytes that one system call sends.
@@ -14,20 +14,14 @@ impl Sim {
     /// Sends what the thread's lane may send of its call now.
     pub(super) fn pump(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        loop {
-            let Thread { own, call, .. } = &mut self.callers[at.caller].threads[at.thread];
-            let (Some(own), Some(call)) = (own, call) else { break };
+        while let Thread { own: Some(own), call: Some(_), .. } = self.thread(at) {
             let Some(run) = own.lane.next_run(now, &mut own.path.borrow_mut(), BLAST) else { break };
-            let (offset, len) = (run.offset as usize, run.len as usize);
-            let message = &call.packet[HEADER_LEN..];
-            let end = offset + len;
-            // A question, whether there is room now, is one packet from the beginning.
-            let is_question = offset == 0 && run.len <= run.fragment;
-            if len == 0 || run.fragment == 0 || end > message.len() || end > call.limit && !is_question {
-                self.ledger.complain(format!("{run:?} of {} bytes, limit {}", message.len(), call.limit));
+            let framing = own.lane.framing(now);
+            if !self.check_run(at, &run) {
                 return;
             }
-            let packets = packets_of(&run, own.lane.framing(now), message);
+            let call = self.call_of(at).expect("it is sent");
+            let packets = packets_of(&run, framing, &call.packet[HEADER_LEN..]);
             self.report.fragments += packets.len() as u64;
             for packet in packets {
                 self.send_from(at, &packet);
@@ -61,16 +55,11 @@ impl Sim {
 
     /// A part of a result has arrived.
     pub(super) fn takes_part(&mut self, at: ThreadId, part: Part, packet: &[u8]) {
-        let most = self.scenario.longest_result;
-        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
-        let call = call.expect("only a call has parts of a result");
-        if part.message_len > most {
-            let what = format!("a result of {} bytes where {most} are the most", part.message_len);
-            if !self.ledger.damage {
-                self.ledger.complain(what);
-            }
+        if !self.check_result_len(part.message_len) {
             return self.plan_lane_timer(at);
         }
+        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
+        let call = call.expect("only a call has parts of a result");
         call.result.resize(part.message_len, 0);
         let place = match self.sabotage {
             Sabotage::MisplacedParts if !part.complete && part.offset >= part.len => part.offset - part.len,
@@ -119,19 +108,4 @@ impl Sim {
         }
         self.end_call(at, Told::Result);
     }
-}
-
-/// The packets of a run.
-pub(crate) fn packets_of(run: &Run, framing: Framing, message: &[u8]) -> Vec<Vec<u8>> {
-    let bytes = &message[run.offset as usize..(run.offset + run.len) as usize];
-    let fragments = bytes.chunks(run.fragment as usize).enumerate();
-    let packet = |(i, fragment): (usize, &[u8])| {
-        let mut packet = vec![0; HEADER_LEN + fragment.len()];
-        let header = packet.first_chunk_mut().expect("it has a header");
-        let place = (run.offset + i as u32 * run.fragment, fragment.len() as u32);
-        framing.stamp(header, place, run.transmission + i as u32);
-        packet[HEADER_LEN..].copy_from_slice(fragment);
-        packet
-    };
-    fragments.map(packet).collect()
 }

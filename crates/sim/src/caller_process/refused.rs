@@ -7,7 +7,7 @@ use crate::{Sabotage, Sim};
 use core::time::Duration;
 use stoop_calls::life::{Ended, Next, Said};
 use stoop_exchange::retry::{Retry, RetryBudget};
-use stoop_wire::{RefusalCode, Refused};
+use stoop_wire::Refused;
 
 impl Sim {
     /// The server has refused the thread's call.
@@ -83,20 +83,9 @@ impl Sim {
     /// run there go on.
     pub(super) fn leaves_closing_server(&mut self, caller: usize) {
         let process = &mut self.callers[caller];
-        let is_closing = process.binding.as_ref().is_some_and(|granted| granted.closed.get().is_some());
-        if self.scenario.follows && is_closing {
+        if self.scenario.follows && process.is_closing() {
             process.binding = None;
             process.place = (process.place + 1) % self.scenario.places;
-        }
-    }
-
-    /// The calls that the server still runs are sent to the next one, too: a fault that no caller may have.
-    fn running_calls_leave(&mut self, caller: usize) {
-        for thread in 0..self.callers[caller].threads.len() {
-            let at = ThreadId { caller, thread };
-            if self.leaves_lost_binding(at, None).is_some() {
-                self.call_of(at).expect("it waits").refused = Some(RefusalCode::ShuttingDown.into());
-            }
         }
     }
 }

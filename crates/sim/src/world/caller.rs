@@ -47,8 +47,6 @@ pub(crate) struct CallerProcess {
     pub(crate) largest_credit: u32,
     /// Threads whose calls wait until they may leave, and perhaps others; the oldest call first.
     pub(crate) held: VecDeque<(usize, CallId)>,
-    /// Calls sent again in the present millisecond.
-    pub(crate) repeated: (Instant, u32),
     /// Calls sent, each as often as it was begun on a lane.
     pub(crate) begun: u64,
     pub(crate) budget: Option<RetryBudget>,
@@ -62,6 +60,59 @@ impl CallerProcess {
     pub(crate) fn new(host: u16, threads: usize, calls: u32) -> Self {
         let thread = || Thread { calls_left: calls, ..Thread::default() };
         Self { host, threads: std::iter::repeat_with(thread).take(threads).collect(), ..Self::default() }
+    }
+
+    /// The server at its place has granted a binding. `path`: the round trip to it, and the state that long calls share.
+    pub(crate) fn is_bound(&mut self, now: Instant, bound: Bound, (path, bulk): (RoundTrip, Path)) {
+        (self.path, self.bulk, self.binder) = (path, Some(Rc::new(RefCell::new(bulk))), None);
+        let granted = Granted { bound, place: self.place, read: now, closed: Cell::default() };
+        self.binding = Some(Rc::new(granted));
+        (self.generation, self.lanes) = (self.generation + 1, Lanes::default());
+    }
+
+    /// The credit of the binding, if callers keep to credits. `own`: results that its own buffer holds.
+    pub(crate) fn begin_credit(&mut self, keeps: bool, own: u32) {
+        let Some(granted) = &self.binding else { return };
+        let credit = granted.bound.credit;
+        (self.largest_credit, self.reserved_until) = (credit.max(self.largest_credit), Instant::default());
+        match &mut self.flow {
+            Some(flow) => flow.begin_again(credit, self.path),
+            None if keeps => self.flow = Some(Flow::new(credit, own, self.path)),
+            None => {}
+        }
+    }
+
+    /// A result grants more credit to its call, which was sent at `asked`, and the server reserves it until then.
+    pub(crate) fn take_grant(&mut self, now: Instant, credit: u16, (asked, until): (Instant, Instant)) {
+        let Some(flow) = &mut self.flow else { return };
+        flow.on_grant(now, credit, asked);
+        self.reserved_until = until.max(self.reserved_until);
+        self.largest_credit = self.largest_credit.max(credit.into());
+    }
+
+    /// What the calls of one packet know together about the round trip: what a result has just shown, or that the path is slower than
+    /// the wait.
+    pub(crate) fn learn_path(&mut self, of_call: RoundTrip, has_result: bool) {
+        if self.flow.is_some() && (has_result || of_call.timeout() > self.path.timeout()) {
+            self.path = of_call;
+        }
+    }
+
+    /// The thread of the oldest call that waits until it may leave.
+    pub(crate) fn first_held(&mut self) -> Option<usize> {
+        let waits = |(thread, id): &(usize, _)| {
+            let call = self.threads[*thread].call.as_ref();
+            call.is_some_and(|call| call.id == *id && matches!(call.stage, Stage::Held))
+        };
+        while self.held.front().is_some_and(|first| !waits(first)) {
+            self.held.pop_front();
+        }
+        self.held.front().map(|(thread, _)| *thread)
+    }
+
+    /// Whether it has heard that the server of its binding shuts down.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.binding.as_ref().is_some_and(|granted| granted.closed.get().is_some())
     }
 }
 
@@ -90,6 +141,16 @@ pub(crate) struct OwnLane {
 }
 
 impl OwnLane {
+    pub(crate) fn new(
+        generation: Generation,
+        granted: Rc<Granted>,
+        path: Rc<RefCell<Path>>,
+        lane: Lane,
+    ) -> Self {
+        let (compact, way) = (lane.compact_call(), lane.path());
+        Self { generation, granted, path, lane, compact, way }
+    }
+
     /// The lane, which knows of its call from now on.
     pub(crate) fn lane(&mut self) -> &mut Lane {
         self.lane.expand(&mut self.compact, self.way);
@@ -198,6 +259,31 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// A call from `begun` to `deadline` that has not been sent.
+    pub(crate) fn new(
+        id: CallId,
+        (begun, deadline): (Instant, Instant),
+        procedure: u16,
+        idempotent: bool,
+        packet: Vec<u8>,
+    ) -> Self {
+        Self {
+            id,
+            begun,
+            deadline,
+            procedure,
+            idempotent,
+            packet,
+            result: Vec::new(),
+            limit: 0,
+            cancelled: false,
+            stage: Stage::Waiting { sent: None },
+            refused: None,
+            life: life::Life::default(),
+            under_way: false,
+        }
+    }
+
     /// Whether it is one packet.
     pub(crate) fn is_short(&self) -> bool {
         self.packet.len() <= HEADER_LEN + PACKET_DATA

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
-use stoop_wire::{HEADER_LEN, Header, Kind, LaneId, RefusalCode};
+use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
 
 /// Receives before calls are given up: no peer can delay the end of a call by sending.
 const LAST_LOOKS: u32 = 64;
@@ -129,10 +129,7 @@ impl<L: PacketLink> Calls<L> {
     /// Returns whether it does.
     #[cold]
     fn take_notice(&mut self, packet: &[u8]) -> bool {
-        let Ok((header, _)) = Header::parse(packet) else { return false };
-        let is_notice = header.kind == Kind::Refusal
-            && header.refused().code == RefusalCode::ShuttingDown
-            && header.binding == self.session.bound.binding;
+        let is_notice = Header::tells_shutdown(packet, self.session.bound.binding);
         if is_notice {
             self.session.note_closing();
             self.leaves = true;

@@ -6,13 +6,10 @@ use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::steps::give_up;
 use std::sync::Arc;
-use std::time::Duration;
 use stoop_calls::life;
-use stoop_exchange::Instant;
 use stoop_exchange::caller::Lost;
+use stoop_exchange::{Flow, Instant};
 
-/// Time between two looks at all timeouts, at least: there may be thousands.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// A receiver that sleeps wakes at least this often: a call that is begun meanwhile may have an earlier timeout. Short enough that at
 /// 250 ticks a second one limit in the socket suits all sleeps.
 const LONGEST_NAP_NS: u64 = 7_000_000;
@@ -90,19 +87,20 @@ impl<L: PacketLink> Calls<L> {
     /// Handles the timeouts that are due.
     pub(crate) fn look(&mut self, clock: Instant) {
         self.large.retry();
-        let (mut next, mut repeats) = (u64::MAX, self.flow.repeated_most());
+        let mut next = u64::MAX;
         for call in 0..self.timeouts.len() {
             // A burst that was lost must not come again as a burst: the others are due again at the next look.
-            let may_be_handled = || repeats > 0 || clock >= self.slots[call].last_deadline();
-            if self.timeouts[call] <= clock.as_nanos() && may_be_handled() {
+            let is_due = self.timeouts[call] <= clock.as_nanos();
+            if is_due && (self.flow.repeats(clock) > 0 || clock >= self.slots[call].last_deadline()) {
+                self.flow.on_repeated();
                 self.on_timeout(call as u32, clock);
-                repeats = repeats.saturating_sub(1);
             }
             next = next.min(self.timeouts[call]);
         }
-        self.next_look = Instant::from_nanos(next).max(clock + LOOK_EVERY);
+        self.next_look = Instant::from_nanos(next).max(clock + Flow::LOOK_EVERY);
         if clock >= self.waits.next_timeout() {
-            self.ask(clock, repeats);
+            let packets = self.flow.repeats(clock);
+            self.ask(clock, packets);
         }
         if clock >= self.next_deadline {
             self.note_deadlines(clock);
