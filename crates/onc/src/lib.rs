@@ -5,6 +5,7 @@
 //! | [`message`] | calls and replies, their headers and all states of a reply | RFC 5531 §9 |
 //! | [`auth`] | credentials and verifiers: any flavor as opaque data, AUTH_NONE and AUTH_SYS | RFC 5531 §8.2, §10, A |
 //! | [`record`] | messages on a byte stream | RFC 5531 §11 |
+//! | [`tls`] | the question whether a server goes on under TLS, and its answer | RFC 9289 §4.1 |
 //! | [`calls`] | a caller's outstanding calls: replies by xid, retransmission, deadlines | RFC 5531 §5, §9 |
 //! | [`outcome`] | whether a call without a result ran | |
 //! | [`reply_cache`] | a server's replies, which answer retransmitted calls | RFC 5531 §5 |
@@ -63,6 +64,7 @@ pub mod reply_cache;
 mod retransmit;
 pub mod rpcbind;
 mod structure;
+pub mod tls;
 mod xid;
 
 pub use retransmit::Retransmission;
