@@ -20,6 +20,8 @@ pub(crate) mod peers;
 #[cfg(feature = "seal")]
 mod provider;
 #[cfg(feature = "seal")]
+mod raw_keys;
+#[cfg(feature = "seal")]
 pub(crate) mod tls;
 
 use crate::options::{BindOptions, Sealed, Setting, TransportOptions};
