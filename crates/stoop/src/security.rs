@@ -21,6 +21,8 @@ pub(crate) mod peers;
 mod provider;
 #[cfg(feature = "seal")]
 mod raw_keys;
+#[cfg(all(feature = "seal", feature = "onc"))]
+pub(crate) mod session;
 #[cfg(feature = "seal")]
 pub(crate) mod tls;
 

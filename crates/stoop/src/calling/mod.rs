@@ -25,6 +25,8 @@ pub(crate) mod short_result;
 pub(crate) mod submission_queue;
 pub(crate) mod table_lock;
 pub(crate) mod timed_lock;
+#[cfg(feature = "seal")]
+pub(crate) mod trust;
 pub(crate) mod unbind_notice;
 pub(crate) mod unpark;
 pub(crate) mod waiting_thread;

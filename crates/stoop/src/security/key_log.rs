@@ -23,9 +23,22 @@ impl KeyLog {
 
     /// Writes the secrets of a binding.
     pub(super) fn note(&self, BindingId(binding): BindingId, of_caller: &Secret, of_server: &Secret) {
-        let hex = |secret: &Secret| secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let line = format!("STOOP_SECRETS {binding:016x} {} {}\n", hex(of_caller), hex(of_server));
+        self.write(&format!("STOOP_SECRETS {binding:016x} {} {}\n", hex(of_caller), hex(of_server)));
+    }
+
+    fn write(&self, line: &str) {
         // Without it the capture stays unreadable, and calls go on.
         let _ = locked(&self.0).write_all(line.as_bytes());
+    }
+}
+
+fn hex(secret: &[u8]) -> String {
+    secret.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of TLS sessions: the lines that other programs write and read, too (NSS key log format).
+impl rustls::KeyLog for KeyLog {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        self.write(&format!("{label} {} {}\n", hex(client_random), hex(secret)));
     }
 }

@@ -1,6 +1,7 @@
-//! The handshake of a sealed binding: TLS 1.3 with raw public keys (RFC 7250), whose bytes a driver carries.
+//! The handshakes of sealed bindings and of connections of Sun RPC: TLS 1.3 with raw public keys (RFC 7250) or certificates. A driver
+//! carries their bytes.
 //!
-//! All of `rustls` is in this file, in `raw_keys`, `certificates` and `provider`.
+//! All of `rustls` is in this file, in `raw_keys`, `certificates`, `provider`, `session` and `key_log`.
 
 use crate::security::Keys;
 use crate::security::certificates::{self, Certificates};
@@ -9,22 +10,62 @@ use crate::security::key_log::KeyLog;
 use crate::security::keys::{OwnKey, PublicKey};
 use crate::security::provider::provider;
 use crate::security::raw_keys::{Callers, Pinned, certified, public_key};
+#[cfg(feature = "onc")]
+use crate::security::session::Session;
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, ResolvesServerCert};
 use rustls::sign::SingleCertAndKey;
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, ClientConnection, ConnectionCommon, Error,
-    PeerIncompatible, ServerConfig, ServerConnection, version,
+    NoKeyLog, PeerIncompatible, ServerConfig, ServerConnection, version,
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 use stoop_seal::{Seal, Secret, Side};
 use stoop_wire::BindingId;
 
-/// Names the protection of packets, and its version: both ends agree on it in the handshake.
-const PROTOCOL: &[u8] = b"stoop/1";
+/// The protocol that follows a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A sealed binding: both ends derive the keys of its packets.
+    Binding,
+    /// A connection of Sun RPC: its records are bytes of the TLS session (RFC 9289).
+    #[cfg(feature = "onc")]
+    SunRpc,
+}
+
+impl Purpose {
+    /// The name by which both ends agree on the protocol and its version. An end that names no protocol at all is taken for one of Sun RPC:
+    /// the Linux kernel's helper for handshakes names none.
+    fn protocol(self) -> &'static [u8] {
+        match self {
+            Self::Binding => b"stoop/1",
+            #[cfg(feature = "onc")]
+            Self::SunRpc => stoop_onc::tls::PROTOCOL,
+        }
+    }
+
+    fn provider(self) -> Arc<CryptoProvider> {
+        match self {
+            Self::Binding => provider(),
+            #[cfg(feature = "onc")]
+            Self::SunRpc => crate::security::provider::provider_of_sun_rpc(),
+        }
+    }
+
+    /// Where `rustls` logs its secrets.
+    #[cfg_attr(not(feature = "onc"), allow(unused_variables))]
+    fn log(self, keys: &Keys) -> Arc<dyn rustls::KeyLog> {
+        match (self, &keys.log) {
+            #[cfg(feature = "onc")]
+            (Self::SunRpc, Some(log)) => Arc::clone(log) as Arc<dyn rustls::KeyLog>,
+            _ => Arc::new(NoKeyLog {}),
+        }
+    }
+}
 
 /// The label by which the secret of a binding is exported.
 const EXPORTER: &[u8] = b"EXPORTER-stoop-1";
@@ -74,6 +115,7 @@ pub(crate) struct Acceptor {
     /// With keys. With certificates each handshake looks for their files.
     config: Option<Arc<ServerConfig>>,
     pub(crate) keys: Arc<Keys>,
+    purpose: Purpose,
 }
 
 impl CallerHandshake {
@@ -81,9 +123,14 @@ impl CallerHandshake {
     ///
     /// # Errors
     /// No certificate has such a name.
-    pub(crate) fn begin(keys: &Keys, servers: Vec<PublicKey>, host: &str) -> Result<Self, Failed> {
+    pub(crate) fn begin(
+        keys: &Keys,
+        servers: Vec<PublicKey>,
+        host: &str,
+        purpose: Purpose,
+    ) -> Result<Self, Failed> {
         let pinned = Arc::new(Pinned { servers, shown: OnceLock::new() });
-        let builder = ClientConfig::builder_with_provider(provider())
+        let builder = ClientConfig::builder_with_provider(purpose.provider())
             .with_protocol_versions(&[&version::TLS13])
             .expect("the provider has suites of TLS 1.3")
             .dangerous();
@@ -109,7 +156,8 @@ impl CallerHandshake {
                 (builder.with_client_cert_resolver(resolver), "stoop.invalid")
             }
         };
-        config.alpn_protocols = vec![PROTOCOL.into()];
+        config.alpn_protocols = vec![purpose.protocol().into()];
+        config.key_log = purpose.log(keys);
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
@@ -171,6 +219,12 @@ impl CallerHandshake {
         keys(&self.connection, binding, self.log.as_deref())
     }
 
+    /// What follows the handshake of a connection of Sun RPC.
+    #[cfg(feature = "onc")]
+    pub(crate) fn into_session(self) -> Session {
+        Session::new(self.connection.into())
+    }
+
     /// The server's key.
     pub(crate) fn server(&self) -> Option<PublicKey> {
         self.pinned.shown.get().copied()
@@ -179,15 +233,16 @@ impl CallerHandshake {
 
 impl Acceptor {
     /// For the server with these keys. `None`: it has neither a key nor a certificate of its own.
-    pub(crate) fn new(keys: &Arc<Keys>) -> Option<Self> {
-        let config = match &keys.certificates {
-            Some(certificates) => certificates.has_own().then_some(None)?,
+    pub(crate) fn new(keys: &Arc<Keys>, purpose: Purpose) -> Option<Self> {
+        let mut acceptor = Self { config: None, keys: Arc::clone(keys), purpose };
+        match &keys.certificates {
+            Some(certificates) => certificates.has_own().then_some(())?,
             None => {
                 let own = Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(keys.own.as_ref()?)));
-                Some(server_config(Arc::new(Callers(Arc::clone(keys))), own))
+                acceptor.config = Some(acceptor.configuration(Arc::new(Callers(Arc::clone(keys))), own));
             }
-        };
-        Some(Self { config, keys: Arc::clone(keys) })
+        }
+        Some(acceptor)
     }
 
     /// Begins a handshake.
@@ -201,28 +256,55 @@ impl Acceptor {
         let loaded = self.keys.certificates.as_ref().expect("it has no key").present();
         let own = Arc::clone(loaded.own.as_ref().expect("a server has its own"));
         let verifier = certificates::verifier(&loaded, self.keys.anonymous);
-        server_config(verifier, Arc::new(SingleCertAndKey::from(own)))
+        self.configuration(verifier, Arc::new(SingleCertAndKey::from(own)))
     }
-}
 
-fn server_config(
-    callers: Arc<dyn ClientCertVerifier>,
-    own: Arc<dyn ResolvesServerCert>,
-) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&version::TLS13])
-        .expect("the provider has suites of TLS 1.3")
-        .with_client_cert_verifier(callers)
-        .with_cert_resolver(own);
-    config.alpn_protocols = vec![PROTOCOL.into()];
-    config.send_tls13_tickets = 0;
-    Arc::new(config)
+    fn configuration(
+        &self,
+        callers: Arc<dyn ClientCertVerifier>,
+        own: Arc<dyn ResolvesServerCert>,
+    ) -> Arc<ServerConfig> {
+        let mut config = ServerConfig::builder_with_provider(self.purpose.provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .expect("the provider has suites of TLS 1.3")
+            .with_client_cert_verifier(callers)
+            .with_cert_resolver(own);
+        config.alpn_protocols = vec![self.purpose.protocol().into()];
+        config.key_log = self.purpose.log(&self.keys);
+        config.send_tls13_tickets = 0;
+        Arc::new(config)
+    }
 }
 
 impl ServerHandshake {
     /// Takes bytes of the caller; `false`: the handshake has failed, and the [output](Self::output) tells the caller why.
     pub(crate) fn input(&mut self, bytes: &[u8]) -> bool {
         input(&mut self.0, bytes).is_ok()
+    }
+
+    /// As [`input`](Self::input), up to the end of the handshake. `bytes` loses those that were taken; the session
+    /// [opens](Session::open) the others.
+    #[cfg(feature = "onc")]
+    pub(crate) fn input_to_end(&mut self, bytes: &mut &[u8]) -> bool {
+        while self.0.is_handshaking() && !bytes.is_empty() {
+            let is_taken = self.0.read_tls(bytes).is_ok_and(|len| len > 0);
+            if !is_taken || self.0.process_new_packets().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether bytes of the caller are missing.
+    #[cfg(feature = "onc")]
+    pub(crate) fn is_going_on(&self) -> bool {
+        self.0.is_handshaking()
+    }
+
+    /// What follows the handshake of a connection of Sun RPC.
+    #[cfg(feature = "onc")]
+    pub(crate) fn into_session(self) -> Session {
+        Session::new(self.0.into())
     }
 
     /// The bytes for the caller.
@@ -292,7 +374,7 @@ fn keys<T>(
     binding: BindingId,
     log: Option<&KeyLog>,
 ) -> Option<BindingKeys> {
-    if connection.alpn_protocol() != Some(PROTOCOL) {
+    if connection.alpn_protocol() != Some(Purpose::Binding.protocol()) {
         return None;
     }
     let suite = match connection.negotiated_cipher_suite()?.suite() {

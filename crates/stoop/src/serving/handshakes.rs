@@ -1,32 +1,21 @@
-//! The handshakes of a sealed address: callers authenticate themselves by calls, which one thread of their own answers.
-//!
-//! No worker runs them: all may be in long procedures. The thread starts with the first handshake and leaves when there has been none for
-//! a while. Its time is all that a flood of handshakes takes; calls on sealed bindings do not meet it.
+//! The handshakes of a sealed address: callers authenticate themselves by calls, which the [thread](HandshakeThread) of the address
+//! answers.
 
-use crate::context::peer::Peer;
 use crate::locked::locked;
 use crate::security::handshake::{FINISH, HELLO, INTERFACE};
-use crate::security::keys::PublicKey;
 use crate::security::tls::{Acceptor, ServerHandshake};
-use crate::serving::workers::{Endpoint, WorkerPool};
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use crate::serving::handshake_thread::HandshakeThread;
+use std::collections::HashMap;
+use std::sync::Mutex;
 use stoop_exchange::Interfaces;
-use stoop_net::{clock, threads};
+use stoop_net::clock;
 use stoop_wire::BindingId;
-
-/// Calls that wait for the thread at most.
-const QUEUE_MAX: usize = 64;
 
 /// Handshakes that have begun at most; then the oldest is given up.
 const HANDSHAKES_MAX: usize = 1024;
 
 /// Time for a handshake.
 const HANDSHAKE_NANOS: u64 = 10_000_000_000;
-
-/// Time without a handshake after which the thread leaves.
-const LINGER: Duration = Duration::from_secs(10);
 
 /// Calls of `hello` of one handshake.
 const HELLOS: u32 = 2;
@@ -42,7 +31,7 @@ pub(crate) struct Handshakes<C> {
     pub(crate) acceptor: Acceptor,
     /// Number of their interface.
     pub(crate) interface: u16,
-    queue: Arc<Queue<C>>,
+    pub(crate) thread: HandshakeThread<C>,
     begun: Mutex<HashMap<BindingId, Handshake>>,
 }
 
@@ -55,84 +44,15 @@ pub(crate) struct Handshake {
     begun_ns: u64,
 }
 
-/// An endpoint at which callers authenticate themselves.
-pub(crate) trait Authenticates: Endpoint {
-    /// Answers a call of a handshake. Returns the call that has waited for it, if there is one.
-    fn answer_handshake(&self, call: Self::Call) -> Option<Self::Call>;
-}
-
-/// Calls on their way to the thread.
-struct Queue<C> {
-    calls: Mutex<Waiting<C>>,
-    arrived: Condvar,
-}
-
-struct Waiting<C> {
-    calls: VecDeque<C>,
-    has_thread: bool,
-}
-
-impl<C> Queue<C> {
-    /// The next call; `None`: there has been none for a while, and the thread leaves.
-    fn next(&self) -> Option<C> {
-        let waiting = locked(&self.calls);
-        let is_empty = |waiting: &mut Waiting<C>| waiting.calls.is_empty();
-        let (mut waiting, _) = self
-            .arrived
-            .wait_timeout_while(waiting, LINGER, is_empty)
-            .unwrap_or_else(PoisonError::into_inner);
-        let call = waiting.calls.pop_front();
-        waiting.has_thread = call.is_some();
-        call
-    }
-}
-
-/// The thread of handshakes.
-fn serve<E: Authenticates>(queue: &Queue<E::Call>, pool: &Weak<WorkerPool<E>>) {
-    while let Some(call) = queue.next() {
-        // Not while it waits: the address is free again when the server has ended.
-        let Some(pool) = pool.upgrade() else { return };
-        let mut next = Some(call);
-        while let Some(call) = next {
-            next = pool.endpoint.answer_handshake(call);
-        }
-    }
-}
-
 impl<C: Send + 'static> Handshakes<C> {
     /// Adds the interface of handshakes to those of the address.
     pub(crate) fn new(acceptor: Acceptor, interfaces: &mut Interfaces) -> Self {
-        let calls = Mutex::new(Waiting { calls: VecDeque::new(), has_thread: false });
         Self {
             acceptor,
             interface: interfaces.add(INTERFACE.for_exchange()) as u16,
-            queue: Arc::new(Queue { calls, arrived: Condvar::new() }),
+            thread: HandshakeThread::new(),
             begun: Mutex::default(),
         }
-    }
-
-    /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
-    pub(crate) fn enqueue<E: Authenticates<Call = C>>(
-        &self,
-        call: C,
-        pool: impl FnOnce() -> Weak<WorkerPool<E>>,
-    ) -> Option<C> {
-        let mut waiting = locked(&self.queue.calls);
-        if waiting.calls.len() >= QUEUE_MAX {
-            return Some(call);
-        }
-        waiting.calls.push_back(call);
-        if !waiting.has_thread {
-            let (queue, pool) = (Arc::clone(&self.queue), pool());
-            if threads::start("stoop-handshakes", move || serve(&queue, &pool)).is_err() {
-                // Nothing would answer it, and a server that shuts down would wait for it.
-                return waiting.calls.pop_back();
-            }
-            waiting.has_thread = true;
-        }
-        drop(waiting);
-        self.queue.arrived.notify_one();
-        None
     }
 
     /// The answer to a call on a provisional binding; `None`: the call is out of place. `grant` answers messages of a caller that has
@@ -196,25 +116,5 @@ impl<C: Send + 'static> Handshakes<C> {
         let answer = grant(handshake, &message)?;
         handshake.tls.write(&answer);
         Some(handshake.tls.output())
-    }
-
-    /// The caller of a handshake, if its key or certificate has a name.
-    pub(crate) fn peer(&self, handshake: &Handshake) -> Option<Peer> {
-        if let Some(name) = handshake.tls.certified_name() {
-            return Some(Peer::new(name, None));
-        }
-        let key = handshake.tls.caller()?;
-        Some(Peer::new(self.acceptor.keys.name_of(&key)?, Some(key.to_string().into())))
-    }
-
-    /// Tells which callers are served now.
-    pub(crate) fn served(&self) -> impl Fn(Option<PublicKey>) -> bool {
-        let keys = &self.acceptor.keys;
-        // Read once, for there may be many bindings.
-        let listed = keys.callers.as_ref().map(|callers| callers.names());
-        move |caller| {
-            let is_listed = |key: &PublicKey| listed.as_ref().is_some_and(|listed| listed.contains_key(key));
-            caller.is_none_or(|key| keys.admits_unlisted(&key) || is_listed(&key))
-        }
     }
 }

@@ -8,7 +8,11 @@ pub(crate) mod counters;
 pub(crate) mod dispatch;
 pub(crate) mod drain;
 #[cfg(feature = "seal")]
+pub(crate) mod handshake_thread;
+#[cfg(feature = "seal")]
 pub(crate) mod handshakes;
+#[cfg(feature = "seal")]
+pub(crate) mod identity;
 pub(crate) mod intercepted;
 pub(crate) mod message_memory;
 pub(crate) mod one_call;

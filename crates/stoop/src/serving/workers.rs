@@ -126,6 +126,16 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         None
     }
 
+    /// The pool is about to start.
+    fn belong_to(&self, pool: &Arc<WorkerPool<Self>>)
+    where
+        Self: Sized,
+    {
+        if let Some(open_calls) = self.open_calls() {
+            open_calls.belong_to(pool);
+        }
+    }
+
     /// Answers a call without running it. Returns what [`run`](Self::run) does.
     fn refuse(
         &self,
@@ -247,9 +257,7 @@ impl<E: Endpoint> WorkerPool<E> {
             cancels_seen: AtomicU64::new(0),
             receive_at_ns: AtomicU64::new(0),
         });
-        if let Some(open_calls) = pool.endpoint.open_calls() {
-            open_calls.belong_to(&pool);
-        }
+        pool.endpoint.belong_to(&pool);
         fence::prepare();
         let background = Arc::clone(&pool);
         let thread = threads::start("stoop-background", move || background.run_background())?;

@@ -21,8 +21,8 @@ fn ends(
     servers: Vec<PublicKey>,
     server: Keys,
 ) -> Result<(CallerHandshake, ServerHandshake), Failed> {
-    let mut accepts = Acceptor::new(&Arc::new(server)).unwrap().begin();
-    let mut asks = CallerHandshake::begin(caller, servers, "")?;
+    let mut accepts = Acceptor::new(&Arc::new(server), Purpose::Binding).unwrap().begin();
+    let mut asks = CallerHandshake::begin(caller, servers, "", Purpose::Binding)?;
     assert!(accepts.input(&asks.output()));
     asks.input(&accepts.output())?;
     assert!(!asks.is_going_on());
@@ -85,7 +85,7 @@ fn an_anonymous_caller_is_served_where_such_are() {
 
 #[test]
 fn bytes_that_are_no_handshake_are_refused() {
-    let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2))))).unwrap().begin();
+    let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2)))), Purpose::Binding).unwrap().begin();
     assert!(!accepts.input(&[0x55; 1000]));
     assert!(accepts.read().is_empty() && accepts.keys(N).is_none());
 }
@@ -95,8 +95,10 @@ fn a_changed_byte_anywhere_in_a_handshake_leads_to_no_keys() {
     for message in 0..3 {
         for at in (0..2000).step_by(41) {
             let server = Arc::new(Keys { anonymous: true, ..keys(Some(key(2))) });
-            let mut accepts = Acceptor::new(&server).unwrap().begin();
-            let mut asks = CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()], "").unwrap();
+            let mut accepts = Acceptor::new(&server, Purpose::Binding).unwrap().begin();
+            let mut asks =
+                CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()], "", Purpose::Binding)
+                    .unwrap();
             let mut messages = 0;
             let mut passed = |mut bytes: Vec<u8>| {
                 if messages == message && at < bytes.len() {

@@ -35,7 +35,7 @@ pub(super) fn bind<L: PacketLink>(
 
 fn bind_sealed<L: PacketLink>(
     plan: &Plan<'_, PacketTransport<L>>,
-    asking: &Asking<'_>,
+    asking: &Asking,
     deadline: Instant,
     generation: u64,
 ) -> Result<(Session, Endpoint<L>), BindError> {

@@ -3,7 +3,7 @@
 use crate::later::open_calls::OpenCalls;
 use crate::security::Security;
 #[cfg(feature = "seal")]
-use crate::security::tls::Acceptor;
+use crate::security::tls::{Acceptor, Purpose};
 use crate::serving::counters::Refusals;
 use crate::serving::dispatch::Exports;
 use crate::serving::workers::{Background, WorkerPool};
@@ -76,7 +76,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         #[cfg_attr(not(feature = "seal"), expect(unused_mut, reason = "nothing is added"))]
         let mut interfaces = exports.interfaces();
         #[cfg(feature = "seal")]
-        let sealing = security.keys().and_then(Acceptor::new).map(|it| Sealing::new(it, &mut interfaces));
+        let sealing = security
+            .keys()
+            .and_then(|keys| Acceptor::new(keys, Purpose::Binding))
+            .map(|it| Sealing::new(it, &mut interfaces));
         #[cfg(not(feature = "seal"))]
         let _ = security;
         let exchange = Server::new(

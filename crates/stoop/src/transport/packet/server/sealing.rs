@@ -3,7 +3,9 @@
 use crate::context::keeper;
 use crate::context::peer::Peer as Caller;
 use crate::security::tls::Acceptor;
-use crate::serving::handshakes::{Authenticates, Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::handshake_thread::Authenticates;
+use crate::serving::handshakes::{Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::identity;
 use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::protection::sealed::{SealedBinding, SealedBindings};
@@ -90,7 +92,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     fn enqueue(&self, call: PacketCall<S::Peer>) {
         let sealing = self.sealing.as_ref().expect("it has handshakes");
         sealing.calls.fetch_add(1, Ordering::Relaxed);
-        let mut refused = sealing.handshakes.enqueue(call, || self.open_calls.answers());
+        let mut refused = sealing.handshakes.thread.enqueue(call, || self.open_calls.answers());
         while let Some(call) = refused {
             refused = self.answer_with(call, Err(TOO_MANY));
         }
@@ -151,7 +153,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                     return None;
                 }
                 handshake.bound = Some(id);
-                if let Some(named) = sealing.handshakes.peer(handshake) {
+                if let Some(named) = identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls) {
                     named.enter(id);
                 }
             }
@@ -167,7 +169,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             return;
         }
         sealing.next_look_ns.store(now_ns + LOOK_NANOS, Ordering::Relaxed);
-        let serves = sealing.handshakes.served();
+        let serves = identity::served(&sealing.handshakes.acceptor.keys);
         sealing.bindings.retain(|id, binding| {
             let is_served = serves(binding.peer);
             if !is_served && exchange.end_binding(id) {

@@ -25,7 +25,7 @@ pub(super) struct SealedConnection {
 /// Connects, and gets a sealed binding from the server.
 pub(super) fn connect(
     plan: &Plan<'_, StreamTransport>,
-    asking: &Asking<'_>,
+    asking: &Asking,
     deadline: Instant,
 ) -> Result<SealedConnection, NotBound> {
     let connection =

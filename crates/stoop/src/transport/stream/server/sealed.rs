@@ -2,7 +2,7 @@
 
 use crate::security::Security;
 use crate::security::keys::PublicKey;
-use crate::security::tls::{Acceptor, BindingKeys};
+use crate::security::tls::{Acceptor, BindingKeys, Purpose};
 use crate::serving::binder::Bound;
 use crate::serving::handshakes::Handshakes;
 use crate::serving::service::Service;
@@ -21,7 +21,7 @@ pub(super) struct Sealing<C> {
 impl<C: Send + 'static> Sealing<C> {
     /// Adds the interface of handshakes to those of the service, which makes sealed bindings only. `None`: the address is not sealed.
     pub(super) fn new(security: &Security, service: &mut Service) -> Option<Self> {
-        let acceptor = security.keys().and_then(Acceptor::new)?;
+        let acceptor = security.keys().and_then(|keys| Acceptor::new(keys, Purpose::Binding))?;
         let handshakes = Handshakes::new(acceptor, &mut service.interfaces);
         service.handshakes = Some(handshakes.interface);
         Some(Self { handshakes, next_look_ns: AtomicU64::new(0) })

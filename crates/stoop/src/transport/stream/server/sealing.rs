@@ -5,7 +5,9 @@
 
 use crate::context::peer::Peer;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
-use crate::serving::handshakes::{Authenticates, Handshake, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::handshake_thread::Authenticates;
+use crate::serving::handshakes::{Handshake, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::identity;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
 use crate::transport::stream::server::connection::Connection;
@@ -34,7 +36,7 @@ impl StreamEndpoint {
         (received.header, received.procedure) = (header, header.procedure);
         let call = StreamCall { connection: Arc::clone(connection), received };
         let sealing = self.sealing.as_ref().expect("it has handshakes");
-        if let Some(call) = sealing.handshakes.enqueue(call, || self.open_calls.answers()) {
+        if let Some(call) = sealing.handshakes.thread.enqueue(call, || self.open_calls.answers()) {
             self.answer_in_clear(&call, Err(TOO_MANY));
         }
     }
@@ -74,7 +76,7 @@ impl StreamEndpoint {
             let keys = handshake.tls.keys(bound.binding)?;
             handshake.bound = Some(bound.binding);
             *granted = Some(Granted { bound, keys, caller: handshake.tls.caller() });
-            let caller = sealing.handshakes.peer(handshake);
+            let caller = identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls);
             let is_open = self.connections.if_open(connection, || {
                 if let Some(caller) = caller {
                     caller.enter(bound.binding);
@@ -98,7 +100,7 @@ impl StreamEndpoint {
     pub(super) fn look_at_callers(&self, now_ns: u64) {
         let Some(sealing) = &self.sealing else { return };
         sealing.looks_at(now_ns);
-        let serves = sealing.handshakes.served();
+        let serves = identity::served(&sealing.handshakes.acceptor.keys);
         let is_sealed_for_other = |connection: &Arc<Connection>| {
             connection.stream.sealed().is_some_and(|sealed| !serves(sealed.peer))
         };
