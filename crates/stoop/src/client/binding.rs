@@ -66,11 +66,14 @@ pub struct Binding {
     binding: TimedLock,
     /// The table of calls that were begun before there is a binding, of each process.
     early: PerProcess<Mutex<Weak<EarlyCalls>>>,
-    /// Calls do not go by this binding: it is never made.
-    is_elsewhere: bool,
+    /// Calls do not go by this binding, which is never made, but by what this describes.
+    elsewhere: Option<Describe>,
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
 }
+
+/// Describes the way that calls take, in words.
+type Describe = Box<dyn Fn() -> String + Send + Sync>;
 
 fn now() -> Instant {
     Instant::from_nanos(clock::now_ns())
@@ -90,15 +93,15 @@ impl Binding {
             of_children: PerProcess::new(),
             binding: TimedLock::default(),
             early: PerProcess::new(),
-            is_elsewhere: false,
+            elsewhere: None,
             order: Order::default(),
         }
     }
 
-    /// A binding that is never made: the calls take another way, and the source's address describes it.
+    /// A binding that is never made: the calls take another way.
     #[cfg(feature = "onc")]
-    pub(crate) fn elsewhere(source: Source, options: &BindOptions) -> Self {
-        Self { is_elsewhere: true, ..Self::new(source, options) }
+    pub(crate) fn elsewhere(source: Source, options: &BindOptions, describe: Describe) -> Self {
+        Self { elsewhere: Some(describe), ..Self::new(source, options) }
     }
 
     /// The address that was bound to.
@@ -125,9 +128,11 @@ impl Binding {
     /// ```
     pub fn describe(&self) -> String {
         let uri = self.uri();
+        if let Some(describe) = &self.elsewhere {
+            return describe();
+        }
         let bound = match self.known() {
             Some(bound) => Ok(bound),
-            None if self.is_elsewhere => return self.uri().into(),
             None if self.options.lazy => return format!("{uri}: not bound yet; the first call binds"),
             None => self.bound_by(Instant::NEVER),
         };

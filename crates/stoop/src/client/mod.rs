@@ -143,13 +143,17 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout), carried: None })
     }
 
-    /// A client whose calls take another way than a binding, which is described so.
+    /// A client of that address whose calls take another way than a binding; `describe` says which.
     #[cfg(feature = "onc")]
-    pub(crate) fn elsewhere(interface: &'static Interface, description: String) -> Self {
-        let source = Source { interface, uri: description, is_ours: |object| object.is::<Arc<L>>() };
+    pub(crate) fn elsewhere(
+        interface: &'static Interface,
+        uri: String,
+        describe: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Self {
+        let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
         let options = BindOptions::default();
         let timeout_ns = nanos(options.timeout);
-        let binding = Binding::elsewhere(source, &options);
+        let binding = Binding::elsewhere(source, &options, Box::new(describe));
         Self {
             shared: Arc::new(Shared { first: OnceLock::new(), next: Lanes::default(), binding }),
             timeout_ns,

@@ -108,6 +108,11 @@ impl fmt::Display for SunFault {
             Self::RpcVersion(VersionRange { low, high }) => {
                 write!(f, "the server speaks versions {low} to {high} of the message protocol, and this client version 2")
             }
+            Self::Denied(AuthStatus::TOO_WEAK) => write!(
+                f,
+                "{}; call with a credential that it accepts, or under TLS if it requires that (`Security`, at onc+tcp://)",
+                AuthStatus::TOO_WEAK
+            ),
             Self::Denied(status) => write!(f, "{status}; call with a credential that it accepts"),
             Self::SystemError => f.write_str("the server reports an error of its own"),
             Self::BadReply(why) => write!(f, "the server broke the protocol: its reply cannot be decoded ({why})"),

@@ -2,6 +2,7 @@
 
 use crate::error::UriError;
 use crate::program::VersionId;
+use crate::uri::split_key;
 use std::fmt;
 
 /// The transport that carries the messages.
@@ -36,6 +37,8 @@ impl Transport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) transport: Transport,
+    /// The public key of the server, which means TLS.
+    pub(crate) key: Option<String>,
     /// The host, or the path of a Unix socket (`@NAME` for an abstract one).
     pub(crate) host: String,
     /// `None`: rpcbind knows.
@@ -64,14 +67,15 @@ impl Address {
         if transport == Transport::Unix {
             return match place {
                 "" | "@" => Err("the path of the socket is missing: write onc+unix:PATH/PROGRAM:VERSION"),
-                path => Ok(Self { transport, host: path.into(), port: None, version }),
+                path => Ok(Self { transport, key: None, host: path.into(), port: None, version }),
             };
         }
         let place = place
             .strip_prefix("//")
             .ok_or("two slashes are missing: write onc+udp://HOST/PROGRAM:VERSION")?;
+        let (key, place) = split_key(place);
         let (host, port) = host_and_port(place)?;
-        Ok(Self { transport, host: host.into(), port, version })
+        Ok(Self { transport, key: key.map(Into::into), host: host.into(), port, version })
     }
 }
 
@@ -112,7 +116,11 @@ fn host_and_port(place: &str) -> Result<(&str, Option<u16>), &'static str> {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slashes = if self.transport == Transport::Unix { "" } else { "//" };
-        write!(f, "{}:{slashes}{}", self.transport.scheme(), self.host)?;
+        write!(f, "{}:{slashes}", self.transport.scheme())?;
+        if let Some(key) = &self.key {
+            write!(f, "{key}@")?;
+        }
+        f.write_str(&self.host)?;
         if let Some(port) = self.port {
             write!(f, ":{port}")?;
         }
@@ -133,6 +141,7 @@ mod tests {
             "onc+udp://[::1]:111/100000:4",
             "onc+unix:/run/rpcbind.sock/100000:4",
             "onc+unix:@name/7:1",
+            "onc+tcp://11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo@[::1]:2049/7:1",
         ] {
             assert_eq!(Address::parse(uri).unwrap().to_string(), uri);
         }

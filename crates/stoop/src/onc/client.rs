@@ -9,8 +9,9 @@ use crate::metadata::Metadata;
 use crate::onc::address::{Address, Transport};
 use crate::onc::authentication::Authentication;
 use crate::onc::caller::carrier::{self, Carrier};
-use crate::onc::caller::link::Place;
+use crate::onc::caller::link::{NotConnected, Place};
 use crate::onc::caller::request::Request;
+use crate::onc::caller::sealing::Sealing;
 use crate::onc::locate;
 use crate::onc::options::ClientOptions;
 use crate::program::VersionId;
@@ -57,6 +58,8 @@ pub struct Client {
 struct Shared {
     address: Address,
     options: ClientOptions,
+    /// Its connections are under TLS.
+    sealing: Option<Arc<Sealing>>,
     /// The way to the server; none before the first call of a lazy client.
     carrier: Mutex<Option<Arc<Carrier>>>,
 }
@@ -72,7 +75,7 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Binds to `onc+udp://HOST/PROGRAM:VERSION`, `onc+tcp://HOST/PROGRAM:VERSION` (both with `:PORT` behind the host if rpcbind is
-    /// not to be asked) or `onc+unix:PATH/PROGRAM:VERSION`.
+    /// not to be asked) or `onc+unix:PATH/PROGRAM:VERSION`. A server's key before the host, `onc+tcp://KEY@HOST`, means TLS.
     ///
     /// # Errors
     /// The text is no address; or the server cannot be reached; or rpcbind does not answer, or does not know the program.
@@ -86,7 +89,8 @@ impl Client {
     /// As [`bind`](Self::bind).
     pub fn bind_with(uri: &str, options: &ClientOptions) -> Result<Self, BindError> {
         let address = Address::parse(uri).map_err(BindError::Uri)?;
-        let shared = Shared { address, options: options.clone(), carrier: Mutex::default() };
+        let sealing = Sealing::of(&address, &options.security)?;
+        let shared = Shared { address, options: options.clone(), sealing, carrier: Mutex::default() };
         if !options.lazy {
             shared.find_again(u64::MAX)?;
         }
@@ -109,13 +113,31 @@ impl Client {
         let options = self.shared.options.clone().authentication(authentication);
         let address = self.shared.address.clone();
         let place = self.shared.carrier().map(|carrier| carrier.place().clone());
-        let carrier = Mutex::new(place.map(|place| Arc::new(Carrier::new(place, &options))));
-        Self { shared: Arc::new(Shared { address, options, carrier }), ..self.clone() }
+        let sealing = self.shared.sealing.clone();
+        let carrier = Mutex::new(place.map(|place| Arc::new(Carrier::new(place, &options, sealing.clone()))));
+        Self { shared: Arc::new(Shared { address, options, sealing, carrier }), ..self.clone() }
     }
 
     /// The address.
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.shared.address.to_string()
+    }
+
+    /// In words: the address, and by what its connections are sealed.
+    ///
+    /// ```
+    /// use stoop::onc::{Client, ClientOptions};
+    ///
+    /// let lazy = ClientOptions::new().lazy();
+    /// let client = Client::bind_with("onc+tcp://127.0.0.1:2049/100003:4", &lazy)?;
+    /// assert_eq!(client.describe(), "onc+tcp://127.0.0.1:2049/100003:4"); // not sealed
+    /// # Ok::<(), stoop::BindError>(())
+    /// ```
+    pub fn describe(&self) -> String {
+        match &self.shared.sealing {
+            Some(sealing) => format!("{}: {sealing}", self.shared.address),
+            None => self.address(),
+        }
     }
 
     /// The version that it calls.
@@ -283,7 +305,7 @@ impl Client {
             let deadline_ns = self.begin_call()?.deadline.latest_ns;
             self.shared.carrier().map_or(Ok(()), |carrier| carrier.flush(deadline_ns))
         };
-        flushed().map_err(|error: CallError| error.at(&self.describe()))
+        flushed().map_err(|error: CallError| error.at(&self.address()))
     }
 }
 
@@ -340,7 +362,7 @@ impl Shared {
         loop {
             let now_ns = clock::now_ns();
             let attempt_ns = now_ns.saturating_add(nanos(self.options.bind_timeout)).min(deadline_ns);
-            match find(&self.address, &self.options, attempt_ns) {
+            match find(&self.address, &self.options, self.sealing.as_ref(), attempt_ns) {
                 Err(why) if waits && why.may_pass() => {
                     let left = Duration::from_nanos(deadline_ns.saturating_sub(clock::now_ns()));
                     if left.is_zero() {
@@ -355,16 +377,22 @@ impl Shared {
 }
 
 /// The way to the program: of its addresses the first one to which a connection can be made.
-fn find(address: &Address, options: &ClientOptions, deadline_ns: u64) -> Result<Carrier, BindError> {
+fn find(
+    address: &Address,
+    options: &ClientOptions,
+    sealing: Option<&Arc<Sealing>>,
+    deadline_ns: u64,
+) -> Result<Carrier, BindError> {
     let mut last = None;
     for place in locate::places(address, deadline_ns)? {
-        let carrier = Carrier::new(place, options);
+        let carrier = Carrier::new(place, options, sealing.cloned());
         if address.transport == Transport::Udp {
             return Ok(carrier);
         }
         match carrier.connection(clock::now_ns(), deadline_ns) {
             Ok(_) => return Ok(carrier),
-            Err(cause) => last = Some(cause),
+            Err(NotConnected::Io(cause)) => last = Some(cause),
+            Err(NotConnected::Bind(why)) => return Err(why),
         }
     }
     let cause = last.unwrap_or_else(|| std::io::ErrorKind::NotFound.into());

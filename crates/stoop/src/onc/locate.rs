@@ -152,5 +152,5 @@ fn call<A: Encode, R>(
 ) -> Result<R, CallError> {
     let options = ClientOptions::new().retransmission(Retransmission::Every(ASK_AGAIN)).max_message(1 << 20);
     let times = CallTimes::exact(clock::now_ns(), deadline_ns);
-    Carrier::new(place(transport, host), &options).call(Request { procedure, times, arguments }, decode)
+    Carrier::new(place(transport, host), &options, None).call(Request { procedure, times, arguments }, decode)
 }

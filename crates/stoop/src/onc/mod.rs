@@ -17,6 +17,7 @@ pub(crate) mod address;
 pub(crate) mod authentication;
 pub(crate) mod broadcast;
 pub(crate) mod caller;
+pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod locate;
 pub(crate) mod options;

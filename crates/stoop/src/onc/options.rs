@@ -2,6 +2,7 @@
 
 use crate::onc::authentication::{Authentication, Credential};
 use crate::options::{Sealed, Setting, TransportOptions, Waiting};
+use crate::security::Security;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,7 @@ pub struct ClientOptions {
     pub(crate) reserved_port: bool,
     pub(crate) waiting: Waiting,
     pub(crate) message_max: usize,
+    pub(crate) security: Security,
 }
 
 impl Default for ClientOptions {
@@ -61,6 +63,7 @@ impl Default for ClientOptions {
             reserved_port: false,
             waiting: Waiting::Adaptive,
             message_max: 64 << 20,
+            security: Security::default(),
         }
     }
 }
@@ -142,6 +145,15 @@ impl ClientOptions {
     /// Calls from a port below 1024, for servers that ask for it (NFS exports often do). Needs root, or CAP_NET_BIND_SERVICE.
     pub fn reserved_port(mut self) -> Self {
         self.reserved_port = true;
+        self
+    }
+
+    /// Puts connections over TCP under TLS (RFC 9289), with these certificates or keys: `onc+tcp:` addresses only. A server without TLS is not
+    /// called. rpcbind is asked in the clear. [`BindOptions::security`](crate::BindOptions::security) says the same for a typed client.
+    ///
+    /// An address with a key, `onc+tcp://KEY@HOST/PROGRAM:VERSION`, needs no such option.
+    pub fn security(mut self, security: Security) -> Self {
+        self.security = security;
         self
     }
 

@@ -10,6 +10,7 @@ use crate::onc::{self, ClientOptions};
 use crate::options::BindOptions;
 use crate::options::own::scheme_of;
 use crate::program::VersionId;
+use crate::security::Security;
 use std::fmt;
 use std::time::Duration;
 use stoop_marshal::EncodeError;
@@ -82,7 +83,9 @@ impl<L: ?Sized + Send + Sync + 'static> ProgramClient<L> {
 
     /// A client that calls by this client of Sun RPC.
     pub fn over(interface: &'static Interface, client: onc::Client) -> Self {
-        Self { native: Client::elsewhere(interface, client.describe()), sun: Some(client) }
+        let described = client.clone();
+        let native = Client::elsewhere(interface, client.address(), move || described.describe());
+        Self { native, sun: Some(client) }
     }
 }
 
@@ -105,6 +108,8 @@ fn sun_options(options: &BindOptions) -> ClientOptions {
     let message_max = own.message_max.min(options.max_message);
     let own = own.timeout(options.timeout).bind_timeout(options.bind_timeout).waiting(options.waiting);
     let own = own.max_message(message_max);
+    let said: Security = options.own.of();
+    let own = if said.is_said() { own.security(said) } else { own };
     let own = if options.lazy { own.lazy() } else { own };
     let wait_for_server = options.wait_for_server.or(own.wait_for_server);
     let wait_for_restart = options.wait_for_restart.or(own.wait_for_restart);

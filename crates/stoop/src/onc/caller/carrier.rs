@@ -2,14 +2,14 @@
 
 use crate::calling::begun::{Outcome, OutstandingCalls};
 use crate::calling::deadline::CallTimes;
-use crate::error::{BindError, CallError, SendError};
+use crate::error::{CallError, SendError};
 use crate::onc::caller::connection::Connection;
 use crate::onc::caller::datagrams::DatagramCaller;
-use crate::onc::caller::link::Place;
+use crate::onc::caller::link::{NotConnected, Place};
 use crate::onc::caller::reply;
 use crate::onc::caller::request::Request;
+use crate::onc::caller::sealing::Sealing;
 use crate::onc::options::ClientOptions;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +20,8 @@ use stoop_xdr::{DecodeError, Encode, Reader};
 pub(crate) struct Carrier {
     place: Place,
     options: ClientOptions,
+    /// Its connections are under TLS.
+    sealing: Option<Arc<Sealing>>,
     datagrams: Option<DatagramCaller>,
     /// Made when it is first needed, and anew when it was lost.
     connection: Mutex<Option<Arc<Connection>>>,
@@ -28,13 +30,13 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    pub(crate) fn new(place: Place, options: &ClientOptions) -> Self {
+    pub(crate) fn new(place: Place, options: &ClientOptions, sealing: Option<Arc<Sealing>>) -> Self {
         let datagrams = match &place {
             Place::Datagrams(server) => Some(DatagramCaller::new(*server, options)),
             Place::Stream(_) => None,
         };
         let (connection, is_stale) = (Mutex::default(), AtomicBool::new(false));
-        Self { place, options: options.clone(), datagrams, connection, is_stale }
+        Self { place, options: options.clone(), sealing, datagrams, connection, is_stale }
     }
 
     /// Where the server listens.
@@ -58,13 +60,17 @@ impl Carrier {
     }
 
     /// The connection, made now if there is none that can be used.
-    pub(crate) fn connection(&self, now_ns: u64, deadline_ns: u64) -> io::Result<Arc<Connection>> {
+    ///
+    /// # Errors
+    /// As [`Connection::connect`].
+    pub(crate) fn connection(&self, now_ns: u64, deadline_ns: u64) -> Result<Arc<Connection>, NotConnected> {
         let mut present = self.present();
         if let Some(connection) = present.as_ref().filter(|connection| connection.is_usable(now_ns)) {
             return Ok(Arc::clone(connection));
         }
         let limit = Duration::from_nanos(deadline_ns.saturating_sub(now_ns));
-        let connected = Connection::connect(&self.place, &self.options, limit.min(self.options.bind_timeout));
+        let limit = limit.min(self.options.bind_timeout);
+        let connected = Connection::connect(&self.place, &self.options, limit, self.sealing.as_deref());
         let connection = connected.inspect_err(|_| self.is_stale.store(true, Ordering::Relaxed))?;
         *present = Some(Arc::clone(&connection));
         Ok(connection)
@@ -72,13 +78,12 @@ impl Carrier {
 
     #[inline]
     fn connection_for_call(&self, times: CallTimes) -> Result<Arc<Connection>, CallError> {
-        self.connection(times.begun_ns, times.deadline.latest_ns).map_err(|cause| self.unreachable(cause))
+        self.connection(times.begun_ns, times.deadline.latest_ns).map_err(|why| self.unreachable(why))
     }
 
     #[cold]
-    fn unreachable(&self, cause: io::Error) -> CallError {
-        let server = self.place.to_string();
-        CallError::not_sent(SendError::Bind(Box::new(BindError::Unreachable { server, cause })))
+    fn unreachable(&self, why: NotConnected) -> CallError {
+        CallError::not_sent(SendError::Bind(Box::new(why.error(self.place.to_string()))))
     }
 
     /// Makes a call, and passes its results to `decode`.

@@ -12,9 +12,10 @@ use crate::calling::table_lock::HasCalls;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::locked::locked;
 use crate::onc::caller::background::{Attended, Background, Look};
-use crate::onc::caller::link::{Arrival, Incoming, Link, Place};
+use crate::onc::caller::link::{Arrival, Incoming, Link, NotConnected, Place};
 use crate::onc::caller::reply;
 use crate::onc::caller::request::{self, Request};
+use crate::onc::caller::sealing::Sealing;
 use crate::onc::options::ClientOptions;
 use crate::onc::placement;
 use std::io;
@@ -97,12 +98,20 @@ const IDLE_NS: u64 = 1_000_000_000;
 const DATAGRAM_MAX: usize = 65_507;
 
 impl Connection {
-    /// Connects.
+    /// Connects; a connection by [`Sealing`] is under TLS.
     ///
     /// # Errors
-    /// As [`Link::connect`].
-    pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Arc<Self>> {
-        let link = Link::connect(place, options, limit)?;
+    /// As [`Link::connect`] and [`Link::connect_sealed`].
+    pub(crate) fn connect(
+        place: &Place,
+        options: &ClientOptions,
+        limit: Duration,
+        sealing: Option<&Sealing>,
+    ) -> Result<Arc<Self>, NotConnected> {
+        let link = match (sealing, place) {
+            (Some(sealing), Place::Stream(server)) => Link::connect_sealed(server, options, limit, sealing)?,
+            _ => Link::connect(place, options, limit)?,
+        };
         let place = place.clone();
         let retransmission = if link.is_stream() { Retransmission::Never } else { options.retransmission };
         let waiter = Waiter::new(options.waiting, placement::of_this_end());
@@ -145,7 +154,20 @@ impl Connection {
     /// Whether the server has closed it while no call was in flight.
     fn was_closed(&self, now_ns: u64) -> bool {
         let idle_ns = now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed));
-        idle_ns >= IDLE_NS && self.state().calls.is_empty() && self.link.is_closed()
+        idle_ns >= IDLE_NS && self.state().calls.is_empty() && self.link.is_readable() && self.has_ended_now()
+    }
+
+    /// Receives what is there, which need not be the end: a reply that came late, or a message of TLS.
+    #[cold]
+    fn has_ended_now(&self) -> bool {
+        // A thread that has the role finds the end.
+        let Some(mut role) = self.role.try_take() else { return false };
+        match self.link.receive(&mut role.incoming, 0) {
+            Ok(Arrival::Bytes(len)) => self.take_in(&mut role.incoming, len, clock::now_ns()),
+            Ok(_) => {}
+            Err(_) => self.lose(),
+        }
+        self.is_lost.load(Ordering::Relaxed)
     }
 
     /// Replies so far that answered no call.

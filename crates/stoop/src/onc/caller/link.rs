@@ -1,8 +1,11 @@
 //! The link that carries the messages of a connection: datagrams, or a byte stream with record marks.
 
+use crate::error::BindError;
+use crate::onc::caller::sealing::Sealing;
+use crate::onc::channel::Channel;
 use crate::onc::options::ClientOptions;
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use stoop_net::clock;
@@ -34,7 +37,7 @@ impl fmt::Display for Place {
 /// A connected socket.
 pub(crate) enum Link {
     Datagrams(CallerSocket),
-    Stream(Stream),
+    Stream(Channel),
 }
 
 /// Bytes that were received from a link and not yet passed on.
@@ -45,6 +48,31 @@ pub(crate) struct Incoming {
 
 /// Bytes received at once: the longest datagram, and much of a stream.
 const BUFFER: usize = 64 << 10;
+
+/// Why there is no connection.
+pub(crate) enum NotConnected {
+    /// The system, or the network, says so.
+    Io(io::Error),
+    /// The server is there, and this is why there is no binding.
+    Bind(BindError),
+}
+
+impl From<io::Error> for NotConnected {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
+}
+
+impl NotConnected {
+    /// The error of a client of that address.
+    #[cold]
+    pub(crate) fn error(self, server: String) -> BindError {
+        match self {
+            Self::Io(cause) => BindError::Unreachable { server, cause },
+            Self::Bind(why) => why,
+        }
+    }
+}
 
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +124,29 @@ impl Link {
     /// # Errors
     /// There is no server, or it does not accept within `limit`; no descriptor is left; or there is no reserved port.
     pub(crate) fn connect(place: &Place, options: &ClientOptions, limit: Duration) -> io::Result<Self> {
-        Ok(match (place, options.reserved_port) {
-            (Place::Datagrams(server), false) => Self::Datagrams(CallerSocket::connect(*server)?),
-            (Place::Datagrams(server), true) => Self::Datagrams(CallerSocket::connect_reserved(*server)?),
-            (Place::Stream(server), false) => Self::Stream(Stream::connect(server, limit)?),
-            (Place::Stream(server), true) => Self::Stream(Stream::connect_reserved(server, limit)?),
+        Ok(match place {
+            Place::Datagrams(server) if options.reserved_port => {
+                Self::Datagrams(CallerSocket::connect_reserved(*server)?)
+            }
+            Place::Datagrams(server) => Self::Datagrams(CallerSocket::connect(*server)?),
+            Place::Stream(server) => Self::Stream(Channel::new(stream_to(server, options, limit)?)),
         })
+    }
+
+    /// Connects, and puts the connection under TLS.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); or the server has no TLS, or one of the two ends does not take the other.
+    pub(crate) fn connect_sealed(
+        server: &StreamAddress,
+        options: &ClientOptions,
+        limit: Duration,
+        sealing: &Sealing,
+    ) -> Result<Self, NotConnected> {
+        let begun_ns = clock::now_ns();
+        let stream = stream_to(server, options, limit)?;
+        let used = Duration::from_nanos(clock::now_ns() - begun_ns);
+        sealing.seal(stream, limit.saturating_sub(used)).map(Self::Stream)
     }
 
     /// Whether messages are records of a stream.
@@ -160,11 +205,18 @@ impl Link {
     }
 
     /// Whether the server has closed a stream on which nothing is expected, or has sent something there.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         match self {
             Self::Datagrams(_) => false,
             Self::Stream(stream) => stream.sleep_until_readable(0).unwrap_or(true),
         }
+    }
+}
+
+fn stream_to(server: &StreamAddress, options: &ClientOptions, limit: Duration) -> io::Result<Stream> {
+    match options.reserved_port {
+        true => Stream::connect_reserved(server, limit),
+        false => Stream::connect(server, limit),
     }
 }
 
@@ -178,10 +230,14 @@ fn send_datagram(socket: &CallerSocket, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-fn send_stream(stream: &Stream, bytes: &[u8], deadline_ns: u64) -> io::Result<usize> {
+/// Sends all of `bytes` by that time. Returns how many left.
+///
+/// # Errors
+/// Nothing was sent.
+pub(super) fn send_stream(stream: &Channel, bytes: &[u8], deadline_ns: u64) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
-        match stream.try_send(&[IoSlice::new(&bytes[sent..])]) {
+        match stream.try_send(&bytes[sent..]) {
             Ok(0) => {
                 let left_ns = deadline_ns.saturating_sub(clock::now_ns());
                 if left_ns == 0 {

@@ -9,3 +9,5 @@ pub(crate) mod link;
 pub(crate) mod outstanding;
 pub(crate) mod reply;
 pub(crate) mod request;
+#[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
+pub(crate) mod sealing;
