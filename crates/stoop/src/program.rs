@@ -107,6 +107,13 @@ pub trait Program: Send + Sync + 'static {
     fn is_idempotent(&self, procedure: u32) -> bool {
         procedure == 0
     }
+
+    /// For lists of callers: the place of a procedure in the interface that this is the program of.
+    #[doc(hidden)]
+    fn place_of(&self, procedure: u32) -> Option<u16> {
+        let _ = procedure;
+        None
+    }
 }
 
 /// Why a caller gets no result.

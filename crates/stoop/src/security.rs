@@ -48,6 +48,8 @@ use std::sync::Arc;
 const SEALABLE: &[&str] = &[
     "udp",
     "tcp",
+    #[cfg(feature = "onc")]
+    "onc+tcp",
     #[cfg(feature = "ether")]
     "ether",
     #[cfg(feature = "test-transports")]

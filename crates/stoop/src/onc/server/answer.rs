@@ -8,8 +8,9 @@ use crate::program::VersionId;
 use crate::program::programs::{Programs, dispatch};
 use crate::program::{IncomingCall, NoResult};
 use stoop_net::clock;
-use stoop_onc::auth::Identity;
+use stoop_onc::auth::{AuthStatus, Flavor, Identity};
 use stoop_onc::message::{self, Accepted, BadCall, Call, Denied, Reply};
+use stoop_wire::{BindingId, CallNumber, LaneId};
 use stoop_xdr::Reader;
 
 /// The step after a call.
@@ -23,6 +24,21 @@ pub(crate) enum Answer {
     Broken,
 }
 
+/// Where a call comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) caller: Caller,
+    /// Of a connection under TLS: the number by which its caller is known.
+    pub(crate) binding: BindingId,
+}
+
+impl Origin {
+    /// A caller that has proved nothing but where it is.
+    pub(crate) fn plain(caller: Caller) -> Self {
+        Self { caller, binding: BindingId::NONE }
+    }
+}
+
 /// Calls have no deadline in Sun RPC.
 const NO_DEADLINE_NS: u64 = u64::MAX - 1;
 
@@ -30,7 +46,7 @@ const NO_DEADLINE_NS: u64 = u64::MAX - 1;
 pub(crate) fn answer(
     (programs, times): (&Programs, &ProgramTimes),
     message: &[u8],
-    caller: Caller,
+    origin: Origin,
     reply: &mut Vec<u8>,
     start: usize,
     reply_max: usize,
@@ -40,7 +56,7 @@ pub(crate) fn answer(
         Err(bad) => return refuse(&bad, reply, start),
     };
     let begun_ns = clock::now_ns();
-    let ran = run(programs, call, arguments, caller, reply, start);
+    let ran = run(programs, call, arguments, origin, reply, start);
     if ran.is_ok() {
         times.of(message).took(clock::now_ns() - begun_ns);
     }
@@ -58,18 +74,23 @@ fn run(
     programs: &Programs,
     call: Call<'_>,
     arguments: Reader<'_>,
-    caller: Caller,
+    Origin { caller, binding }: Origin,
     reply: &mut Vec<u8>,
     start: usize,
 ) -> Result<Option<usize>, Reply<'static>> {
     let xid = call.xid;
-    let identity =
-        Identity::of(call.credential).map_err(|status| Reply::denied(xid, Denied::Auth(status)))?;
+    let identity = Identity::of(call.credential).map_err(|status| {
+        // RFC 9289 §4.1: under TLS, a question for TLS is no valid credential.
+        let is_second = call.credential.flavor == Flavor::TLS && binding != BindingId::NONE;
+        let status = if is_second { AuthStatus::BAD_CREDENTIAL } else { status };
+        Reply::denied(xid, Denied::Auth(status))
+    })?;
     let id = VersionId { program: call.procedure.program, version: call.procedure.version };
     let program = programs.find(id).map_err(|status| Reply::accepted(xid, status))?;
     let mut incoming = IncomingCall { call, identity: &identity, caller, arguments, reply, start, end: None };
+    let id_of_call = CallId::new(binding, LaneId(0), CallNumber::ZERO);
     let serve = || claiming(&identity, || dispatch(program, &mut incoming));
-    let accepted = match context::serving_call(CallId::NONE, NO_DEADLINE_NS, caller, serve) {
+    let accepted = match context::serving_call(id_of_call, NO_DEADLINE_NS, caller, serve) {
         Ok(()) => return Ok(incoming.end),
         Err(NoResult::NoReply) => return Ok(None),
         Err(NoResult::ProcedureUnavailable) => Accepted::ProcedureUnavailable,
@@ -134,7 +155,8 @@ mod tests {
             let mut bytes = Vec::new();
             message::append(&call, &(), &mut bytes).unwrap();
             bytes.extend(arguments.iter().flat_map(|number| number.to_be_bytes()));
-            let answer = answer((&programs, &times), &bytes, Caller::Local, &mut Vec::new(), 0, 1024);
+            let answer =
+                answer((&programs, &times), &bytes, Origin::plain(Caller::Local), &mut Vec::new(), 0, 1024);
             assert!(matches!(answer, Answer::Reply(_)));
             times.of(&bytes).is_long()
         };

@@ -1,19 +1,25 @@
 //! One connection of a server: records that arrive, and replies that leave.
 
 use crate::context::Caller;
+use crate::onc::channel::Channel;
+#[cfg(feature = "seal")]
+use crate::onc::server::stage::{IN_CLEAR, SealedCaller, Stage};
 use crate::serving::message_memory::{Content, MemoryShare};
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem;
 use std::net::IpAddr;
+#[cfg(feature = "seal")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_onc::record::{RecordLimits, Records};
+use stoop_wire::BindingId;
 
 /// A connection to a caller.
 pub(super) struct Connection {
-    pub(super) stream: Stream,
+    pub(super) channel: Channel,
     /// Its name in the poller.
     pub(super) token: u64,
     pub(super) caller: Caller,
@@ -28,11 +34,21 @@ pub(super) struct Connection {
     /// When the record began that is incomplete; 0: none is.
     record_since_ns: AtomicU64,
     is_closed: AtomicBool,
+    /// When it was accepted.
+    #[cfg(feature = "seal")]
+    pub(super) begun_ns: u64,
+    #[cfg(feature = "seal")]
+    requires_tls: bool,
+    /// Its caller, once it is under TLS.
+    #[cfg(feature = "seal")]
+    pub(super) sealed: OnceLock<SealedCaller>,
 }
 
 /// Calls that arrive.
-struct Incoming {
-    records: Records,
+pub(super) struct Incoming {
+    pub(super) records: Records,
+    #[cfg(feature = "seal")]
+    pub(super) stage: Stage,
     /// Bytes of memory of `records` that are counted.
     counted: usize,
 }
@@ -42,7 +58,7 @@ const UNCOUNTED_MAX: usize = 16 << 10;
 
 /// Replies that the caller has not taken.
 #[derive(Default)]
-struct Outgoing {
+pub(super) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
     /// Bytes of memory that are counted.
@@ -58,7 +74,7 @@ const UNREAD_MAX: usize = 1 << 20;
 const ABOUT: u64 = 8;
 
 /// The state in which a look found a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Bytes, with or without a whole record.
     Some,
@@ -71,6 +87,12 @@ pub(super) enum Read {
     },
     /// There is no memory for its call: its host has its share, or the process has none left.
     NoMemory,
+    /// It is not under TLS, and so many calls were refused.
+    #[cfg(feature = "seal")]
+    Refused(u32),
+    /// Bytes of a handshake, for the thread of handshakes. Nothing is read before it has taken them.
+    #[cfg(feature = "seal")]
+    Handshake(Vec<u8>),
 }
 
 impl Connection {
@@ -78,21 +100,53 @@ impl Connection {
         stream: Stream,
         token: u64,
         (caller, memory): (Caller, Arc<MemoryShare>),
-        limits: RecordLimits,
+        (limits, requires_tls): (RecordLimits, bool),
         now_ns: u64,
     ) -> Self {
+        #[cfg(feature = "seal")]
+        let (limits, stage) = if requires_tls { (IN_CLEAR, Stage::Clear) } else { (limits, Stage::Open) };
+        #[cfg(not(feature = "seal"))]
+        let _ = requires_tls;
+        let incoming = Incoming {
+            records: Records::new(limits),
+            #[cfg(feature = "seal")]
+            stage,
+            counted: 0,
+        };
         Self {
-            stream,
+            channel: Channel::new(stream),
             token,
             caller,
-            incoming: Mutex::new(Incoming { records: Records::new(limits), counted: 0 }),
+            incoming: Mutex::new(incoming),
             outgoing: Mutex::default(),
             active: AtomicUsize::new(0),
             memory,
             used_ns: AtomicU64::new(now_ns),
             record_since_ns: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
+            #[cfg(feature = "seal")]
+            begun_ns: now_ns,
+            #[cfg(feature = "seal")]
+            requires_tls,
+            #[cfg(feature = "seal")]
+            sealed: OnceLock::new(),
         }
+    }
+
+    /// Whether it has to be under TLS before its first call, and is not.
+    pub(super) fn awaits_tls(&self) -> bool {
+        #[cfg(feature = "seal")]
+        return self.requires_tls && self.sealed.get().is_none();
+        #[cfg(not(feature = "seal"))]
+        false
+    }
+
+    /// The number by which its caller is known, if it is under TLS.
+    pub(super) fn binding(&self) -> BindingId {
+        #[cfg(feature = "seal")]
+        return self.sealed.get().map_or(BindingId::NONE, |caller| caller.binding);
+        #[cfg(not(feature = "seal"))]
+        BindingId::NONE
     }
 
     /// The caller's address without the port; `None` over a Unix socket.
@@ -100,7 +154,11 @@ impl Connection {
         if let Caller::Network(address) = self.caller { Some(address.ip()) } else { None }
     }
 
-    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+    pub(super) fn incoming(&self) -> MutexGuard<'_, Incoming> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,24 +168,44 @@ impl Connection {
         buffer: &mut [u8],
         limit_ns: u64,
         now_ns: impl Fn() -> u64,
-        mut with: impl FnMut(&[u8]),
+        with: impl FnMut(&[u8]),
     ) -> Read {
         // One thread at a time: two that look at the same connection must not swap what they received.
-        let mut incoming = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
-        let len = match self.stream.recv_about(buffer, limit_ns, ABOUT * limit_ns) {
+        let mut incoming = self.incoming();
+        #[cfg(feature = "seal")]
+        if matches!(incoming.stage, Stage::AtWork(_)) {
+            return Read::Nothing;
+        }
+        let len = match self.channel.recv_about(buffer, limit_ns, ABOUT * limit_ns) {
             Ok(StreamArrival::Bytes(len)) => len,
             Ok(StreamArrival::Nothing) => return Read::Nothing,
-            Ok(StreamArrival::Closed) | Err(_) => return Read::Ended { is_broken: false },
+            Ok(StreamArrival::Closed) => return Read::Ended { is_broken: false },
+            Err(why) => return Read::Ended { is_broken: why.kind() == io::ErrorKind::InvalidData },
         };
         let now_ns = now_ns();
         self.used_ns.store(now_ns, Ordering::Relaxed);
+        #[cfg(feature = "seal")]
+        if !matches!(incoming.stage, Stage::Open) {
+            return self.read_before_calls(&mut incoming, &buffer[..len]);
+        }
+        self.take(&mut incoming, &buffer[..len], now_ns, with)
+    }
+
+    /// Passes each record that is complete with these bytes to `with`.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        incoming: &mut Incoming,
+        mut input: &[u8],
+        now_ns: u64,
+        mut with: impl FnMut(&[u8]),
+    ) -> Read {
         // Counted before it is written, which makes the system provide it.
         if incoming.records.is_inside_record()
-            && !(incoming.records.reserve(len) && incoming.count(&self.memory))
+            && !(incoming.records.reserve(input.len()) && incoming.count(&self.memory))
         {
             return Read::NoMemory;
         }
-        let mut input = &buffer[..len];
         loop {
             match incoming.records.next(&mut input) {
                 Ok(Some(record)) => {
@@ -184,7 +262,7 @@ impl Connection {
         let mut outgoing = self.outgoing();
         let mut sent = 0;
         while outgoing.bytes.is_empty() && sent < record.len() {
-            match self.stream.try_send(&[IoSlice::new(&record[sent..])])? {
+            match self.channel.try_send(&record[sent..])? {
                 0 => break,
                 more => sent += more,
             }
@@ -198,14 +276,14 @@ impl Connection {
 
     /// Has the poller tell of room, and of calls unless many replies are unread.
     #[cold]
-    fn watch(&self, outgoing: &mut Outgoing, poller: &Poller) -> io::Result<()> {
+    pub(super) fn watch(&self, outgoing: &mut Outgoing, poller: &Poller) -> io::Result<()> {
         outgoing.holds_back = outgoing.bytes.len() - outgoing.sent > UNREAD_MAX;
         let interest = match (outgoing.bytes.is_empty(), outgoing.holds_back) {
             (true, _) => Interest::READ,
             (false, true) => Interest::WRITE,
             (false, false) => Interest::READ_WRITE,
         };
-        poller.modify(&self.stream, self.token, interest)
+        poller.modify(&self.channel, self.token, interest)
     }
 
     /// There is room to send.
@@ -215,7 +293,7 @@ impl Connection {
     pub(super) fn flush(&self, poller: &Poller, now_ns: u64) -> io::Result<()> {
         let mut outgoing = self.outgoing();
         while outgoing.sent < outgoing.bytes.len() {
-            match self.stream.try_send(&[IoSlice::new(&outgoing.bytes[outgoing.sent..])])? {
+            match self.channel.try_send(&outgoing.bytes[outgoing.sent..])? {
                 0 => break,
                 more => {
                     outgoing.sent += more;
@@ -249,7 +327,7 @@ impl Connection {
     pub(super) fn close(&self) -> bool {
         let is_first = !self.is_closed.swap(true, Ordering::AcqRel);
         if is_first {
-            let _ = self.stream.shutdown();
+            let _ = self.channel.shutdown();
         }
         is_first
     }

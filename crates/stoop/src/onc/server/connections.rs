@@ -1,5 +1,7 @@
 //! The connections of an endpoint: accepts, finds and closes them, and bounds how many there are and for how long.
 
+#[cfg(feature = "seal")]
+use crate::context::peer::Peer;
 use crate::onc::server::connection::Connection;
 use crate::onc::server::options::ConnectionLimits;
 use crate::serving::acceptor::{ACCEPTED_AT_ONCE, Acceptor, FIRST_TOKEN};
@@ -22,6 +24,8 @@ pub(crate) struct Connections {
     count: AtomicUsize,
     next_token: AtomicU64,
     limits: ConnectionLimits,
+    /// Calls come under TLS only.
+    requires_tls: bool,
     pub(super) memory: Arc<MessageMemory>,
     /// When connections are next looked after; `u64::MAX` while there are none.
     next_sweep_ns: AtomicU64,
@@ -40,7 +44,7 @@ const SWEEP_NS: u64 = 1_000_000_000;
 impl Connections {
     pub(crate) fn new(
         listener: StreamListener,
-        limits: ConnectionLimits,
+        (limits, requires_tls): (ConnectionLimits, bool),
         memory: Arc<MessageMemory>,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -49,6 +53,7 @@ impl Connections {
             count: AtomicUsize::new(0),
             next_token: AtomicU64::new(FIRST_TOKEN),
             limits,
+            requires_tls,
             memory,
             next_sweep_ns: AtomicU64::new(u64::MAX),
         })
@@ -95,7 +100,7 @@ impl Connections {
         // A broken connection is skipped. Anybody may connect: the credentials of calls say who calls.
         let Ok((caller, _)) = caller_of(&stream, &Users::Everybody) else { return };
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
-        let limits = RecordLimits { record_max: self.limits.record_max, ..RecordLimits::default() };
+        let limits = (self.record_limits(), self.requires_tls);
         let memory = self.memory.share_of(&caller);
         let connection = Arc::new(Connection::new(stream, token, (caller, memory), limits, now_ns));
         if self.is_too_many_of(connection.ip()) {
@@ -107,23 +112,30 @@ impl Connections {
         self.add(connection, now_ns);
     }
 
+    /// Bounds on the records of a connection.
+    pub(super) fn record_limits(&self) -> RecordLimits {
+        RecordLimits { record_max: self.limits.record_max, ..RecordLimits::default() }
+    }
+
     fn is_too_many_of(&self, ip: Option<IpAddr>) -> bool {
         ip.is_some_and(|ip| {
             self.open().by_ip.get(&ip).is_some_and(|count| *count >= self.limits.per_peer_max)
         })
     }
 
-    /// Closes the connection that has been unused for longest, if one has no call. Returns whether it did.
+    /// Closes the connection that has been unused for longest, if one has no call; first of those that are not under TLS, and have to be.
+    /// Returns whether it did.
     #[cold]
     fn close_most_idle(&self) -> bool {
         let idle = self.all().into_iter().filter(|connection| connection.active.load(Ordering::Relaxed) == 0);
-        let most = idle.min_by_key(|connection| connection.used_ns.load(Ordering::Relaxed));
+        let most = idle
+            .min_by_key(|connection| (!connection.awaits_tls(), connection.used_ns.load(Ordering::Relaxed)));
         most.is_some_and(|connection| self.close(&connection))
     }
 
     fn add(&self, connection: Arc<Connection>, now_ns: u64) {
         let mut open = self.open();
-        if self.acceptor.poller.add(&connection.stream, connection.token, Interest::READ).is_err() {
+        if self.acceptor.poller.add(&connection.channel, connection.token, Interest::READ).is_err() {
             return;
         }
         if let Some(ip) = connection.ip() {
@@ -141,8 +153,10 @@ impl Connections {
         if !connection.close() {
             return false;
         }
+        #[cfg(feature = "seal")]
+        Peer::leave(connection.binding());
         // It is in the poller as long as it is open.
-        let _ = self.acceptor.poller.remove(&connection.stream);
+        let _ = self.acceptor.poller.remove(&connection.channel);
         let mut open = self.open();
         if open.by_token.remove(&connection.token).is_some()
             && let Some(ip) = connection.ip()
@@ -182,6 +196,8 @@ impl Connections {
         let reads_nothing = connection.unread() > 0 && unused_ns > record_time.as_nanos() as u64;
         let is_idle =
             unused_ns > idle_time.as_nanos() as u64 && connection.active.load(Ordering::Relaxed) == 0;
+        #[cfg(feature = "seal")]
+        let is_slow = is_slow || connection.is_late(now_ns);
         is_slow || reads_nothing || is_idle
     }
 }

@@ -6,7 +6,7 @@
 use crate::context::Caller;
 use crate::context::owner_of;
 use crate::onc::placement;
-use crate::onc::server::answer::{Answer, answer, put};
+use crate::onc::server::answer::{Answer, Origin, answer, put};
 use crate::onc::server::program_times::ProgramTimes;
 use crate::program::VersionId;
 use crate::program::programs::Programs;
@@ -207,12 +207,12 @@ impl Endpoint for DatagramEndpoint {
 
     fn run(&self, worker: &mut WorkerState, call: DatagramCall) -> Option<DatagramCall> {
         let DatagramCall { datagram, len, peer, key } = call;
-        let caller = Caller::Network(peer.addr());
+        let origin = Origin::plain(Caller::Network(peer.addr()));
         self.activity.calls.fetch_add(1, Ordering::Relaxed);
         let answer = answer(
             (&self.programs, &self.times),
             &datagram[..len],
-            caller,
+            origin,
             &mut worker.reply,
             0,
             DATAGRAM_MAX,

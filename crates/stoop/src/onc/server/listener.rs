@@ -7,8 +7,12 @@ use crate::onc::locate::netid;
 use crate::onc::server::connections::Connections;
 use crate::onc::server::datagrams::DatagramEndpoint;
 use crate::onc::server::options::{ConnectionLimits, ReplyCacheLimits};
+#[cfg(feature = "seal")]
+use crate::onc::server::sealing::Sealing;
 use crate::onc::server::streams::StreamEndpoint;
 use crate::options::OwnOptions;
+#[cfg(feature = "seal")]
+use crate::security::Security;
 use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::{Listener, RunningEndpoint, Setup, start};
 use std::io;
@@ -26,6 +30,9 @@ pub(crate) struct SunListener {
 enum Socket {
     Datagrams(ServerSocket, ReplyCacheLimits),
     Stream(StreamListener, ConnectionLimits),
+    /// Calls come under TLS only, with the keys in this security.
+    #[cfg(feature = "seal")]
+    Sealed(StreamListener, ConnectionLimits, Security),
 }
 
 /// How rpcbind is told of an address.
@@ -67,15 +74,33 @@ impl SunListener {
         };
         let bound = match transport {
             Transport::Udp => Self::datagrams(place, own),
-            Transport::Tcp => internet(place).and_then(|at| Self::stream(&StreamAddress::Tcp(at), own)),
+            Transport::Tcp => internet(place).and_then(|at| Self::tcp(&StreamAddress::Tcp(at), own)),
             Transport::Unix => Self::stream(&StreamAddress::unix(place), own),
         };
         bound.map_err(|cause| ListenError::Io { uri: uri.into(), cause })
     }
 
     fn datagrams(place: &str, own: &OwnOptions) -> io::Result<Self> {
+        #[cfg(feature = "seal")]
+        if own.of::<Security>().keys().is_some() {
+            let why = "Sun RPC is sealed over TCP only: listen at onc+tcp://, or say Security::none() for this address";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let socket = ServerSocket::bind(internet(place)?)?;
         Ok(Self { uri: format!("onc+udp://{}", local(&socket)), socket: Socket::Datagrams(socket, own.of()) })
+    }
+
+    fn tcp(address: &StreamAddress, own: &OwnOptions) -> io::Result<Self> {
+        #[cfg(feature = "seal")]
+        {
+            let security: Security = own.of();
+            if security.keys().is_some() {
+                let listener = StreamListener::bind(address)?;
+                let uri = security.address_of(format!("onc+{}", listener.local_addr()))?;
+                return Ok(Self { uri, socket: Socket::Sealed(listener, own.of(), security) });
+            }
+        }
+        Self::stream(address, own)
     }
 
     fn stream(address: &StreamAddress, own: &OwnOptions) -> io::Result<Self> {
@@ -91,15 +116,36 @@ impl SunListener {
         };
         match &self.socket {
             Socket::Datagrams(socket, _) => Some(of_ip(Transport::Udp, local(socket))),
-            Socket::Stream(listener, _) => match listener.local_addr() {
-                StreamAddress::Tcp(address) => Some(of_ip(Transport::Tcp, *address)),
-                StreamAddress::UnixPath(path) => {
-                    Some(Registered { netid: "local", address: path.to_str()?.to_owned() })
-                }
-                StreamAddress::UnixAbstract(_) => None,
-            },
+            Socket::Stream(listener, _) => registered_stream(listener, of_ip),
+            #[cfg(feature = "seal")]
+            Socket::Sealed(listener, ..) => registered_stream(listener, of_ip),
         }
     }
+}
+
+/// How rpcbind is told of a listener.
+fn registered_stream(
+    listener: &StreamListener,
+    of_ip: impl Fn(Transport, SocketAddr) -> Registered,
+) -> Option<Registered> {
+    match listener.local_addr() {
+        StreamAddress::Tcp(address) => Some(of_ip(Transport::Tcp, *address)),
+        StreamAddress::UnixPath(path) => {
+            Some(Registered { netid: "local", address: path.to_str()?.to_owned() })
+        }
+        StreamAddress::UnixAbstract(_) => None,
+    }
+}
+
+/// The endpoint of a listener.
+fn endpoint(
+    listener: StreamListener,
+    (limits, requires_tls): (ConnectionLimits, bool),
+    setup: &Setup,
+) -> io::Result<StreamEndpoint> {
+    let limits = limits.within(setup);
+    let memory = MessageMemory::of_sun_rpc(&setup.limits, limits.record_max);
+    Ok(StreamEndpoint::new(Connections::new(listener, (limits, requires_tls), memory)?, setup))
 }
 
 impl Listener for SunListener {
@@ -119,10 +165,11 @@ impl Listener for SunListener {
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
         match self.socket {
             Socket::Datagrams(socket, limits) => start(DatagramEndpoint::new(socket, setup, limits)?, setup),
-            Socket::Stream(listener, limits) => {
-                let limits = limits.within(setup);
-                let memory = MessageMemory::of_sun_rpc(&setup.limits, limits.record_max);
-                start(StreamEndpoint::new(Connections::new(listener, limits, memory)?, setup), setup)
+            Socket::Stream(listener, limits) => start(endpoint(listener, (limits, false), setup)?, setup),
+            #[cfg(feature = "seal")]
+            Socket::Sealed(listener, limits, security) => {
+                let endpoint = endpoint(listener, (limits, true), setup)?;
+                start(endpoint.sealed_by(Sealing::new(&security)), setup)
             }
         }
     }

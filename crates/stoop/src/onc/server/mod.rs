@@ -9,4 +9,8 @@ pub(crate) mod listener;
 pub(crate) mod options;
 pub(crate) mod program_times;
 pub(crate) mod registration;
+#[cfg(feature = "seal")]
+pub(crate) mod sealing;
+#[cfg(feature = "seal")]
+pub(crate) mod stage;
 pub(crate) mod streams;

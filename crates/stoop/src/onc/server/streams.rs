@@ -5,16 +5,20 @@
 
 use crate::context::owner_of;
 use crate::onc::placement;
-use crate::onc::server::answer::{Answer, answer};
+use crate::onc::server::answer::{Answer, Origin, answer};
 use crate::onc::server::connection::{Connection, Read};
 use crate::onc::server::connections::Connections;
 use crate::onc::server::program_times::ProgramTimes;
+#[cfg(feature = "seal")]
+use crate::onc::server::sealing::Sealing;
 use crate::program::programs::Programs;
 use crate::serving::acceptor::{LISTENER, NOTIFIED};
 use crate::serving::activity::Activity;
 use crate::serving::counters::ServerCounters;
 use crate::serving::running::Setup;
 use crate::serving::terms::CallTerms;
+#[cfg(feature = "seal")]
+use crate::serving::workers::WorkerPool;
 use crate::serving::workers::{Background, Endpoint};
 use std::collections::VecDeque;
 use std::mem;
@@ -40,14 +44,17 @@ pub(crate) struct StreamEndpoint {
     /// Calls that have arrived together with one that runs.
     pending: Mutex<VecDeque<StreamCall>>,
     pending_count: AtomicUsize,
-    activity: Activity,
+    pub(super) activity: Activity,
     background: Background,
+    /// Calls come under TLS only.
+    #[cfg(feature = "seal")]
+    pub(super) sealing: Option<Sealing>,
 }
 
 /// A call that is to run.
 pub(crate) struct StreamCall {
-    connection: Arc<Connection>,
-    message: Vec<u8>,
+    pub(super) connection: Arc<Connection>,
+    pub(super) message: Vec<u8>,
 }
 
 /// State that a worker keeps from one call to the next.
@@ -92,7 +99,15 @@ impl StreamEndpoint {
             pending_count: AtomicUsize::new(0),
             activity: Activity::default(),
             background: Background::default(),
+            #[cfg(feature = "seal")]
+            sealing: None,
         }
+    }
+
+    /// The same address, which serves calls under TLS only, if there is something for handshakes.
+    #[cfg(feature = "seal")]
+    pub(crate) fn sealed_by(self, sealing: Option<Sealing>) -> Self {
+        Self { sealing, ..self }
     }
 
     fn pending(&self) -> MutexGuard<'_, VecDeque<StreamCall>> {
@@ -113,26 +128,21 @@ impl StreamEndpoint {
             buffer,
             limit_ns,
             || (now_ns.borrow_mut())(),
-            |record| {
-                // A record without bytes is whole, and no message.
-                if record.is_empty() {
-                    return;
-                }
-                if !self.activity.begin_call() {
-                    return self.activity.end_call();
-                }
-                let mut room = mem::take(message);
-                if !connection.make_room(&mut room, record.len()) {
-                    has_room = false;
-                    return self.activity.end_call();
-                }
-                room.extend_from_slice(record);
-                connection.active.fetch_add(1, Ordering::Relaxed);
-                found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
-            },
+            |record| has_room &= self.find(connection, record, message, found),
         );
         match read {
             Read::Some | Read::Nothing if has_room => true,
+            #[cfg(feature = "seal")]
+            Read::Refused(calls) => {
+                self.count_refused(calls);
+                true
+            }
+            #[cfg(feature = "seal")]
+            Read::Handshake(bytes) => {
+                worker.last_active = Weak::new();
+                self.leave_to_thread(connection, bytes);
+                false
+            }
             // Sun RPC has no word for it: the caller learns that there is no reply.
             Read::Some | Read::Nothing | Read::NoMemory => {
                 self.activity.refused.count_without_reason();
@@ -147,6 +157,34 @@ impl StreamEndpoint {
                 false
             }
         }
+    }
+
+    /// Finds a call in a record. `message` is taken for it. `false`: there is no memory for it.
+    #[inline]
+    pub(super) fn find(
+        &self,
+        connection: &Arc<Connection>,
+        record: &[u8],
+        message: &mut Vec<u8>,
+        found: &mut VecDeque<StreamCall>,
+    ) -> bool {
+        // A record without bytes is whole, and no message.
+        if record.is_empty() {
+            return true;
+        }
+        if !self.activity.begin_call() {
+            self.activity.end_call();
+            return true;
+        }
+        let mut room = mem::take(message);
+        if !connection.make_room(&mut room, record.len()) {
+            self.activity.end_call();
+            return false;
+        }
+        room.extend_from_slice(record);
+        connection.active.fetch_add(1, Ordering::Relaxed);
+        found.push_back(StreamCall { connection: Arc::clone(connection), message: room });
+        true
     }
 
     /// The first call that was found; the others wait where all workers can take them.
@@ -168,6 +206,16 @@ impl StreamEndpoint {
         // If the background thread has found them, a worker may sleep at the poller already.
         self.connections.acceptor.notifier.wake();
         first
+    }
+
+    /// Leaves calls where all workers can take them.
+    #[cfg(feature = "seal")]
+    pub(super) fn leave(&self, found: &mut VecDeque<StreamCall>) {
+        let mut pending = self.pending();
+        pending.append(found);
+        self.pending_count.store(pending.len(), Ordering::SeqCst);
+        drop(pending);
+        self.connections.acceptor.notifier.wake();
     }
 
     #[inline]
@@ -324,9 +372,10 @@ impl Endpoint for StreamEndpoint {
 
     fn run(&self, worker: &mut WorkerState, mut call: StreamCall) -> Option<StreamCall> {
         self.activity.calls.fetch_add(1, Ordering::Relaxed);
-        let (message, caller) = (&call.message, call.connection.caller);
+        let Connection { caller, .. } = *call.connection;
+        let (message, origin) = (&call.message, Origin { caller, binding: call.connection.binding() });
         // 4 bytes for the mark.
-        match answer((&self.programs, &self.times), message, caller, &mut worker.reply, 4, self.reply_max) {
+        match answer((&self.programs, &self.times), message, origin, &mut worker.reply, 4, self.reply_max) {
             Answer::Reply(end) => {
                 let mark = record::mark(end - 4).expect("a reply is no longer than a record");
                 worker.reply[..4].copy_from_slice(&mark);
@@ -384,11 +433,20 @@ impl Endpoint for StreamEndpoint {
 
     fn defer(&self, _: &mut WorkerState, _: &mut StreamCall) {}
 
+    #[cfg(feature = "seal")]
+    fn belong_to(&self, pool: &Arc<WorkerPool<Self>>) {
+        if let Some(sealing) = &self.sealing {
+            let _ = sealing.pool.set(Arc::downgrade(pool));
+        }
+    }
+
     fn next_timeout_ns(&self) -> u64 {
         self.connections.next_sweep_ns()
     }
 
     fn handle_timeout(&self, _: &mut WorkerState, now_ns: u64) {
+        #[cfg(feature = "seal")]
+        self.look_at_callers();
         self.connections.sweep(now_ns);
     }
 
