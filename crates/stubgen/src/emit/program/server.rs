@@ -22,6 +22,10 @@ pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStre
     });
     let idempotent = interface.procedures.iter().zip(&numbers).filter(|(procedure, _)| procedure.idempotent);
     let idempotent = idempotent.map(|(_, number)| &number.expression);
+    let places = (0_u16..).zip(&numbers).map(|(place, number)| {
+        let number = &number.expression;
+        quote!(#number => ::core::option::Option::Some(#place),)
+    });
     let stubs = interface.procedures.iter().map(|procedure| server_stub(procedure, names));
     quote! {
         #[allow(deprecated)]
@@ -46,6 +50,13 @@ pub(in crate::emit) fn server(interface: &Interface, names: &Names) -> TokenStre
 
             fn is_idempotent(&self, procedure: u32) -> bool {
                 ::core::matches!(procedure, 0 #(| #idempotent)*)
+            }
+
+            fn place_of(&self, procedure: u32) -> ::core::option::Option<u16> {
+                match procedure {
+                    #(#places)*
+                    _ => ::core::option::Option::None,
+                }
             }
         }
     }
