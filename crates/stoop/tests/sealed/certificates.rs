@@ -56,36 +56,36 @@ fn params(name: &str) -> CertificateParams {
 }
 
 /// An organisation, whose certificates are in a folder.
-struct Organisation {
-    folder: Folder,
+pub(crate) struct Organisation {
+    pub(crate) folder: Folder,
     issuer: Issuer<'static, Key>,
 }
 
 /// The names and the days of a certificate.
-struct Wanted<'a> {
-    names: &'a [SanType],
-    from: i32,
-    until: i32,
+pub(crate) struct Wanted<'a> {
+    pub(crate) names: &'a [SanType],
+    pub(crate) from: i32,
+    pub(crate) until: i32,
 }
 
-fn dns(name: &str) -> SanType {
+pub(crate) fn dns(name: &str) -> SanType {
     SanType::DnsName(name.try_into().unwrap())
 }
 
-fn uri(name: &str) -> SanType {
+pub(crate) fn uri(name: &str) -> SanType {
     SanType::URI(name.try_into().unwrap())
 }
 
-fn with(names: &[SanType]) -> Wanted<'_> {
+pub(crate) fn with(names: &[SanType]) -> Wanted<'_> {
     Wanted { names, from: 2020, until: 2090 }
 }
 
 impl Organisation {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::named("An organisation")
     }
 
-    fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let (folder, key, mut params) = (Folder::new(), Key::new(), params(name));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -93,12 +93,12 @@ impl Organisation {
         Self { folder, issuer: Issuer::new(params, key) }
     }
 
-    fn roots(&self) -> PathBuf {
+    pub(crate) fn roots(&self) -> PathBuf {
         self.folder.file("roots.pem")
     }
 
     /// Issues a certificate to the holder of that name, in place of the one before. Returns its file and that of its key.
-    fn issue(&self, holder: &str, wanted: &Wanted<'_>) -> (PathBuf, PathBuf) {
+    pub(crate) fn issue(&self, holder: &str, wanted: &Wanted<'_>) -> (PathBuf, PathBuf) {
         let (mut params, key) = (params(holder), Key::new());
         params.subject_alt_names = wanted.names.to_vec();
         params.extended_key_usages =
@@ -112,7 +112,7 @@ impl Organisation {
     }
 
     /// The security of a holder of such a certificate.
-    fn security(&self, holder: &str, wanted: &Wanted<'_>) -> Security {
+    pub(crate) fn security(&self, holder: &str, wanted: &Wanted<'_>) -> Security {
         let (chain, key) = self.issue(holder, wanted);
         Security::certificates(chain, key, self.roots()).unwrap()
     }

@@ -9,6 +9,7 @@ mod certificates;
 mod keys;
 mod middle;
 mod streams;
+mod sun;
 
 use crate::harness::{ethernet, transports};
 use std::path::PathBuf;
