@@ -6,6 +6,8 @@ use crate::remote::TIMEOUT;
 use crate::terminal::{harmless, shown};
 use std::path::PathBuf;
 use std::time::Duration;
+#[cfg(feature = "seal")]
+use stoop::Security;
 use stoop::onc::rpcbind::{Registration, Rpcbind};
 use stoop::onc::stub::Arguments;
 use stoop::onc::xdr::Writer;
@@ -25,6 +27,18 @@ pub(crate) struct XFile {
     /// States this user and its groups to a server of Sun RPC (AUTH_SYS)
     #[arg(long)]
     auth_sys: bool,
+    /// Calls under TLS a server whose certificate one of the roots in this file has issued (PEM)
+    #[cfg(feature = "seal")]
+    #[arg(long, value_name = "ROOTS.pem")]
+    roots: Option<PathBuf>,
+    /// The own certificate and its private key (PEM)
+    #[cfg(feature = "seal")]
+    #[arg(long, num_args = 2, value_names = ["CHAIN.pem", "KEY.pem"], requires = "roots")]
+    certificate: Option<Vec<PathBuf>>,
+    /// The name in the server's certificate, if the address has another
+    #[cfg(feature = "seal")]
+    #[arg(long, value_name = "NAME", requires = "roots")]
+    server_name: Option<String>,
     #[command(flatten)]
     reading: Reading,
 }
@@ -77,7 +91,7 @@ impl XFile {
         }
         let (mut served, mut missing) = (Vec::new(), Vec::new());
         for version in asked {
-            let found = Client::bind_with(&address(uri, version), &self.options(TIMEOUT));
+            let found = Client::bind_with(&address(uri, version), &self.options(TIMEOUT)?);
             match found.map_err(|why| why.to_string()).and_then(|of| of.null().map_err(|why| why.to_string()))
             {
                 Ok(()) => served.push(version),
@@ -102,9 +116,26 @@ impl XFile {
         }
     }
 
-    fn options(&self, timeout: Duration) -> ClientOptions {
+    fn options(&self, timeout: Duration) -> Result<ClientOptions, String> {
         let options = ClientOptions::new().timeout(timeout).bind_timeout(timeout);
-        if self.auth_sys { options.authentication(Credential::own()) } else { options }
+        let options = if self.auth_sys { options.authentication(Credential::own()) } else { options };
+        #[cfg(feature = "seal")]
+        let options = options.security(self.security().map_err(|why| why.to_string())?);
+        Ok(options)
+    }
+
+    /// The certificates that the user has given.
+    #[cfg(feature = "seal")]
+    fn security(&self) -> std::io::Result<Security> {
+        let security = match (&self.roots, self.certificate.as_deref()) {
+            (None, _) => return Ok(Security::default()),
+            (Some(roots), Some([chain, key])) => Security::certificates(chain, key, roots)?,
+            (Some(roots), _) => Security::roots(roots)?,
+        };
+        Ok(match &self.server_name {
+            Some(name) => security.server_name(name),
+            None => security,
+        })
     }
 
     /// A call of the procedure of that name in the file, with arguments as the user has written them.
@@ -119,9 +150,10 @@ impl XFile {
         let arguments = procedure.arguments_of_words(arguments, &mut read_file);
         let written =
             arguments.and_then(|arguments| procedure.put_call(&arguments)).map_err(NoResult::usage)?;
-        let client = Client::bind_with(&address(uri, version), &self.options(timeout));
+        let options = self.options(timeout).map_err(NoResult::usage)?;
+        let client = Client::bind_with(&address(uri, version), &options);
         let client = client.map_err(NoResult::not_run)?;
-        let transport = address(uri, version);
+        let transport = client.describe();
         let make = move || {
             let arguments = Arguments(|writer: &mut Writer<'_>| writer.opaque_fixed(&written, written.len()));
             let result =

@@ -135,3 +135,37 @@ fn rpcbind_is_described_and_called() {
         assert_eq!(printed(&["call", "onc+udp://127.0.0.1", "--x", FILE, "ADD", "1", "2"]), "3\n");
     });
 }
+
+#[cfg(feature = "seal")]
+#[test]
+fn a_server_under_tls_is_called_by_the_key_in_its_address() {
+    use stoop::Security;
+
+    let folder = std::env::temp_dir().join(format!("stoop-cli-sun-{}", std::process::id()));
+    let (own, other) = (folder.join("server"), folder.join("other"));
+    let other = [Security::generate_key(&own), Security::generate_key(&other)].map(Result::unwrap)[1];
+    let server = Server::new().security(Security::key_file(&own).unwrap().anonymous());
+    let server = server.export(echo::Echo2Server::new(Echo)).listen("onc+tcp://127.0.0.1").unwrap();
+    let server = server.start().unwrap();
+    let uri = &server.uris()[0];
+    assert_eq!(printed(&["call", uri, "--x", FILE, "ADD", "1", "2"]), "3\n");
+    assert!(printed(&["call", uri, "--x", FILE, "ADD", "1", "2", "--json"]).contains("sealed by TLS"));
+    let at = uri.split_once('@').unwrap().1;
+    let (status, _, err) = stoop(&["call", &format!("onc+tcp://{at}"), "--x", FILE, "ADD", "1", "2"]);
+    assert!(status == Some(3) && err.contains("or under TLS"), "{err}");
+    let (status, _, err) = stoop(&["call", &format!("onc+tcp://{other}@{at}"), "--x", FILE, "ADD", "1", "2"]);
+    assert!(status == Some(3) && err.contains("is not the server that this client takes"), "{err}");
+    let (status, _, err) = stoop(&[
+        "call",
+        &format!("onc+tcp://{at}"),
+        "--x",
+        FILE,
+        "--roots",
+        "/not-there.pem",
+        "ADD",
+        "1",
+        "2",
+    ]);
+    assert!(status == Some(2) && err.contains("/not-there.pem"), "{err}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
