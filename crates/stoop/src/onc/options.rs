@@ -152,6 +152,44 @@ impl ClientOptions {
     /// called. rpcbind is asked in the clear. [`BindOptions::security`](crate::BindOptions::security) says the same for a typed client.
     ///
     /// An address with a key, `onc+tcp://KEY@HOST/PROGRAM:VERSION`, needs no such option.
+    ///
+    #[cfg_attr(feature = "seal", doc = "```")]
+    #[cfg_attr(not(feature = "seal"), doc = "```ignore")]
+    /// use stoop::onc::{Client, ClientOptions};
+    /// use stoop::{Security, Server, current_call};
+    ///
+    /// #[stoop::interface(program = 0x2000_0086, version = 1)]
+    /// trait Door { fn open(&self) -> String; }
+    ///
+    /// struct Porter;
+    /// impl Door for Porter {
+    ///     fn open(&self) -> String {
+    ///         let peer = current_call().and_then(|call| call.peer()).expect("a caller under TLS");
+    ///         format!("welcome, {peer}")
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = std::env::temp_dir().join(format!("stoop-door-{}", std::process::id()));
+    /// // `stoop keygen` makes keys, too.
+    /// let key = Security::generate_key(folder.join("alice"))?;
+    /// Security::generate_key(folder.join("door"))?;
+    /// std::fs::write(folder.join("callers"), format!("alice {key}\n"))?;
+    ///
+    /// let server = Server::new()
+    ///     .security(Security::key_file(folder.join("door"))?.callers(folder.join("callers"))?)
+    ///     .export(DoorServer::new(Porter))
+    ///     .listen("onc+tcp://127.0.0.1")?
+    ///     .start()?;
+    ///
+    /// let options = ClientOptions::new().security(Security::key_file(folder.join("alice"))?);
+    /// let client = Client::bind_with(&format!("{}/0x20000086:1", server.uris()[0]), &options)?;
+    /// assert_eq!(client.call::<_, String>(1, &())?, "welcome, alice");
+    /// assert!(client.describe().contains("sealed by TLS"));
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn security(mut self, security: Security) -> Self {
         self.security = security;
         self

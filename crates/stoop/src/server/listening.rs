@@ -29,7 +29,8 @@ impl Server {
     /// **Ethernet** (cargo feature `ether`): `ether://INTERFACE/NAME`, or `ether://INTERFACE/:PORT`.
     ///
     /// **Sun RPC** (cargo feature `onc`): `onc+udp://HOST[:PORT]`, `onc+tcp://HOST[:PORT]` and `onc+unix:PATH`. There the server is called
-    /// as the programs that its interfaces are (`#[interface(program = …, version = …)]`), and those that `Server::program` adds.
+    /// as the programs that its interfaces are (`#[interface(program = …, version = …)]`), and those that `Server::program` adds. With keys or
+    /// certificates ([`security`](Self::security)), calls at `onc+tcp:` come under TLS only (RFC 9289), and `onc+udp:` is an error.
     ///
     /// **Other machines.** Where they reach the address (all but loopback addresses, and everything on an Ethernet), [`security`](Self::security)
     /// comes first: with keys, or `Security::none()` to say that calls may be read and forged on the way. Sun RPC is exempt.

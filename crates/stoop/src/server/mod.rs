@@ -262,8 +262,8 @@ impl Server {
         self
     }
 
-    /// The security of the addresses at which [`listen`](Self::listen) is called from now on: with keys, they make sealed bindings only.
-    /// Other addresses, those of one machine, stay as they are.
+    /// The security of the addresses at which [`listen`](Self::listen) is called from now on: with keys, they make sealed bindings only,
+    /// and serve calls of Sun RPC under TLS only. Other addresses, those of one machine, stay as they are.
     pub fn security(self, security: Security) -> Self {
         self.with(security)
     }
