@@ -65,11 +65,16 @@ impl Channel {
 
     /// As [`Stream::shutdown`].
     pub(crate) fn shutdown(&self) -> io::Result<()> {
+        self.end_session();
+        self.stream.shutdown()
+    }
+
+    /// Tells the peer that no more bytes follow in the session.
+    fn end_session(&self) {
         #[cfg(feature = "seal")]
         if let Some(session) = self.session.get() {
             session.close(&self.stream);
         }
-        self.stream.shutdown()
     }
 
     /// As [`Stream::sleep_until_readable`].
@@ -86,5 +91,11 @@ impl Channel {
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.end_session();
     }
 }

@@ -274,3 +274,17 @@ fn a_lost_connection_is_made_again_under_tls() {
     assert_eq!(client.caller().unwrap(), "spiffe://example.org/shop");
     drop(again);
 }
+
+#[test]
+fn the_key_log_has_the_secrets_of_sessions_for_other_programs() {
+    let organisation = Organisation::new();
+    let server = certified(&organisation);
+    let log = organisation.folder.file("secrets");
+    let client = bind(&server, caller(&organisation).key_log(&log).unwrap()).unwrap();
+    assert_eq!(client.add(1).unwrap(), 1);
+    let text = std::fs::read_to_string(log).unwrap();
+    for label in ["CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "] {
+        let line = text.lines().find_map(|line| line.strip_prefix(label)).expect(label);
+        assert_eq!(line.split_once(' ').map(|(random, _)| random.len()), Some(64), "{line}");
+    }
+}

@@ -152,8 +152,9 @@ impl StreamEndpoint {
     #[cold]
     pub(super) fn leave_to_thread(&self, connection: &Arc<Connection>, bytes: Vec<u8>) {
         let sealing = self.sealing.as_ref().expect("its address requires TLS");
-        let _ =
-            self.connections.acceptor.poller.modify(&connection.channel, connection.token, Interest::NONE);
+        let poller = &self.connections.acceptor.poller;
+        // An end of the connection is told without being asked for: once, so that no worker spins until the thread has taken the bytes.
+        let _ = poller.modify(&connection.channel, connection.token, Interest::NONE.once());
         let call = StreamCall { connection: Arc::clone(connection), message: bytes };
         let pool = || sealing.pool.get().cloned().unwrap_or_default();
         if !self.activity.begin_call() || sealing.thread.enqueue(call, pool).is_some() {

@@ -1,4 +1,8 @@
 use super::*;
+use crate::security::provider::unknown;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::{DigitallySignedStruct, SignatureScheme};
 use stoop_seal::Opened;
 
 fn key(first: u8) -> OwnKey {
@@ -196,7 +200,7 @@ fn the_keys_of_a_binding_are_those_that_openssl_exports() {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyServer))
         .with_no_client_auth();
-    config.alpn_protocols = vec![PROTOCOL.into()];
+    config.alpn_protocols = vec![Purpose::Binding.protocol().into()];
     let name = ServerName::try_from("stoop.invalid").unwrap();
     let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use stoop::onc::ConnectionLimits;
 use stoop::{BindError, RunningServer, Server};
 use stoop_onc::auth::{Auth, AuthStatus};
@@ -258,6 +258,44 @@ fn an_answer_that_was_changed_on_the_way_is_no_way_around_tls() {
     let why = Middle::new(&without, pretends).refuses(&organisation);
     assert!(why.contains("in the handshake of TLS"), "{why}");
     assert_eq!(server.counters().calls, 0);
+}
+
+#[test]
+fn a_server_that_stalls_or_ends_the_connection_is_no_server() {
+    let organisation = Organisation::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("onc+tcp://{}", listener.local_addr().unwrap());
+    let options = || options(caller(&organisation)).bind_timeout(Duration::from_millis(300));
+    let bound = |answer: &[&[u8]], ends: bool| {
+        thread::scope(|scope| {
+            let served = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut question = [0; 44];
+                stream.read_exact(&mut question).unwrap();
+                for bytes in answer {
+                    stream.write_all(bytes).unwrap();
+                }
+                if !ends {
+                    // Up to the client's end.
+                    let _ = stream.read_to_end(&mut Vec::new());
+                }
+            });
+            let why = LedgerClient::bind_with(&uri, &options()).map(drop).unwrap_err();
+            served.join().unwrap();
+            why
+        })
+    };
+    let silent = bound(&[], false);
+    assert!(matches!(&silent, BindError::Unreachable { .. }), "{silent}");
+    assert!(silent.to_string().contains("it does not answer when it is asked for TLS"), "{silent}");
+    let half = bound(&[&record::mark(36).unwrap(), &[0; 20]], false);
+    assert!(half.to_string().contains("it does not answer"), "{half}");
+    let ended = bound(&[], true);
+    assert!(ended.to_string().contains("ends the connection when it is asked for TLS"), "{ended}");
+    for garbage in [vec![0; 4], vec![0x80, 0, 0, 4, 1, 2, 3, 4], vec![0xff; 5000], vec![0x80, 0, 0, 0]] {
+        let why = bound(&[&garbage], true).to_string();
+        assert!(why.contains("TLS"), "{why}");
+    }
 }
 
 #[test]
