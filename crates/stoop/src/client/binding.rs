@@ -9,7 +9,7 @@ use crate::calling::order::Order;
 use crate::calling::patience;
 use crate::calling::timed_lock::TimedLock;
 use crate::client::begin::Unable;
-use crate::client::bound::Bound;
+use crate::client::bound::{Bound, Describe};
 use crate::client::choice::{self, Source};
 use crate::client::early::{Binds, EarlyCalls};
 use crate::context::bounded_deadline;
@@ -71,9 +71,6 @@ pub struct Binding {
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
 }
-
-/// Describes the way that calls take, in words.
-type Describe = Box<dyn Fn() -> String + Send + Sync>;
 
 fn now() -> Instant {
     Instant::from_nanos(clock::now_ns())

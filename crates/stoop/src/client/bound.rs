@@ -5,6 +5,9 @@ use std::mem;
 use std::sync::OnceLock;
 use stoop_net::fork;
 
+/// Describes the way that calls take, in words.
+pub(crate) type Describe = Box<dyn Fn() -> String + Send + Sync>;
+
 /// A binding of one process.
 pub(crate) struct Bound {
     /// The process, see [`fork::generation`].

@@ -34,7 +34,7 @@ use stoop_xdr::{Encode, EncodeError};
 
 /// A connection to a server, and the calls on it.
 pub(crate) struct Connection {
-    link: Link,
+    pub(super) link: Link,
     /// Where its server listens.
     pub(super) place: Place,
     options: ClientOptions,
@@ -84,15 +84,12 @@ impl HasCalls for State {
 
 /// State of the thread with the receive role.
 pub(super) struct Receiver {
-    incoming: Incoming,
+    pub(super) incoming: Incoming,
     waiter: Waiter,
 }
 
 /// Bytes of messages that wait for the next call.
 const WAITING_MAX: usize = 32 << 10;
-
-/// A connection that was not used for so long is looked at before a call: servers close idle ones.
-const IDLE_NS: u64 = 1_000_000_000;
 
 /// Bytes of the longest datagram over IPv4.
 const DATAGRAM_MAX: usize = 65_507;
@@ -149,25 +146,6 @@ impl Connection {
     #[inline]
     pub(crate) fn is_usable(&self, now_ns: u64) -> bool {
         !self.is_lost.load(Ordering::Relaxed) && self.is_of_this_process() && !self.was_closed(now_ns)
-    }
-
-    /// Whether the server has closed it while no call was in flight.
-    fn was_closed(&self, now_ns: u64) -> bool {
-        let idle_ns = now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed));
-        idle_ns >= IDLE_NS && self.state().calls.is_empty() && self.link.is_readable() && self.has_ended_now()
-    }
-
-    /// Receives what is there, which need not be the end: a reply that came late, or a message of TLS.
-    #[cold]
-    fn has_ended_now(&self) -> bool {
-        // A thread that has the role finds the end.
-        let Some(mut role) = self.role.try_take() else { return false };
-        match self.link.receive(&mut role.incoming, 0) {
-            Ok(Arrival::Bytes(len)) => self.take_in(&mut role.incoming, len, clock::now_ns()),
-            Ok(_) => {}
-            Err(_) => self.lose(),
-        }
-        self.is_lost.load(Ordering::Relaxed)
     }
 
     /// Replies so far that answered no call.
@@ -339,7 +317,7 @@ impl Connection {
     }
 
     /// Ends the calls whose replies have arrived.
-    fn take_in(&self, incoming: &mut Incoming, len: usize, now_ns: u64) {
+    pub(super) fn take_in(&self, incoming: &mut Incoming, len: usize, now_ns: u64) {
         let now = Instant::from_nanos(now_ns);
         let taken = incoming.messages(&self.link, len, |message| {
             let Some(xid) = Xid::of(message) else { return };
@@ -432,7 +410,7 @@ impl Connection {
 
     /// The connection cannot go on: its calls end, and the next call connects again.
     #[cold]
-    fn lose(&self) {
+    pub(super) fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
         self.link.shut_down();
         self.end_all();

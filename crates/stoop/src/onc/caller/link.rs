@@ -54,7 +54,7 @@ pub(crate) enum NotConnected {
     /// The system, or the network, says so.
     Io(io::Error),
     /// The server is there, and this is why there is no binding.
-    #[cfg_attr(not(feature = "seal"), expect(dead_code, reason = "only a handshake fails so"))]
+    #[cfg_attr(not(feature = "seal"), expect(dead_code, reason = "only a handshake ends so"))]
     Bind(BindError),
 }
 

@@ -7,6 +7,7 @@ use crate::calling::receive_role::{Pause, RoleGuard};
 use crate::calling::table_lock::{self, Registered};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::onc::caller::connection::{Connection, Receiver, SentCall};
+use crate::onc::caller::link::Arrival;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 use stoop_net::clock;
@@ -93,7 +94,29 @@ impl OutstandingCalls for Connection {
     }
 }
 
+/// A connection that was not used for so long is looked at before a call: servers close idle ones.
+const IDLE_NS: u64 = 1_000_000_000;
+
 impl Connection {
+    /// Whether the server has closed it while no call was in flight.
+    pub(super) fn was_closed(&self, now_ns: u64) -> bool {
+        let idle_ns = now_ns.saturating_sub(self.used_ns.load(Ordering::Relaxed));
+        idle_ns >= IDLE_NS && self.state().calls.is_empty() && self.link.is_readable() && self.has_ended_now()
+    }
+
+    /// Receives what is there, which need not be the end: a reply that came late, or a message of TLS.
+    #[cold]
+    fn has_ended_now(&self) -> bool {
+        // A thread that has the role finds the end.
+        let Some(mut role) = self.role.try_take() else { return false };
+        match self.link.receive(&mut role.incoming, 0) {
+            Ok(Arrival::Bytes(len)) => self.take_in(&mut role.incoming, len, clock::now_ns()),
+            Ok(_) => {}
+            Err(_) => self.lose(),
+        }
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
     fn has_ended(&self, call: u32) -> bool {
         match CompletionTable::covers(call) {
             true => self.completions.has_ended(call),
