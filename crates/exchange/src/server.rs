@@ -210,7 +210,8 @@ impl<P: Peer> Server<P> {
             | Kind::Attach
             | Kind::Handshake
             | Kind::Versions
-            | Kind::Acknowledgements => {
+            | Kind::Acknowledgements
+            | Kind::Data => {
                 self.counters.malformed += 1;
                 Effect::Nothing
             }

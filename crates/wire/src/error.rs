@@ -30,6 +30,8 @@ pub enum HeaderError {
     OffsetBeyondMessage,
     /// A call or result longer than a packet that comes in one packet, or a shorter one in parts.
     NotInParts,
+    /// Fields of a packet of a pipe that contradict each other.
+    Pipe,
 }
 
 impl fmt::Display for HeaderError {
@@ -49,6 +51,7 @@ impl fmt::Display for HeaderError {
             }
             Self::OffsetBeyondMessage => f.write_str("the fragment does not lie within its message"),
             Self::NotInParts => f.write_str("only a message that is longer than a packet travels in parts"),
+            Self::Pipe => f.write_str("the fields of a pipe's packet contradict each other"),
         }
     }
 }

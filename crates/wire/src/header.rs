@@ -23,10 +23,11 @@
 //! has none either, the server's incarnation, and bytes 6–7 the seconds for which it has been up. In any other refusal bytes
 //! 6–7 are the time after which to call again ([`RetryAfter`](crate::RetryAfter)). In a packet of kind *versions* bytes 24–31 are the versions that are spoken.
 //! In one of kind *acknowledgements* bytes 6–7 are the number of calls that are acknowledged ([`CallList`](crate::CallList)).
+//! Packets of kind *data*, and receipts for data, have other words: [`Data`], [`PipeReceipt`].
 //!
 //! Bytes 0–2 and 8–15 are the same in every version.
 
-use crate::{BindingId, CallNumber, HeaderError, Kind, LaneId, PartsIn, RefusalCode};
+use crate::{BindingId, CallNumber, Data, HeaderError, Kind, LaneId, PartsIn, PipeReceipt, RefusalCode};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 32;
@@ -70,6 +71,10 @@ pub mod flags {
     /// In a result of one packet: the field for the procedure is the number of calls of one packet that the caller may have under way.
     /// In a call: its caller has more calls to send than it may.
     pub const CREDIT: u8 = 0x10;
+    /// In a call: it has a pipe from its caller to the server, whose data may follow.
+    pub const PIPE_IN: u8 = 0x20;
+    /// In a call: it has a pipe from the server to its caller.
+    pub const PIPE_OUT: u8 = 0x40;
 
     /// Flags that make a receiver that does not know them drop the packet.
     pub const CRITICAL: u8 = 0x0f;
@@ -276,6 +281,13 @@ impl Header {
     pub fn payload_len(&self, fragment: usize) -> Result<usize, HeaderError> {
         if self.has_word() {
             return Ok(0);
+        }
+        if self.kind == Kind::Data {
+            return Data::of(self).map(|data| data.len.into()).ok_or(HeaderError::Pipe);
+        }
+        if self.kind == Kind::Receipt && self.offset > 0 {
+            PipeReceipt::of(self).ok_or(HeaderError::Pipe)?;
+            return Ok(fragment.min(self.message_len as usize));
         }
         match self.message_len.checked_sub(self.offset) {
             Some(rest) => Ok(fragment.min(rest as usize)),

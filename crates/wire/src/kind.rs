@@ -30,7 +30,7 @@ pub enum Kind {
     Describe = 12,
     /// Server answers with the signature.
     Description = 13,
-    /// Either side reports which parts of a message of many packets have arrived, and how much more it accepts.
+    /// Either side reports which parts of a message of many packets, or of a pipe, have arrived, and how much more it accepts.
     Receipt = 14,
     /// Caller cancels its call.
     Cancel = 15,
@@ -44,11 +44,13 @@ pub enum Kind {
     Probes = 19,
     /// Server has the first calls of such a list and works on them.
     Acknowledgements = 20,
+    /// Bytes of a pipe of a call: [`Data`](crate::Data).
+    Data = 21,
 }
 
 impl Kind {
     /// Every kind, in the order of its number.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Bind,
         Self::BindReply,
         Self::Call,
@@ -69,6 +71,7 @@ impl Kind {
         Self::Versions,
         Self::Probes,
         Self::Acknowledgements,
+        Self::Data,
     ];
 
     #[inline]

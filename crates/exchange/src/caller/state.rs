@@ -59,7 +59,8 @@ impl CallState {
                 | Kind::Handshake
                 | Kind::Probes
                 // About many lanes: [`Waits`](super::Waits) takes it.
-                | Kind::Acknowledgements,
+                | Kind::Acknowledgements
+                | Kind::Data,
             ) => Step::Ignore,
         }
     }
