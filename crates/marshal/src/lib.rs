@@ -44,5 +44,5 @@ pub use layout::{Layout, Leading};
 pub use memory::zeros;
 pub use reader::Reader;
 pub use shared::Shared;
-pub use view::{Extent, OutView, View, Views};
+pub use view::{Extent, OutView, View, Views, bytes_of};
 pub use writer::{Progress, Writer};

@@ -5,7 +5,8 @@
 
 use core::ops::{Deref, DerefMut};
 
-use zerocopy::FromBytes;
+use std::borrow::Cow;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::data::align_of_wire;
 use crate::layout::{POSITION_MAX, align_up};
@@ -29,6 +30,29 @@ impl<'a, S: Scalar> View<'a, [S]> {
             _ => copied(chunk).map(View::Copied),
         }
     }
+}
+
+impl<'a, S: Scalar> View<'a, [S]> {
+    /// The scalars that `bytes` are: so many that they fill it.
+    ///
+    /// # Errors
+    /// There are bytes left over.
+    pub fn filling(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        match bytes.len() % size_of::<S>() {
+            0 => Self::slice(bytes),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+}
+
+/// The bytes of scalars, without a count: what [`View::filling`] reads.
+pub fn bytes_of<S: Scalar>(values: &[S]) -> Cow<'_, [u8]> {
+    if is_native::<S>() {
+        return Cow::Borrowed(values.as_bytes());
+    }
+    let mut bytes = vec![0; size_of_val(values)];
+    S::store_scalars(values, &mut bytes);
+    Cow::Owned(bytes)
 }
 
 impl<'a, S: Scalar, const N: usize> View<'a, [S; N]> {
