@@ -197,6 +197,7 @@ mod offers;
 pub mod onc;
 mod options;
 mod panics;
+mod pipes;
 #[cfg(feature = "onc")]
 mod program;
 pub mod reflection;
@@ -226,6 +227,12 @@ pub use crate::later::tasks::Task;
 pub use crate::limits::Limits;
 pub use crate::metadata::{AnswerMetadata, Metadata, TraceParent};
 pub use crate::options::{BindOptions, TransportOptions, Waiting};
+pub use crate::pipes::error::PipeError;
+pub use crate::pipes::fed::Fed;
+pub use crate::pipes::item::{InPlaceItem, Item};
+pub use crate::pipes::receiver::{Received, Receiver};
+pub use crate::pipes::sender::Sender;
+pub use crate::pipes::window::Window;
 #[cfg(feature = "seal")]
 pub use crate::security::PublicKey;
 pub use crate::security::Security;

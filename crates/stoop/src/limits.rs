@@ -30,6 +30,7 @@ pub struct Limits {
     pub(crate) argument_bytes: Option<usize>,
     pub(crate) result_bytes: Option<usize>,
     pub(crate) open_calls: Option<usize>,
+    pub(crate) pipe_threads: Option<usize>,
     /// Most bytes of each of the two unless they are set; `None`: nothing limits the memory of the process.
     pub(crate) affordable: Option<usize>,
 }
@@ -143,6 +144,14 @@ impl Limits {
     /// 65,536 unless set; each takes at most about 2 KB.
     pub fn open_calls(mut self, most: usize) -> Self {
         self.open_calls = Some(most);
+        self
+    }
+
+    /// Most procedures with [pipes](crate::Sender) of the server, at all its addresses together, that run in threads at the same time: those
+    /// that are no `async fn` and do not return a [`Deferred`](crate::Deferred). Each has a thread of its own, beside the workers. Beyond it,
+    /// or beyond the share of a host or user, calls are refused. 256 unless set.
+    pub fn pipe_threads(mut self, most: usize) -> Self {
+        self.pipe_threads = Some(most);
         self
     }
 }

@@ -8,9 +8,13 @@ pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_conten
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
 pub use crate::interface::{Exported, Interface, Procedure, Signature};
 pub use crate::later::deferred::Later;
+pub use crate::later::piped::{run_deferred_with_pipes, run_task_with_pipes, run_with_pipes};
 pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments};
 pub use crate::later::tasks::{Tasks, run_task};
 pub use crate::later::unserved::Unserved;
+pub use crate::pipes::contract::Pipes;
+pub use crate::pipes::ends::{CallerEnds, ServedEnds};
+pub use crate::pipes::item::Item;
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

@@ -85,6 +85,15 @@ macro_rules! entry_points {
             None
         }
 
+        /// The beginnings of the addresses by which calls may have pipes.
+        pub(crate) fn carriers_of_pipes() -> String {
+            let mut schemes = Vec::new();
+            $($(#[$meta])* if <$Type>::CARRIES_PIPES {
+                schemes.extend(<$Type>::SCHEMES.iter().map(|scheme| format!("{}:", scheme.name)));
+            })*
+            schemes.join(", ")
+        }
+
         /// Listens by the transport that the scheme names.
         pub(crate) fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
             $($(#[$meta])* if at.scheme.is_one_of(<$Type>::SCHEMES) {

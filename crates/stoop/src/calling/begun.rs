@@ -8,6 +8,8 @@ use crate::calling::short_result::Short;
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::bounded_deadline;
 use crate::error::{CallError, Callee, SendError};
+use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::window::Window;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_exchange::Instant;
@@ -108,8 +110,35 @@ pub(crate) trait BeginsCalls: OutstandingCalls {
     /// The call could not be begun, and will not run.
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError>;
 
+    /// As [`begin`](Self::begin), of a call with these pipes. Returns their ends, too. The timeout of the batch bounds each
+    /// [step](PipeTerms) of the call.
+    ///
+    /// # Errors
+    /// The call could not be begun, and will not run; `None`: no call by this transport has pipes.
+    fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let _ = (batch, procedure, len, terms);
+        Err(None)
+    }
+
     /// Sends the calls of a batch that are still held back.
     fn submit(&self, batch: CallBatch);
+}
+
+/// The pipes of a call, and their terms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PipeTerms {
+    pub(crate) pipes: Pipes,
+    /// That of the pipe from the procedure.
+    pub(crate) window: Window,
+    /// How long the whole call may take, in nanoseconds. Each *step* of it may take the timeout of its batch: until the server has taken
+    /// the call, each wait for room, and from the ends of its pipes to its result.
+    pub(crate) total_ns: u64,
 }
 
 /// The begun calls of a binding: one table after the other, where each server or session has one of its own. It is dropped

@@ -1,7 +1,7 @@
 //! Beginning calls without waiting for them: their arguments are written into a batch, which leaves as a whole.
 
 use crate::account::spans::{BegunSpan, BegunSpans};
-use crate::calling::begun::{CallBatch, Outcome};
+use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
 use crate::calling::detached::OrderedCall;
 use crate::client::binding::Binding;
 use crate::client::pending::{BegunCall, Pending};
@@ -9,6 +9,10 @@ use crate::context::nanos;
 use crate::error::{CallError, SendError};
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::{AnswerMetadata, Carried};
+use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::ends::CallerEnds;
+use crate::pipes::error::PipeError;
+use crate::pipes::window::Window;
 use crate::transports::AnyCalls;
 use crate::transports::carrying::CarryingCalls;
 use std::cell::{RefCell, RefMut};
@@ -33,6 +37,9 @@ pub struct Begin<'a> {
     generation: u32,
     /// Only the background thread sends long arguments.
     in_background: bool,
+    /// The window of pipes from procedures, and the time for a whole call with pipes.
+    pub(crate) window: Window,
+    pub(crate) total_ns: u64,
     /// The calls that have not left; made for the first call.
     batch: RefCell<Option<CallBatch>>,
     binding: &'a Binding,
@@ -54,6 +61,8 @@ pub struct Beginning<'a> {
     procedure: u16,
     spans: &'a BegunSpans,
     generation: u32,
+    window: Window,
+    total_ns: u64,
 }
 
 impl fmt::Debug for Begin<'_> {
@@ -66,7 +75,8 @@ impl<'a> Begin<'a> {
     pub(crate) fn new(calls: Result<AnyCalls, SendError>, timeout_ns: u64, binding: &'a Binding) -> Self {
         let calls = calls.map_err(|why| binding.unable(why));
         let (spans, generation, batch) = (binding.begun_spans(), fork::generation(), RefCell::new(None));
-        Self { calls, timeout_ns, spans, generation, in_background: false, batch, binding }
+        let (in_background, window, total_ns) = (false, Window::default(), u64::MAX);
+        Self { calls, timeout_ns, spans, generation, in_background, window, total_ns, batch, binding }
     }
 
     /// As [`new`](Self::new), for a thread that must not wait for the system to take long arguments.
@@ -134,9 +144,14 @@ impl<'a> Begin<'a> {
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let Self { calls, generation, batch: begun, spans, .. } = self;
+        let &Self { ref calls, generation, batch: ref begun, ref spans, window, total_ns, .. } = self;
         let batch = RefMut::map(begun.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
-        Beginning { calls, batch, begun, procedure, spans, generation: *generation }
+        Beginning { calls, batch, begun, procedure, spans, generation, window, total_ns }
+    }
+
+    /// For stubs: the bytes that the pipe from a procedure may have at first.
+    pub fn window(&self) -> u64 {
+        self.window.size().bytes()
     }
 
     #[cold]
@@ -218,6 +233,30 @@ impl<'a> Beginning<'a> {
         }
     }
 
+    /// As [`submit`](Self::submit), of a call with these pipes. Returns their ends, too: they exist also if the call could not be begun, and
+    /// say then why.
+    #[cold]
+    pub fn submit_with_pipes<R>(
+        mut self,
+        arguments: Result<usize, EncodeError>,
+        pipes: Pipes,
+        decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
+    ) -> (Pending<R>, CallerEnds) {
+        let span = self.spans.begin(self.procedure);
+        let terms = PipeTerms { pipes, window: self.window, total_ns: self.total_ns };
+        let begun = self.begin_by(arguments, |calls, batch, procedure, len| {
+            calls.begin_with_pipes(batch, procedure, len, terms)
+        });
+        let (begun, ends) = match begun {
+            Ok((calls, (call, ends))) => (Ok(BegunCall::new(calls.clone(), call, self.generation)), ends),
+            Err(error) => {
+                let ends = Ends::dead(PipeError::Lost(Box::new(name(self.calls, error.clone()))));
+                (Err(error), ends)
+            }
+        };
+        (handle(self.calls, span, begun, decode), CallerEnds(ends))
+    }
+
     /// As [`tell`](Self::tell); this thread's next call waits for this one.
     pub(crate) fn tell_in_order(self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
         let ordered = OrderedCall::of_this_thread(self.procedure);
@@ -242,12 +281,21 @@ impl<'a> Beginning<'a> {
 
     #[inline]
     fn begin(&mut self, arguments: Result<usize, EncodeError>) -> Result<(&'a AnyCalls, u32), CallError> {
+        self.begin_by(arguments, |calls, batch, procedure, len| calls.begin(batch, procedure, len))
+    }
+
+    #[inline(always)]
+    fn begin_by<C>(
+        &mut self,
+        arguments: Result<usize, EncodeError>,
+        begin: impl FnOnce(&AnyCalls, &mut CallBatch, u16, usize) -> Result<C, CallError>,
+    ) -> Result<(&'a AnyCalls, C), CallError> {
         let len = arguments.map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         if self.generation != fork::generation() {
             return Err(forked());
         }
         let calls = self.calls.as_ref().map_err(|unable| CallError::not_sent(unable.why.clone()))?;
-        Ok((calls, calls.begin(&mut self.batch, self.procedure, len)?))
+        Ok((calls, begin(calls, &mut self.batch, self.procedure, len)?))
     }
 
     /// Begins the call, which has these arguments.

@@ -27,6 +27,7 @@ use crate::metadata::Metadata;
 use crate::metadata::outgoing::{AnswerMetadata, Carried};
 use crate::metadata::served::goes_on;
 use crate::options::BindOptions;
+use crate::pipes::window::Window;
 use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
 use crate::transports::{AnyBinding, AnyCalls};
@@ -43,6 +44,9 @@ pub struct Client<L: ?Sized> {
     timeout_ns: u64,
     /// The metadata that its calls carry.
     carried: Option<Arc<Carried>>,
+    /// The window of pipes from procedures, and the time for a whole call with pipes.
+    window: Window,
+    total_ns: u64,
 }
 
 struct Shared<L: ?Sized> {
@@ -81,7 +85,8 @@ impl<L: ?Sized> RefUnwindSafe for Client<L> {}
 
 impl<L: ?Sized> Clone for Client<L> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), timeout_ns: self.timeout_ns, carried: self.carried.clone() }
+        let &Self { timeout_ns, window, total_ns, .. } = self;
+        Self { shared: Arc::clone(&self.shared), timeout_ns, carried: self.carried.clone(), window, total_ns }
     }
 }
 
@@ -140,7 +145,12 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         clock::tick_ns();
         let binding = Binding::new(source, options);
         let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
-        Ok(Self { shared: Arc::new(shared), timeout_ns: nanos(options.timeout), carried: None })
+        Ok(Self::of(shared, nanos(options.timeout)))
+    }
+
+    fn of(shared: Shared<L>, timeout_ns: u64) -> Self {
+        let (window, total_ns) = (Window::default(), u64::MAX);
+        Self { shared: Arc::new(shared), timeout_ns, carried: None, window, total_ns }
     }
 
     /// A client of that address whose calls take another way than a binding; `describe` says which.
@@ -154,11 +164,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let options = BindOptions::default();
         let timeout_ns = nanos(options.timeout);
         let binding = Binding::elsewhere(source, &options, Box::new(describe));
-        Self {
-            shared: Arc::new(Shared { first: OnceLock::new(), next: Lanes::default(), binding }),
-            timeout_ns,
-            carried: None,
-        }
+        Self::of(Shared { first: OnceLock::new(), next: Lanes::default(), binding }, timeout_ns)
     }
 
     /// The transport of this process; of a server of its own, `first` is known then.
@@ -293,9 +299,33 @@ impl<L: ?Sized> Client<L> {
         Self { carried: Some(Arc::new(carried)), ..self.clone() }
     }
 
+    /// The same binding, whose calls with pipes may take so long as a whole.
+    #[must_use]
+    pub fn with_total(&self, total: Duration) -> Self {
+        Self { total_ns: nanos(total), ..self.clone() }
+    }
+
+    /// The same binding, whose receivers of pipes have this window.
+    #[must_use]
+    pub fn with_window(&self, window: Window) -> Self {
+        Self { window, ..self.clone() }
+    }
+
+    /// As [`begin`](Self::begin), of a call that starts after this thread's one-way calls have returned.
+    pub fn begin_in_order(&self, procedure: u16) -> Begin<'_> {
+        let binding = &self.shared.binding;
+        if binding.order.is_marked()
+            && let Err(CallError::NotSent(why, _)) = binding.await_order(self.timeout_ns, procedure)
+        {
+            return self.carrying(Begin::new(Err(why), self.timeout_ns, binding));
+        }
+        self.begin()
+    }
+
     /// The same calls, with the metadata that they carry.
     #[inline]
-    fn carrying<'a>(&self, begin: Begin<'a>) -> Begin<'a> {
+    fn carrying<'a>(&self, mut begin: Begin<'a>) -> Begin<'a> {
+        (begin.window, begin.total_ns) = (self.window, self.total_ns);
         match self.carried.is_some() || goes_on() || begin.is_in_span() {
             true => begin.carrying(|_| self.carried.as_deref().cloned().unwrap_or_default()),
             false => begin,

@@ -59,6 +59,11 @@ pub enum SendError {
         /// Its procedure.
         procedure: &'static str,
     },
+    /// The procedure has [pipes](crate::Sender), and the transport carries none.
+    NoPipes {
+        /// Beginnings of the addresses of transports that do.
+        carried_by: String,
+    },
     /// An [interceptor](crate::intercept) of the client did not let the call go on.
     Intercepted {
         /// Its [name](crate::intercept::Intercept::name).
@@ -81,6 +86,7 @@ impl Clone for SendError {
             Self::Closed => Self::Closed,
             Self::OneWayPending => Self::OneWayPending,
             &Self::OneWayUnknown { interface, procedure } => Self::OneWayUnknown { interface, procedure },
+            Self::NoPipes { carried_by } => Self::NoPipes { carried_by: carried_by.clone() },
             Self::Intercepted { interceptor, refusal } => {
                 Self::Intercepted { interceptor: interceptor.clone(), refusal: refusal.clone() }
             }
@@ -120,6 +126,10 @@ impl fmt::Display for SendError {
                 f,
                 "it is not known whether an earlier one-way call of this thread ({interface}.{procedure}) has run or still runs, and \
                  this call could overtake it; call again to go on all the same, or declare this procedure `#[idempotent]` if it may"
+            ),
+            Self::NoPipes { carried_by } => write!(
+                f,
+                "the procedure has pipes, which do not travel by this transport; bind to an address of one that carries them: {carried_by}"
             ),
             Self::Intercepted { interceptor, refusal } => {
                 write!(f, "the client's interceptor `{interceptor}` refuses it: {}", refusal.detail)

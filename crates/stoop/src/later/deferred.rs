@@ -6,6 +6,7 @@ use crate::later::reply::Reply;
 pub use crate::later::reply_error::ReplyError;
 use crate::later::unserved::Unserved;
 use crate::metadata::served;
+use crate::pipes::contract::{Ends, Pipes};
 #[cfg(all(test, loom))]
 pub(super) use loom::sync::Arc as Shared;
 #[cfg(all(test, loom))]
@@ -320,6 +321,16 @@ impl Later {
         AtDeadline(self.answer.has_begun())
     }
 
+    /// The pipes that the call is to have. A transport that carries pipes [gives](Self::give_ends) it their ends.
+    pub(crate) fn pipes(&self) -> Pipes {
+        self.answer.pipes()
+    }
+
+    /// Gives the call the ends of its pipes. Without them it is refused.
+    pub(crate) fn give_ends(&mut self, ends: Ends) {
+        self.answer.give_ends(ends);
+    }
+
     /// Has the answer go to this call.
     pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
         self.answer.goes_to(call);
@@ -334,6 +345,16 @@ pub(crate) trait Unanswered: Send {
     /// Tells whether the procedure has begun, while that may be still to come.
     fn has_begun(&self) -> Option<Arc<AtomicBool>> {
         None
+    }
+
+    /// As [`Later::pipes`].
+    fn pipes(&self) -> Pipes {
+        Pipes::default()
+    }
+
+    /// As [`Later::give_ends`].
+    fn give_ends(&mut self, ends: Ends) {
+        let _ = ends;
     }
 }
 

@@ -3,6 +3,8 @@
 pub(crate) mod answering;
 pub(crate) mod deferred;
 pub(crate) mod open_calls;
+pub(crate) mod pipe_threads;
+pub(crate) mod piped;
 pub(crate) mod pool;
 pub(crate) mod reply;
 pub(crate) mod reply_error;

@@ -6,6 +6,7 @@
 
 use crate::context::{ServedContext, served_context};
 use crate::later::deferred::{Put, deferred};
+use crate::later::pipe_threads::PipeThreads;
 use crate::later::pool::{Bounds, Job, Pool};
 use crate::later::reply::Reply;
 use crate::later::room::{OpenRoom, Place};
@@ -61,6 +62,8 @@ pub struct Tasks {
     /// Poll the tasks of a server without an executor.
     threads: Arc<Pool<Arc<PolledTask>>>,
     room: Arc<OpenRoom>,
+    /// Run procedures with pipes that keep a thread.
+    pub(super) pipe_threads: PipeThreads,
 }
 
 /// Takes tasks and runs them.
@@ -73,10 +76,24 @@ impl fmt::Debug for Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(executor: Option<Executor>, workers: usize, room: &Arc<OpenRoom>) -> Self {
+    /// For a server of so many workers, and so many threads for procedures with pipes.
+    pub(crate) fn new(
+        executor: Option<Executor>,
+        (workers, pipe_threads): (usize, usize),
+        room: &Arc<OpenRoom>,
+    ) -> Self {
         // The room bounds the tasks.
         let bounds = Bounds { workers, queue: usize::MAX };
-        Self { executor, threads: Arc::new(Pool::new(bounds)), room: Arc::clone(room) }
+        let (threads, pipe_threads) = (Arc::new(Pool::new(bounds)), PipeThreads::new(pipe_threads));
+        Self { executor, threads, room: Arc::clone(room), pipe_threads }
+    }
+
+    /// Has a task polled until it ends, by the executor or by threads of the server.
+    pub(super) fn run(&self, task: Task) {
+        match &self.executor {
+            Some(executor) => executor(task),
+            None => PolledTask::begin(task, &self.threads),
+        }
     }
 }
 
@@ -86,8 +103,8 @@ impl Tasks {
 /// Dropped before, it fails its call as [abandoned](crate::FailureCode::Abandoned).
 #[must_use = "a task does nothing unless it is polled"]
 pub struct Task {
-    run: Pin<Box<dyn Future<Output = ()> + Send>>,
-    context: ServedContext,
+    pub(super) run: Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub(super) context: ServedContext,
 }
 
 impl fmt::Debug for Task {
@@ -116,13 +133,16 @@ impl Future for Task {
 }
 
 /// How a task ended.
-enum Ended<R> {
+pub(super) enum Ended<R> {
     Returned(Result<R, Unserved>),
     Panicked(Box<dyn Any + Send>),
 }
 
 /// Writes the result of a task that has ended. A panic goes on, as if the procedure had panicked here.
-fn put<R>((ended, put): (Ended<R>, PutAnswer<R>), result: &mut Writer<'_>) -> Result<(), Unserved> {
+pub(super) fn put<R>(
+    (ended, put): (Ended<R>, PutAnswer<R>),
+    result: &mut Writer<'_>,
+) -> Result<(), Unserved> {
     match ended {
         Ended::Returned(returned) => returned.map(|value| put(value, result)),
         Ended::Panicked(panic) => resume_unwind(panic),
@@ -130,7 +150,7 @@ fn put<R>((ended, put): (Ended<R>, PutAnswer<R>), result: &mut Writer<'_>) -> Re
 }
 
 /// Writes an answer of this type.
-type PutAnswer<R> = fn(R, &mut Writer<'_>);
+pub(super) type PutAnswer<R> = fn(R, &mut Writer<'_>);
 
 /// Runs a procedure, as the task of the call that this thread serves. If it returns at once, `put` writes its result.
 ///
@@ -171,9 +191,8 @@ where
     // It counts for its caller until it has ended, which may be long after its call.
     let place = tasks.and_then(|tasks| tasks.room.enter_task());
     let task = Task { run: Box::pin(answering(run, place, put, reply)), context: served_context() };
-    match tasks.map(|tasks| &**tasks) {
-        Some(Tasks { executor: Some(executor), .. }) => executor(task),
-        Some(Tasks { threads, .. }) => PolledTask::begin(task, threads),
+    match tasks {
+        Some(tasks) => tasks.run(task),
         // Without a server, as in a test of a stub.
         None => wait_for(task),
     }
@@ -185,7 +204,7 @@ where
 }
 
 /// Runs a procedure to its end, and gives its answer.
-async fn answering<R, F>(
+pub(super) async fn answering<R, F>(
     mut run: Pin<Box<F>>,
     place: Option<Place>,
     put: PutAnswer<R>,

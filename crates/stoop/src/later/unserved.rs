@@ -16,6 +16,8 @@ pub enum Unserved {
     ResultTooLarge,
     /// So many calls wait for their answers, or keep so many bytes of arguments, that this one may not join them.
     TooManyOpen,
+    /// So many procedures with pipes run that this one has no thread.
+    TooManyPipes,
     /// An [interceptor](crate::intercept) refuses the call.
     Refused(Refusal),
     /// The procedure ran, and there is no result: said by an [export by bytes](crate::dynamic).

@@ -4,6 +4,7 @@ use crate::account::served::Ledger;
 use crate::account::tell::{StoopAccountServer, Teller};
 use crate::error::ListenError;
 use crate::health::StoopHealthServer;
+use crate::later::pipe_threads::PIPE_THREADS_MAX;
 use crate::later::room::{OPEN_CALLS_MAX, OpenRoom};
 use crate::later::tasks::Tasks;
 use crate::offers;
@@ -106,7 +107,8 @@ impl Server {
         let limits = mem::take(&mut self.limits).within(granted_memory());
         let bytes = most_argument_bytes(&limits, self.max_message);
         let room = Arc::new(OpenRoom::new(limits.open_calls.unwrap_or(OPEN_CALLS_MAX), bytes));
-        let tasks = Arc::new(Tasks::new(self.executor.take(), self.bounds.workers, &room));
+        let threads = (self.bounds.workers, limits.pipe_threads.unwrap_or(PIPE_THREADS_MAX));
+        let tasks = Arc::new(Tasks::new(self.executor.take(), threads, &room));
         self.exports.iter().for_each(|export| export.lend_tasks(&tasks));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         Ok(Setup {

@@ -373,6 +373,7 @@ pub(crate) fn refused(why: &Unserved) -> (RefusalCode, String) {
         Unserved::BadArguments(why) => (RefusalCode::BadArguments, why.to_string()),
         Unserved::ResultTooLarge => (RefusalCode::ResultTooLarge, String::new()),
         Unserved::TooManyOpen => (RefusalCode::Overloaded, TOO_MANY_OPEN.into()),
+        Unserved::TooManyPipes => (RefusalCode::Overloaded, TOO_MANY_PIPES.into()),
         Unserved::Refused(why) => (why.code, why.detail.clone()),
         Unserved::Later(_) | Unserved::Failed(_) => unreachable!("a call whose procedure ran is not refused"),
     }
@@ -381,6 +382,10 @@ pub(crate) fn refused(why: &Unserved) -> (RefusalCode, String) {
 /// Detail of a refusal for want of room among the open calls.
 const TOO_MANY_OPEN: &str = "so many calls of your host or user wait for their answers, or keep so many bytes of arguments, that no other may \
     join them; call again when some have been answered, or raise Limits::open_calls or Limits::argument_bytes";
+
+/// Detail of a refusal for want of a thread for a procedure with pipes.
+const TOO_MANY_PIPES: &str = "so many procedures with pipes run for your host or user that no other may begin; call again when some have \
+    ended, or raise Limits::pipe_threads";
 
 /// Begin of the detail of a refusal or failure for want of memory.
 const NO_MEMORY: &str = "the server's process has no memory left for";

@@ -67,6 +67,9 @@ pub(crate) trait Transport {
     /// The schemes of its addresses, the one to prefer first.
     const SCHEMES: &'static [Scheme];
 
+    /// Whether calls by it may have pipes.
+    const CARRIES_PIPES: bool = false;
+
     /// The client's end.
     type Binding: Binding;
     /// The tables of a binding's begun calls.

@@ -1,11 +1,13 @@
 //! The table of outstanding calls of any transport. Each method is that of [`OutstandingCalls`].
 
-use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, Outcome, OutstandingCalls, PipeTerms};
 use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::short_result::Short;
-use crate::error::{CallError, CloseError};
+use crate::error::{CallError, CloseError, SendError};
+use crate::pipes::contract::Ends;
 use crate::transports::BegunOf;
+use crate::transports::carriers_of_pipes;
 use crate::transports::carrying::CarryingCalls;
 use crate::transports::intercepted::InterceptedCalls;
 use std::sync::Arc;
@@ -74,6 +76,20 @@ impl AnyCalls {
     #[inline]
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
         list! { on_table (self, calls => calls.begin(batch, procedure, len), elsewhere begins_itself()) }
+    }
+
+    #[cold]
+    pub(crate) fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), CallError> {
+        let begun = list! { on_table (self, calls => calls.begin_with_pipes(batch, procedure, len, terms), elsewhere begins_itself()) };
+        begun.map_err(|why| {
+            why.unwrap_or_else(|| CallError::not_sent(SendError::NoPipes { carried_by: carriers_of_pipes() }))
+        })
     }
 
     #[cold]

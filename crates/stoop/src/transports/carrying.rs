@@ -1,6 +1,6 @@
 //! The calls that a client begins with metadata: between their handles and the table of a transport.
 
-use crate::calling::begun::{CallBatch, Outcome};
+use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
 use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::Awaited;
 use crate::calling::short_result::Short;
@@ -8,6 +8,7 @@ use crate::error::MetadataError;
 use crate::error::{CallError, CloseError, SendError};
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::metadata::trace::CurrentSpan;
+use crate::pipes::contract::Ends;
 use crate::transports::AnyCalls;
 use std::task::Waker;
 use stoop_exchange::Instant;
@@ -53,6 +54,22 @@ impl CarryingCalls {
             }
             Err(why) => Err((*why).into()),
         }
+    }
+
+    pub(crate) fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let begun = match &self.block {
+            Ok(None) => self.table.begin_with_pipes(batch, procedure, len, terms),
+            Ok(Some(outgoing)) => append(batch, len, outgoing.block())
+                .and_then(|len| self.table.begin_with_pipes(batch, procedure | IN_PROCEDURE, len, terms)),
+            Err(why) => Err((*why).into()),
+        };
+        begun.map_err(Some)
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {

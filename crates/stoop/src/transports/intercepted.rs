@@ -1,6 +1,6 @@
 //! The calls that a client with interceptors begins: between their handles and the table of a transport.
 
-use crate::calling::begun::{CallBatch, Outcome};
+use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
 use crate::calling::detached::{CallingThread, OrderedCall};
 use crate::calling::detaching::Awaited;
 use crate::calling::short_result::Short;
@@ -11,6 +11,7 @@ use crate::intercept::client::ClientChain;
 use crate::locked::locked;
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::metadata::{Metadata, has_metadata, without_metadata};
+use crate::pipes::contract::Ends;
 use crate::transports::AnyCalls;
 use crate::transports::carrying::append;
 use std::collections::HashMap;
@@ -61,6 +62,32 @@ impl InterceptedCalls {
     }
 
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        let begin = |table: &AnyCalls, batch: &mut CallBatch, procedure, len| {
+            table.begin(batch, procedure, len).map(|number| (number, ()))
+        };
+        self.begin_by(batch, procedure, len, begin).map(|(number, ())| number)
+    }
+
+    pub(crate) fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let begin = |table: &AnyCalls, batch: &mut CallBatch, procedure, len| {
+            table.begin_with_pipes(batch, procedure, len, terms)
+        };
+        self.begin_by(batch, procedure, len, begin).map_err(Some)
+    }
+
+    fn begin_by<E>(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        begin: impl FnOnce(&AnyCalls, &mut CallBatch, u16, usize) -> Result<(u32, E), CallError>,
+    ) -> Result<(u32, E), CallError> {
         let deadline_ns = bounded_deadline(clock::now_ns(), batch.timeout_ns);
         let (procedure, has_metadata) = (without_metadata(procedure), has_metadata(procedure));
         let (len, carried) = match has_metadata {
@@ -72,30 +99,30 @@ impl InterceptedCalls {
         };
         let mut call = self.interceptors.begin(procedure, deadline_ns, carried)?;
         call.asks_for_metadata = has_metadata;
-        match self.begin_carrying(batch, procedure, len, &mut call) {
-            Ok(number) => {
+        match self.begin_carrying(batch, (procedure, len), &mut call, begin) {
+            Ok((number, ends)) => {
                 self.keep(number, call);
-                Ok(number)
+                Ok((number, ends))
             }
             Err(error) => Err(self.interceptors.fail(call, error)),
         }
     }
 
     /// The call carries what the client and the interceptors have added.
-    fn begin_carrying(
+    fn begin_carrying<E>(
         &self,
         batch: &mut CallBatch,
-        procedure: u16,
-        len: usize,
+        (procedure, len): (u16, usize),
         call: &mut InterceptedCall,
-    ) -> Result<u32, CallError> {
+        begin: impl FnOnce(&AnyCalls, &mut CallBatch, u16, usize) -> Result<(u32, E), CallError>,
+    ) -> Result<(u32, E), CallError> {
         let most = if call.asks_for_metadata { BLOCK_MAX } else { self.metadata_max };
         let Some(outgoing) = Outgoing::new(call.carried.as_ref(), None, most)? else {
-            return self.table.begin(batch, procedure, len);
+            return begin(&self.table, batch, procedure, len);
         };
         call.brings_metadata = true;
         let len = append(batch, len, outgoing.block())?;
-        self.table.begin(batch, procedure | IN_PROCEDURE, len)
+        begin(&self.table, batch, procedure | IN_PROCEDURE, len)
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {

@@ -4,7 +4,7 @@
 //! change the values that it has passed.
 
 use crate::calling::background::{Background, Driven, Rest, start};
-use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::table_lock::{Registered, attend, register, take};
@@ -18,11 +18,14 @@ use crate::later::open_calls::{Answers, ToOpen};
 use crate::later::pool::{Declined, Job};
 use crate::locked::locked;
 use crate::message_buffer::keep_arguments;
+use crate::pipes::contract::Ends;
+use crate::pipes::error::PipeError;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::serving::one_call;
+use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use std::thread;
 use std::time::Duration;
@@ -54,6 +57,7 @@ struct LocalCall {
     begun: Instant,
     /// `None` once the call runs.
     arguments: Option<Vec<u8>>,
+    pipes: Option<LocalPipes>,
 }
 
 /// A call that waits for a thread.
@@ -93,7 +97,34 @@ impl BeginsCalls for LocalCalls {
     }
 
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        let Self(calls) = self;
+        self.0.begin(batch, (procedure, len), None)
+    }
+
+    fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let pipes = LocalPipes::new(&terms);
+        let call = self.0.begin(batch, (procedure, len), Some(pipes.clone())).map_err(Some)?;
+        let calls: Weak<Calls> = Arc::downgrade(&self.0);
+        let calls: Weak<dyn OfCall> = calls;
+        Ok((call, pipes.callers_ends((&calls, call), batch.timeout_ns, self.0.server.message_max)))
+    }
+
+    fn submit(&self, _: CallBatch) {}
+}
+
+impl Calls {
+    fn begin(
+        self: &Arc<Self>,
+        batch: &mut CallBatch,
+        (procedure, len): (u16, usize),
+        pipes: Option<LocalPipes>,
+    ) -> Result<u32, CallError> {
+        let calls = self;
         batch.read_clock();
         if batch.deadline <= batch.begun {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
@@ -103,8 +134,8 @@ impl BeginsCalls for LocalCalls {
         keep_arguments(&mut arguments, &batch.packet[batch.start..batch.start + len])?;
         let arguments = Some(arguments);
         let deadline_ns = batch.deadline.as_nanos();
-        let call =
-            calls.table().open(deadline_ns, LocalCall { id, procedure, begun: batch.begun, arguments });
+        let call = LocalCall { id, procedure, begun: batch.begun, arguments, pipes };
+        let call = calls.table().open(deadline_ns, call);
         let declined = match calls.server.pool.submit(LocalJob { calls: Arc::clone(calls), call, id }) {
             Ok(()) => return Ok(call),
             Err(declined) => declined,
@@ -117,8 +148,6 @@ impl BeginsCalls for LocalCalls {
             Declined::NoThread(why) => CallError::not_sent(SendError::Io(why)),
         })
     }
-
-    fn submit(&self, _: CallBatch) {}
 }
 
 impl OutstandingCalls for LocalCalls {
@@ -170,12 +199,15 @@ impl OutstandingCalls for LocalCalls {
     fn cancel(&self, call: u32) {
         let mut table = self.0.table();
         let (abandoned, waker) = table.abandon(call);
-        if let Some(LocalCall { id, arguments: None, .. }) = abandoned {
+        if let Some(LocalCall { id, arguments: None, .. }) = &abandoned {
             // Under the lock, which the call takes when it ends.
-            cancelled::cancel(CallId::local(id));
+            cancelled::cancel(CallId::local(*id));
         }
         drop(table);
         drop(waker);
+        if let Some(pipes) = abandoned.and_then(|call| call.pipes) {
+            pipes.fail(&PipeError::Cancelled);
+        }
     }
 
     fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
@@ -249,15 +281,18 @@ impl Calls {
     /// Ends the calls whose deadlines have passed. Returns whether there were any.
     fn expire(&self, now_ns: u64) -> bool {
         let mut table = self.table();
-        let expired = table.expired(now_ns);
+        let (expired, mut piped) = (table.expired(now_ns), Vec::new());
         let wakeups: Vec<Wakeup> = expired
             .iter()
             .map(|&call| {
-                let error = table.get_mut(call).map(|known| known.too_late(now_ns));
-                table.end(call, Err(error.expect("what expires is open")))
+                let known = table.get_mut(call).expect("what expires is open");
+                let error = known.too_late(now_ns);
+                piped.extend(known.pipes.take().map(|pipes| (pipes, error.clone())));
+                table.end(call, Err(error))
             })
             .collect();
         drop(table);
+        piped.iter().for_each(|(pipes, error)| pipes.end(Err(error)));
         let any = !wakeups.is_empty();
         wakeups.into_iter().for_each(Wakeup::give);
         any
@@ -303,15 +338,22 @@ impl Calls {
     /// Runs a call, unless it has been abandoned or another thread runs it.
     fn run(self: &Arc<Self>, call: u32, id: u64) {
         let mut table = self.table();
+        let deadline_ns = table.deadline_ns(call);
         let known = table.get_mut(call).filter(|known| known.id == id);
         let Some((arguments, procedure)) =
             known.and_then(|known| Some((known.arguments.take()?, known.procedure)))
         else {
             return;
         };
-        let deadline_ns = table.deadline_ns(call);
+        let now_ns = clock::now_ns();
+        // The first step of a call with pipes has ended in time.
+        table.set_deadline(call, |known| {
+            known.pipes.as_ref().filter(|_| now_ns < deadline_ns).map(LocalPipes::deadline_ns)
+        });
+        let (deadline_ns, pipes) =
+            (table.deadline_ns(call), table.get_mut(call).and_then(|known| known.pipes.clone()));
         drop(table);
-        if deadline_ns <= clock::now_ns() {
+        if deadline_ns <= now_ns {
             let outcome = Err(refused(RefusalCode::DeadlinePassed, String::new()));
             return self.end(call, id, outcome);
         }
@@ -327,7 +369,12 @@ impl Calls {
                     false => Ok(Payload::new(packet, HEADER_LEN, len)),
                 }
             }
-            Ran::Later(later) => return self.leave_open(OpenLocal { call, id, limits }, *later),
+            Ran::Later(mut later) => {
+                if let Some(pipes) = pipes.filter(|pipes| pipes.are(later.pipes())) {
+                    later.give_ends(pipes.servers_ends(limits.result_max));
+                }
+                return self.leave_open(OpenLocal { call, id, limits }, *later);
+            }
             ran => outcome(ran, packet),
         };
         self.end(call, id, outcome);
@@ -356,9 +403,14 @@ impl Calls {
     /// Ends a call, if it has not been abandoned.
     fn end(&self, call: u32, id: u64, outcome: Outcome) {
         let mut table = self.table();
-        let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
+        let known = table.get_mut(call).filter(|known| known.id == id);
+        let (is_open, pipes) = (known.is_some(), known.and_then(|known| known.pipes.take()));
+        let error = pipes.as_ref().and_then(|_| outcome.as_ref().err().cloned());
         let wakeup = if is_open { table.end(call, outcome) } else { Wakeup::default() };
         drop(table);
+        if let Some(pipes) = pipes {
+            pipes.end(error.as_ref().map_or(Ok(()), Err));
+        }
         cancelled::ended(CallId::local(id));
         wakeup.give();
     }
@@ -406,6 +458,14 @@ impl Answers for Calls {
         let (ran, reached) = one_call::conclude(&self.server.exports, &limits, given, &mut packet, now_ns);
         self.end(call, id, outcome(ran, packet));
         reached
+    }
+}
+
+impl OfCall for Calls {
+    fn expect_result(&self, call: u32, pipes: &LocalPipes, deadline_ns: u64) {
+        self.table().set_deadline(call, |known| {
+            known.pipes.as_ref().filter(|own| own.is(pipes)).map(|own| own.deadline_ns().min(deadline_ns))
+        });
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod begun;
 pub(crate) mod binding;
 pub(crate) mod caller;
 pub(crate) mod lane;
+pub(crate) mod pipes;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
@@ -38,6 +39,7 @@ fn parse(rest: &str) -> Result<&str, &'static str> {
 impl Transport for LocalTransport {
     const SCHEMES: &'static [Scheme] =
         &[Scheme { name: "local", forms: &["local:NAME"], has_names: false, parse }];
+    const CARRIES_PIPES: bool = true;
 
     type Binding = LocalBinding;
     type Begun = LocalBegun;

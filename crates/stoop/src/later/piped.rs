@@ -1,0 +1,166 @@
+//! Calls of procedures with pipes. Each is an [open call](crate::later::open_calls) from its beginning: its stub has kept the arguments, and
+//! the transport gives the call its pipes before the procedure runs. So it never takes a worker.
+//!
+//! A procedure that returns its answer itself runs in a [thread](crate::later::pipe_threads) of its own, one that returns a
+//! [`Deferred`](crate::Deferred) at once in the thread that has received the call, and an `async fn` as a [task](crate::Task).
+
+use crate::context::served_context;
+use crate::error::RefusalCode;
+use crate::later::deferred::{Deferred, Given, Later, Open, Put, Unanswered, deferred};
+use crate::later::pipe_threads::PipedRun;
+use crate::later::reply::Reply;
+use crate::later::tasks::{Ended, PutAnswer, Task, Tasks, answering, put};
+use crate::later::unserved::Unserved;
+use crate::locked::locked;
+use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::ends::ServedEnds;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// A call that waits for its pipes.
+struct Piped<R> {
+    pipes: Pipes,
+    ends: Option<Ends>,
+    /// Begins the procedure.
+    start: Box<dyn FnOnce(ServedEnds) + Send>,
+    answer: Answer<R>,
+}
+
+/// The answer of a procedure that ends like this.
+type Answer<R> = Deferred<(Ended<R>, PutAnswer<R>)>;
+type Answers<R> = Reply<(Ended<R>, PutAnswer<R>)>;
+
+/// Why a call without its pipes is refused.
+const NO_PIPES: &str = "the procedure has pipes, and this transport, or this kind of caller, carries none";
+
+impl<R: Send + 'static> Unanswered for Piped<R> {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let Self { ends, start, answer, .. } = *self;
+        let Some(ends) = ends else {
+            // Its caller may have gone.
+            let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
+            return;
+        };
+        let put: Put<(Ended<R>, PutAnswer<R>)> = put;
+        Unanswered::goes_to(Box::new((answer, put)), call);
+        start(ServedEnds(ends));
+    }
+
+    fn pipes(&self) -> Pipes {
+        self.pipes
+    }
+
+    fn give_ends(&mut self, ends: Ends) {
+        self.ends = Some(ends);
+    }
+}
+
+/// The call that this thread serves waits for its pipes, and `start` begins its procedure then.
+fn wait_for_pipes<R: Send + 'static>(
+    pipes: Pipes,
+    start: impl FnOnce(ServedEnds, Answers<R>) + Send + 'static,
+) -> Result<(), Unserved> {
+    let (reply, answer) = deferred();
+    let start = Box::new(move |ends| start(ends, reply));
+    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, start, answer }))))
+}
+
+/// What a stub runs the procedure with: how it ends, or a panic.
+fn ended<R>(run: impl FnOnce() -> Result<R, Unserved>) -> Ended<R> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(returned) => Ended::Returned(returned),
+        Err(panic) => Ended::Panicked(panic),
+    }
+}
+
+/// Has a procedure run in a thread of its own once the call that this thread serves has its pipes.
+///
+/// # Errors
+/// Always: its answer comes later, or there is no thread for it.
+pub fn run_with_pipes<R, F>(
+    tasks: &OnceLock<Arc<Tasks>>,
+    pipes: Pipes,
+    run: F,
+    put: PutAnswer<R>,
+) -> Result<(), Unserved>
+where
+    R: Send + 'static,
+    F: FnOnce(ServedEnds) -> Result<R, Unserved> + Send + 'static,
+{
+    let Some(tasks) = tasks.get().cloned() else { return Err(Unserved::TooManyOpen) };
+    let place = tasks.pipe_threads.enter().ok_or(Unserved::TooManyPipes)?;
+    let context = served_context();
+    wait_for_pipes(pipes, move |ends, reply| {
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        let answer = {
+            let reply = Arc::clone(&reply);
+            move |ended| {
+                let reply = locked(&reply).take();
+                // Its caller may have gone.
+                let _ = reply.map(|reply| reply.send((ended, put)));
+            }
+        };
+        let job = {
+            let answer = answer.clone();
+            move || {
+                let ended = context.serving(|| ended(|| run(ends)));
+                drop(place);
+                answer(ended);
+            }
+        };
+        if tasks.pipe_threads.submit(PipedRun(Box::new(job))).is_err() {
+            answer(Ended::Returned(Err(Unserved::TooManyPipes)));
+        }
+    })
+}
+
+/// Has a procedure run once the call that this thread serves has its pipes; its answer comes later.
+///
+/// # Errors
+/// Always: its answer comes later.
+pub fn run_deferred_with_pipes<R, F>(
+    _: &OnceLock<Arc<Tasks>>,
+    pipes: Pipes,
+    run: F,
+    put: PutAnswer<R>,
+) -> Result<(), Unserved>
+where
+    R: Send + 'static,
+    F: FnOnce(ServedEnds) -> Result<Deferred<R>, Unserved> + Send + 'static,
+{
+    let context = served_context();
+    wait_for_pipes(pipes, move |ends, reply: Answers<R>| {
+        match context.serving(|| ended(|| run(ends))) {
+            Ended::Returned(Ok(answer)) => answer.then(move |answer| match answer {
+                Some(value) => _ = reply.send((Ended::Returned(Ok(value)), put)),
+                // Its own reply was dropped, and so is this one.
+                None => drop(reply),
+            }),
+            Ended::Returned(Err(why)) => _ = reply.send((Ended::Returned(Err(why)), put)),
+            Ended::Panicked(panic) => _ = reply.send((Ended::Panicked(panic), put)),
+        }
+    })
+}
+
+/// Has a procedure run as a task once the call that this thread serves has its pipes.
+///
+/// # Errors
+/// Always: its answer comes later, or the server runs no tasks.
+pub fn run_task_with_pipes<R, F, T>(
+    tasks: &OnceLock<Arc<Tasks>>,
+    pipes: Pipes,
+    run: F,
+    put: PutAnswer<R>,
+) -> Result<(), Unserved>
+where
+    R: Send + 'static,
+    F: FnOnce(ServedEnds) -> T + Send + 'static,
+    T: Future<Output = Result<R, Unserved>> + Send + 'static,
+{
+    let Some(tasks) = tasks.get().cloned() else { return Err(Unserved::TooManyOpen) };
+    let context = served_context();
+    wait_for_pipes(pipes, move |ends, reply| {
+        let run = Box::pin(run(ends));
+        tasks.run(Task { run: Box::pin(answering(run, None, put, reply)), context });
+    })
+}

@@ -1,0 +1,266 @@
+//! The ends of pipes whose bytes are in a [queue](super::queue), and of pipes whose call could not be begun.
+
+use crate::pipes::contract::{Arrival, Close, Ends, ReceivingEnd, SendingEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::item::Item;
+use crate::pipes::queue::{Appended, Awaited, PipeQueue};
+use crate::pipes::receiver::Receiver;
+use crate::pipes::record::Record;
+use crate::pipes::sender::Sender;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// Carries the bytes of a queue to the other end, or says there how much has been taken.
+pub(crate) trait Carrier: Send + Sync {
+    /// Bytes were appended; so many are in the queue now.
+    fn appended(&self, bytes: usize);
+
+    /// More may be sent than before.
+    fn granted(&self);
+
+    /// The program has closed its sending end, or stopped its receiving end.
+    fn ended(&self);
+
+    /// Bytes in the queue are to leave now.
+    fn flush(&self);
+
+    /// Waits until the queue has that, at most until that time; or less, without reason.
+    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+        queue.wait(awaited, until_ns);
+    }
+
+    /// A task waits for the queue.
+    fn polled(&self) {}
+}
+
+/// An end of a pipe whose bytes are in a queue.
+pub(crate) struct QueueEnd<C> {
+    pub(crate) queue: Arc<PipeQueue>,
+    pub(crate) carrier: C,
+    /// How long a program may wait for room, in nanoseconds.
+    pub(crate) step_ns: u64,
+    /// Bytes of the longest item.
+    pub(crate) item_max: usize,
+    /// The program is a procedure: the answer of its call closes the pipe.
+    pub(crate) is_served: bool,
+}
+
+impl<C: Carrier> QueueEnd<C> {
+    fn poll(&self, awaited: Awaited, waker: &Waker) -> bool {
+        let has = self.queue.poll(awaited, waker);
+        if !has {
+            self.carrier.polled();
+        }
+        has
+    }
+}
+
+impl<C: Carrier> SendingEnd for QueueEnd<C> {
+    fn append(&self, record: &Record<'_>) -> Result<bool, PipeError> {
+        match self.queue.append(record)? {
+            Appended::Full => Ok(false),
+            Appended::Queued(bytes) => {
+                self.carrier.appended(bytes);
+                Ok(true)
+            }
+        }
+    }
+
+    fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<(), PipeError> {
+        if let Appended::Queued(bytes) = self.queue.append_latest(key, record)? {
+            self.carrier.appended(bytes);
+        }
+        Ok(())
+    }
+
+    fn over(&self) -> Option<PipeError> {
+        self.queue.over()
+    }
+
+    fn has_room(&self) -> bool {
+        self.queue.has(Awaited::Room)
+    }
+
+    fn wait_for_room(&self, until_ns: u64) {
+        self.carrier.flush();
+        self.carrier.wait(&self.queue, Awaited::Room, until_ns);
+    }
+
+    fn poll_room(&self, waker: &Waker) -> bool {
+        self.poll(Awaited::Room, waker)
+    }
+
+    fn flush(&self) {
+        self.carrier.flush();
+    }
+
+    fn grant(&self, limit: u64) {
+        self.queue.grant(limit).give();
+    }
+
+    fn close(&self, how: Close) {
+        match self.is_served {
+            true => self.carrier.flush(),
+            false => {
+                self.queue.close(how).give();
+                self.carrier.ended();
+            }
+        }
+    }
+
+    fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
+}
+
+impl<C: Carrier> ReceivingEnd for QueueEnd<C> {
+    fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
+        self.queue.take(into)
+    }
+
+    fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64 {
+        let noted = self.queue.note_taken(up_to, wanted);
+        noted.wakeup.give();
+        if noted.is_granted {
+            self.carrier.granted();
+        }
+        noted.next
+    }
+
+    fn wait_for_bytes(&self, until_ns: u64) {
+        self.carrier.wait(&self.queue, Awaited::Bytes, until_ns);
+    }
+
+    fn poll_bytes(&self, waker: &Waker) -> bool {
+        self.poll(Awaited::Bytes, waker)
+    }
+
+    fn stop(&self) {
+        self.queue.stop(PipeError::Stopped).give();
+        self.carrier.ended();
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
+}
+
+/// Both ends of the pipes of a call that could not be begun.
+struct DeadEnd(PipeError);
+
+impl SendingEnd for DeadEnd {
+    fn append(&self, _: &Record<'_>) -> Result<bool, PipeError> {
+        Err(self.0.clone())
+    }
+
+    fn append_latest(&self, _: u64, _: &Record<'_>) -> Result<(), PipeError> {
+        Err(self.0.clone())
+    }
+
+    fn over(&self) -> Option<PipeError> {
+        Some(self.0.clone())
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn wait_for_room(&self, _: u64) {}
+
+    fn poll_room(&self, _: &Waker) -> bool {
+        true
+    }
+
+    fn flush(&self) {}
+
+    fn grant(&self, _: u64) {}
+
+    fn close(&self, _: Close) {}
+
+    fn step_ns(&self) -> u64 {
+        0
+    }
+
+    fn item_max(&self) -> usize {
+        u32::MAX as usize
+    }
+}
+
+impl ReceivingEnd for DeadEnd {
+    fn take(&self, _: &mut Vec<u8>) -> Result<Arrival, PipeError> {
+        Err(self.0.clone())
+    }
+
+    fn taken(&self, up_to: u64, _: Option<u64>) -> u64 {
+        up_to
+    }
+
+    fn wait_for_bytes(&self, _: u64) {}
+
+    fn poll_bytes(&self, _: &Waker) -> bool {
+        true
+    }
+
+    fn stop(&self) {}
+
+    fn item_max(&self) -> usize {
+        0
+    }
+}
+
+impl Ends {
+    /// Those of a call that could not be begun, or has ended, for this reason.
+    pub(crate) fn dead(why: PipeError) -> Self {
+        let end = Arc::new(DeadEnd(why));
+        Self { sending: Some(Arc::clone(&end) as _), receiving: Some(end) }
+    }
+}
+
+/// For stubs: the ends of a call's pipes at its caller, to be taken once each.
+pub struct CallerEnds(pub(crate) Ends);
+
+impl fmt::Debug for CallerEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerEnds").finish_non_exhaustive()
+    }
+}
+
+impl CallerEnds {
+    /// The sender of the pipe to the procedure.
+    pub fn sender<T: Item + ?Sized>(&mut self) -> Sender<T> {
+        Sender::new(self.0.sending.take().expect("a call with that pipe has its end"))
+    }
+
+    /// The receiver of the pipe from the procedure.
+    pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
+        Receiver::new(self.0.receiving.take().expect("a call with that pipe has its end"))
+    }
+}
+
+/// For stubs: the ends of a call's pipes at its procedure, to be taken once each.
+pub struct ServedEnds(pub(crate) Ends);
+
+impl fmt::Debug for ServedEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedEnds").finish_non_exhaustive()
+    }
+}
+
+impl ServedEnds {
+    /// The sender of the pipe from the procedure, whose caller has granted so many bytes.
+    pub fn sender<T: Item + ?Sized>(&mut self, window: u64) -> Sender<T> {
+        let end = self.0.sending.take().expect("a call with that pipe has its end");
+        end.grant(window);
+        Sender::new(end)
+    }
+
+    /// The receiver of the pipe to the procedure.
+    pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
+        Receiver::new(self.0.receiving.take().expect("a call with that pipe has its end"))
+    }
+}

@@ -1,0 +1,364 @@
+//! The bytes of one pipe in memory, between a thread that appends and one that takes.
+//!
+//! At a `local:` address the two are the two programs. Otherwise one is a program and the other a thread of the transport: a queue whose
+//! bytes leave, or one whose bytes have arrived.
+
+use crate::locked::locked;
+use crate::pipes::contract::{Arrival, Close};
+use crate::pipes::error::PipeError;
+use crate::pipes::record::Record;
+use crate::pipes::waiters::{Waiters, Wakeup};
+use crate::pipes::window::{Size, Window};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Mutex, MutexGuard};
+use std::task::Waker;
+use std::thread;
+use std::time::Duration;
+use stoop_net::clock;
+
+/// The bytes of a pipe that have been appended and not taken.
+pub(crate) struct PipeQueue(Mutex<State>);
+
+struct State {
+    bytes: Vec<u8>,
+    /// The offset behind the last byte that was appended.
+    written: u64,
+    /// A record may begin below this offset.
+    limit: u64,
+    window: Size,
+    /// The reader found nothing, and the writer had used up what it may send.
+    is_starved: bool,
+    /// Items that wait for room, each the newest of its key.
+    kept: VecDeque<Kept>,
+    /// How the writer has closed it.
+    closed: Option<Close>,
+    /// Why nothing more can be appended, and why nothing more can be taken.
+    over: Option<PipeError>,
+    failed: Option<PipeError>,
+    room: Waiters,
+    arrivals: Waiters,
+}
+
+struct Kept {
+    key: u64,
+    item: Vec<u8>,
+    skipped: u32,
+}
+
+/// What happened to a record that was to be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Appended {
+    /// There is no room.
+    Full,
+    /// It is in the queue, which now has so many bytes.
+    Queued(usize),
+}
+
+/// The bytes that arrived are not those that may come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disorder;
+
+/// What a thread or task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Room,
+    Bytes,
+}
+
+/// What follows from the word that a program has taken items.
+pub(crate) struct Noted {
+    /// More may be sent than before, and the sender is to be told.
+    pub(crate) is_granted: bool,
+    /// The offset from which on the program is to say so again.
+    pub(crate) next: u64,
+    pub(crate) wakeup: Wakeup,
+}
+
+impl PipeQueue {
+    /// A queue whose reader has this window, and whose writer may send the bytes below that limit at first.
+    pub(crate) fn new(limit: u64, window: Window) -> Self {
+        Self(Mutex::new(State {
+            bytes: Vec::new(),
+            written: 0,
+            limit,
+            window: window.size(),
+            is_starved: false,
+            kept: VecDeque::new(),
+            closed: None,
+            over: None,
+            failed: None,
+            room: Waiters::default(),
+            arrivals: Waiters::default(),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.0)
+    }
+
+    /// As [`SendingEnd::append`](super::contract::SendingEnd::append).
+    pub(crate) fn append(&self, record: &Record<'_>) -> Result<Appended, PipeError> {
+        let mut state = self.state();
+        state.check_open()?;
+        if state.written >= state.limit || !state.kept.is_empty() {
+            return Ok(Appended::Full);
+        }
+        state.put(record, 0);
+        let (len, wakeup) = (state.bytes.len(), state.arrivals.wake());
+        drop(state);
+        wakeup.give();
+        Ok(Appended::Queued(len))
+    }
+
+    /// As [`SendingEnd::append_latest`](super::contract::SendingEnd::append_latest).
+    pub(crate) fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<Appended, PipeError> {
+        let mut state = self.state();
+        state.check_open()?;
+        if state.written < state.limit && state.kept.is_empty() {
+            drop(state);
+            return self.append(record);
+        }
+        match state.kept.iter_mut().find(|kept| kept.key == key) {
+            Some(kept) => {
+                kept.item.clear();
+                kept.item.extend_from_slice(record.item());
+                kept.skipped = kept.skipped.saturating_add(1);
+            }
+            None => state.kept.push_back(Kept { key, item: record.item().to_vec(), skipped: 0 }),
+        }
+        Ok(Appended::Full)
+    }
+
+    /// As [`SendingEnd::over`](super::contract::SendingEnd::over).
+    pub(crate) fn over(&self) -> Option<PipeError> {
+        self.state().check_open().err()
+    }
+
+    /// The bytes below `limit` may be sent.
+    pub(crate) fn grant(&self, limit: u64) -> Wakeup {
+        let mut state = self.state();
+        match limit > state.limit {
+            true => state.raise(limit),
+            false => Wakeup::default(),
+        }
+    }
+
+    /// The writer appends no more.
+    pub(crate) fn close(&self, how: Close) -> Wakeup {
+        let mut state = self.state();
+        if state.closed.is_some() {
+            return Wakeup::default();
+        }
+        state.closed = Some(how);
+        if how == Close::Whole {
+            while let Some(kept) = state.kept.pop_front() {
+                state.put(&Record::of(&kept.item), kept.skipped);
+            }
+        }
+        state.kept.clear();
+        state.arrivals.wake()
+    }
+
+    /// How the writer has closed it, if it has.
+    #[expect(dead_code, reason = "for transports that carry bytes")]
+    pub(crate) fn closed(&self) -> Option<Close> {
+        self.state().closed
+    }
+
+    /// Bytes have arrived for the reader, from that offset on.
+    ///
+    /// # Errors
+    /// They are not the next ones, or may not be sent.
+    #[expect(dead_code, reason = "for transports that carry bytes")]
+    pub(crate) fn arrive(&self, offset: u64, bytes: &[u8]) -> Result<Wakeup, Disorder> {
+        let mut state = self.state();
+        if offset != state.written || state.closed.is_some() || !bytes.is_empty() && offset >= state.limit {
+            return Err(Disorder);
+        }
+        state.written += bytes.len() as u64;
+        if state.over.is_some() || state.failed.is_some() {
+            return Ok(Wakeup::default());
+        }
+        state.bytes.extend_from_slice(bytes);
+        Ok(state.arrivals.wake())
+    }
+
+    /// As [`ReceivingEnd::take`](super::contract::ReceivingEnd::take).
+    pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
+        let mut state = self.state();
+        if let Some(why) = &state.failed {
+            return Err(why.clone());
+        }
+        if !state.bytes.is_empty() {
+            state.pull(into);
+            return Ok(Arrival::Bytes);
+        }
+        match state.closed {
+            Some(Close::Whole) => Ok(Arrival::End),
+            Some(Close::Aborted) => Err(PipeError::Aborted),
+            None => {
+                state.is_starved |= state.written >= state.limit;
+                Ok(Arrival::Nothing)
+            }
+        }
+    }
+
+    /// Moves the bytes that are to leave to the end of `into`. Returns the offset of the byte behind them, and how the queue is closed.
+    #[expect(dead_code, reason = "for transports that carry bytes")]
+    pub(crate) fn pull(&self, into: &mut Vec<u8>) -> (u64, Option<Close>) {
+        let mut state = self.state();
+        state.pull(into);
+        (state.written, state.closed)
+    }
+
+    /// As [`ReceivingEnd::taken`](super::contract::ReceivingEnd::taken).
+    pub(crate) fn note_taken(&self, up_to: u64, wanted: Option<u64>) -> Noted {
+        let mut state = self.state();
+        if mem::take(&mut state.is_starved) {
+            state.window.grow();
+        }
+        let window = state.window.bytes();
+        let quarter = (window / 4).max(1);
+        let limit = (up_to + window).max(wanted.unwrap_or(0));
+        let is_granted = limit >= state.limit + quarter || wanted.is_some_and(|wanted| wanted > state.limit);
+        let wakeup = if is_granted { state.raise(limit) } else { Wakeup::default() };
+        Noted { is_granted, next: up_to + quarter, wakeup }
+    }
+
+    /// The limit that the sender may know of.
+    #[expect(dead_code, reason = "for transports that carry bytes")]
+    pub(crate) fn limit(&self) -> u64 {
+        self.state().limit
+    }
+
+    /// Nothing more can be appended, for this reason, and what is there is forgotten; the reader has stopped.
+    pub(crate) fn stop(&self, why: PipeError) -> Wakeup {
+        let mut state = self.state();
+        state.bytes = Vec::new();
+        state.kept.clear();
+        state.over.get_or_insert(why);
+        state.room.wake()
+    }
+
+    /// The pipe has ended at both sides, for this reason, unless all of it has arrived.
+    pub(crate) fn fail(&self, why: &PipeError) -> [Wakeup; 2] {
+        let mut state = self.state();
+        state.kept.clear();
+        state.over.get_or_insert_with(|| why.clone());
+        if state.closed.is_none() {
+            state.bytes = Vec::new();
+            state.failed.get_or_insert_with(|| why.clone());
+        }
+        [state.room.wake(), state.arrivals.wake()]
+    }
+
+    /// Whether there is what is awaited, or the queue has ended.
+    pub(crate) fn has(&self, awaited: Awaited) -> bool {
+        self.state().has(awaited)
+    }
+
+    /// Waits for that in a thread, at most until that time; or less, without reason.
+    pub(crate) fn wait(&self, awaited: Awaited, until_ns: u64) {
+        if self.attend(awaited) {
+            let left_ns = until_ns.saturating_sub(clock::now_ns());
+            thread::park_timeout(Duration::from_nanos(left_ns));
+            self.leave(awaited);
+        }
+    }
+
+    /// The calling thread is unparked when there is what it waits for. `false`: it is there.
+    pub(crate) fn attend(&self, awaited: Awaited) -> bool {
+        let mut state = self.state();
+        let waits = !state.has(awaited);
+        if waits {
+            state.waiters(awaited).join();
+        }
+        waits
+    }
+
+    /// The calling thread waits no longer.
+    pub(crate) fn leave(&self, awaited: Awaited) {
+        self.state().waiters(awaited).leave();
+    }
+
+    /// Whether there is what is awaited; if not, `waker` is woken when there is.
+    pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker) -> bool {
+        let mut state = self.state();
+        if state.has(awaited) || state.waiters(awaited).has(waker) {
+            return state.has(awaited);
+        }
+        // No lock is held while a waker is cloned or dropped.
+        drop(state);
+        let fresh = waker.clone();
+        let mut state = self.state();
+        let before = match state.has(awaited) {
+            true => Some(fresh),
+            false => state.waiters(awaited).register(fresh),
+        };
+        let has = state.has(awaited);
+        drop(state);
+        drop(before);
+        has
+    }
+
+    /// Whether a task waits for something.
+    #[expect(dead_code, reason = "for transports that carry bytes")]
+    pub(crate) fn is_polled(&self) -> bool {
+        let state = self.state();
+        state.room.is_polled() || state.arrivals.is_polled()
+    }
+}
+
+impl State {
+    fn check_open(&self) -> Result<(), PipeError> {
+        match (&self.over, self.closed) {
+            (None, None) => Ok(()),
+            (Some(why), _) => Err(why.clone()),
+            (None, Some(_)) => Err(PipeError::Ended),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, record: &Record<'_>, skipped: u32) {
+        record.put(skipped, &mut self.bytes);
+        self.written += record.len() as u64;
+    }
+
+    /// Moves the bytes to the end of `into`: by an exchange, if that is empty.
+    fn pull(&mut self, into: &mut Vec<u8>) {
+        match into.is_empty() {
+            true => mem::swap(&mut self.bytes, into),
+            false => into.append(&mut self.bytes),
+        }
+    }
+
+    /// Raises the limit: items that have waited for room go first.
+    fn raise(&mut self, limit: u64) -> Wakeup {
+        self.limit = limit;
+        while self.written < self.limit
+            && let Some(kept) = self.kept.pop_front()
+        {
+            self.put(&Record::of(&kept.item), kept.skipped);
+        }
+        self.room.wake()
+    }
+
+    fn has(&self, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Room => {
+                self.over.is_some()
+                    || self.closed.is_some()
+                    || self.written < self.limit && self.kept.is_empty()
+            }
+            Awaited::Bytes => self.failed.is_some() || self.closed.is_some() || !self.bytes.is_empty(),
+        }
+    }
+
+    fn waiters(&mut self, awaited: Awaited) -> &mut Waiters {
+        match awaited {
+            Awaited::Room => &mut self.room,
+            Awaited::Bytes => &mut self.arrivals,
+        }
+    }
+}

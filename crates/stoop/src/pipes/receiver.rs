@@ -1,0 +1,265 @@
+//! The end of a pipe at which items are received.
+
+use crate::pipes::contract::{Arrival, ReceivingEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::fed::Fed;
+use crate::pipes::item::{InPlaceItem, Item};
+use crate::pipes::record::{HEAD, Head};
+use crate::pipes::sender::Sender;
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use stoop_net::clock;
+
+/// Receives the items of a pipe, in the order in which they were sent: from the procedure, if its caller has it, or from the caller.
+///
+/// As an iterator it gives the items, and ends with the pipe or with the first error. A pipe that was cut short never looks like one that
+/// has ended: the iterator's last item is an error then.
+///
+/// Waiting for an item has no deadline, because a quiet pipe is no error; a server or connection that is lost is one
+/// ([`PipeError::Lost`]). *Dropping* a receiver stops its pipe: the sender learns it by [`PipeError::Stopped`], and the call goes on.
+pub struct Receiver<T: Item + ?Sized> {
+    end: Arc<dyn ReceivingEnd>,
+    /// Bytes that were taken from the end, and the offset in them of the next record.
+    bytes: Vec<u8>,
+    at: usize,
+    /// The offset of that record in the pipe, and the one from which on the sender is told.
+    taken: u64,
+    tell: u64,
+    skipped: u64,
+    over: Option<Over>,
+    item: PhantomData<fn() -> Box<T>>,
+}
+
+/// How the pipe has ended for the program.
+#[derive(Clone, Debug)]
+enum Over {
+    End,
+    Error(PipeError),
+}
+
+/// What a look for the next item has found.
+pub(crate) enum Next {
+    /// An item, which lies there in the bytes.
+    Item(Range<usize>),
+    End,
+    Nothing,
+}
+
+/// Bytes of an empty buffer that is kept.
+const KEPT_MAX: usize = 64 * 1024;
+
+impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("over", &self.over).finish_non_exhaustive()
+    }
+}
+
+impl<T: Item + ?Sized> Receiver<T> {
+    pub(crate) fn new(end: Arc<dyn ReceivingEnd>) -> Self {
+        let (bytes, at, taken, tell, skipped) = (Vec::new(), 0, 0, 1, 0);
+        Self { end, bytes, at, taken, tell, skipped, over: None, item: PhantomData }
+    }
+
+    /// Waits for the next item. `None`: the pipe has ended, and all its items have been received.
+    ///
+    /// # Errors
+    /// The pipe has ended before its end. Items that were received before are valid.
+    pub fn recv(&mut self) -> Result<Option<T::Owned>, PipeError> {
+        let range = self.wait()?;
+        range.map(|range| self.read(range)).transpose()
+    }
+
+    /// As [`recv`](Self::recv), but waits at most for so long.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_timeout(&mut self, limit: Duration) -> Result<Received<T::Owned>, PipeError> {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = clock::now_ns().saturating_add(nanos);
+        Ok(match self.wait_until(until_ns)? {
+            Next::Item(range) => Received::Item(self.read(range)?),
+            Next::End => Received::End,
+            Next::Nothing => Received::Nothing,
+        })
+    }
+
+    /// As [`recv`](Self::recv); passes the item to `with` where it lies, and returns what that gives.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub fn recv_with<R>(&mut self, with: impl FnOnce(&T) -> R) -> Result<Option<R>, PipeError>
+    where
+        T: InPlaceItem,
+    {
+        let Some(range) = self.wait()? else { return Ok(None) };
+        let viewed = T::view(&self.bytes[range], with);
+        viewed.map(Some).map_err(|why| self.fail(PipeError::Peer(why)))
+    }
+
+    /// As [`recv`](Self::recv), for a task.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn next(&mut self) -> Result<Option<T::Owned>, PipeError> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// As [`next`](Self::next), for futures written by hand.
+    pub fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<T::Owned>, PipeError>> {
+        loop {
+            match self.look() {
+                Err(why) => return Poll::Ready(Err(why)),
+                Ok(Next::Item(range)) => return Poll::Ready(self.read(range).map(Some)),
+                Ok(Next::End) => return Poll::Ready(Ok(None)),
+                Ok(Next::Nothing) if self.end.poll_bytes(context.waker()) => {}
+                Ok(Next::Nothing) => return Poll::Pending,
+            }
+        }
+    }
+
+    /// How many items the sender has skipped by [`send_latest`](crate::Sender::send_latest), before the last item that was received.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Wants no more items, as if it was dropped.
+    pub fn stop(self) {}
+
+    /// Sends the items of `items` by `sender` while there is room, finishes it, and gives the items that this receives meanwhile: in one
+    /// thread, which cannot wait for itself.
+    pub fn fed_by<U, I>(self, sender: Sender<U>, items: I) -> Fed<T, U, I::IntoIter>
+    where
+        U: Item + ?Sized,
+        I: IntoIterator,
+        I::Item: std::borrow::Borrow<U>,
+    {
+        Fed::new(self, sender, items.into_iter())
+    }
+
+    pub(crate) fn end(&self) -> &dyn ReceivingEnd {
+        &*self.end
+    }
+
+    pub(crate) fn read(&mut self, range: Range<usize>) -> Result<T::Owned, PipeError> {
+        T::read(&self.bytes[range]).map_err(|why| self.fail(PipeError::Peer(why)))
+    }
+
+    fn wait(&mut self) -> Result<Option<Range<usize>>, PipeError> {
+        loop {
+            match self.wait_until(u64::MAX)? {
+                Next::Item(range) => return Ok(Some(range)),
+                Next::End => return Ok(None),
+                Next::Nothing => {}
+            }
+        }
+    }
+
+    fn wait_until(&mut self, until_ns: u64) -> Result<Next, PipeError> {
+        loop {
+            match self.look()? {
+                Next::Nothing if clock::now_ns() < until_ns => self.end.wait_for_bytes(until_ns),
+                next => return Ok(next),
+            }
+        }
+    }
+
+    /// Looks for the next item, and takes it if it is there.
+    #[inline]
+    pub(crate) fn look(&mut self) -> Result<Next, PipeError> {
+        loop {
+            let unread = &self.bytes[self.at..];
+            let head = match Head::of(unread, self.end.item_max()) {
+                Ok(head) => head,
+                Err(why) => return Err(self.fail(PipeError::Peer(why))),
+            };
+            if let Some(head) = head.filter(|head| head.record_len() <= unread.len()) {
+                let begin = self.at + HEAD;
+                self.at += head.record_len();
+                self.taken += head.record_len() as u64;
+                self.skipped += u64::from(head.skipped);
+                if self.taken >= self.tell {
+                    self.tell = self.end.taken(self.taken, None);
+                }
+                return Ok(Next::Item(begin..begin + head.item));
+            }
+            let wanted = head.map(|head| self.taken + head.record_len() as u64);
+            if let Some(next) = self.take_more(wanted)? {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// No whole record is there. Takes the bytes that have arrived; `None` if there are some.
+    fn take_more(&mut self, wanted: Option<u64>) -> Result<Option<Next>, PipeError> {
+        match &self.over {
+            None => {}
+            Some(Over::End) => return Ok(Some(Next::End)),
+            Some(Over::Error(why)) => return Err(why.clone()),
+        }
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
+            self.bytes = Vec::new();
+        }
+        match self.end.take(&mut self.bytes) {
+            Ok(Arrival::Bytes) => Ok(None),
+            Ok(Arrival::Nothing) => {
+                self.tell = self.end.taken(self.taken, wanted);
+                Ok(Some(Next::Nothing))
+            }
+            Ok(Arrival::End) if self.bytes.is_empty() => {
+                self.over = Some(Over::End);
+                Ok(Some(Next::End))
+            }
+            Ok(Arrival::End) => Err(self.fail(PipeError::Peer(stoop_marshal::DecodeError::Truncated))),
+            Err(why) => Err(self.fail(why)),
+        }
+    }
+
+    fn fail(&mut self, why: PipeError) -> PipeError {
+        self.bytes = Vec::new();
+        self.at = 0;
+        self.over = Some(Over::Error(why.clone()));
+        if matches!(why, PipeError::Peer(_)) {
+            self.end.stop();
+        }
+        why
+    }
+}
+
+/// What a wait of [limited time](Receiver::recv_timeout) has given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// An item.
+    Item(T),
+    /// The pipe has ended, and all its items have been received.
+    End,
+    /// No item has come in time.
+    Nothing,
+}
+
+impl<T: Item + ?Sized> Iterator for Receiver<T> {
+    type Item = Result<T::Owned, PipeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.over {
+            Some(_) => None,
+            None => self.recv().transpose(),
+        }
+    }
+}
+
+impl<T: Item + ?Sized> std::iter::FusedIterator for Receiver<T> {}
+
+impl<T: Item + ?Sized> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.over.is_none() {
+            self.end.stop();
+        }
+    }
+}

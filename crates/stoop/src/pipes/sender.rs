@@ -1,0 +1,170 @@
+//! The end of a pipe at which items are sent.
+
+use crate::pipes::contract::{Close, SendingEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::item::Item;
+use crate::pipes::record::Record;
+use std::fmt;
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use stoop_net::clock;
+
+/// Sends items through a pipe, in their order: to the procedure, if its caller has it, or to the caller.
+///
+/// An item waits for room while the reader has not taken what was sent before: at most as long as the call's timeout, then it is
+/// [`PipeError::NoRoom`]. Threads may share a sender.
+///
+/// # Ends
+///
+/// - A caller says by [`finish`](Self::finish) that all items have been sent. A sender that is *dropped* without it aborts the pipe, so that a
+///   loop that ends early does not look like a whole upload: the procedure's receiver gives [`PipeError::Aborted`].
+/// - A procedure's pipe ends with the answer of its call: whole if the procedure returns, aborted if it panics. A procedure may drop its
+///   sender before.
+pub struct Sender<T: Item + ?Sized> {
+    end: Arc<dyn SendingEnd>,
+    item: PhantomData<fn(&T)>,
+}
+
+impl<T: Item + ?Sized> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("over", &self.end.over()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Item + ?Sized> Sender<T> {
+    pub(crate) fn new(end: Arc<dyn SendingEnd>) -> Self {
+        Self { end, item: PhantomData }
+    }
+
+    /// Sends an item. Waits for room, if there is none.
+    ///
+    /// # Errors
+    /// It was not sent.
+    pub fn send(&self, item: &T) -> Result<(), PipeError> {
+        self.with_record(item, |record| match self.end.append(record)? {
+            true => Ok(()),
+            false => self.send_when_there_is_room(record),
+        })
+    }
+
+    /// Sends an item if there is room for it. Returns whether there was.
+    ///
+    /// # Errors
+    /// Nothing more can be sent, or not this item.
+    pub fn try_send(&self, item: &T) -> Result<bool, PipeError> {
+        self.with_record(item, |record| self.end.append(record))
+    }
+
+    /// Sends an item without ever waiting: if there is no room, it is kept until there is, in place of the item of the same `key` that is
+    /// still kept. The receiver is told [how many](crate::Receiver::skipped) items were skipped so.
+    ///
+    /// # Errors
+    /// As [`try_send`](Self::try_send).
+    pub fn send_latest(&self, key: u64, item: &T) -> Result<(), PipeError> {
+        self.with_record(item, |record| self.end.append_latest(key, record))
+    }
+
+    /// Sends all items of an iterator.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send); the items before have been sent.
+    pub fn send_all<I: std::borrow::Borrow<T>>(
+        &self,
+        items: impl IntoIterator<Item = I>,
+    ) -> Result<(), PipeError> {
+        items.into_iter().try_for_each(|item| self.send(item.borrow()))
+    }
+
+    /// As [`send`](Self::send), for a task: the future waits for room without blocking its thread, until the call has ended.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn send_async(&self, item: &T) -> Result<(), PipeError> {
+        loop {
+            self.ready().await?;
+            if self.try_send(item)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits in a task until there is room for an item.
+    ///
+    /// # Errors
+    /// Nothing more can be sent.
+    pub async fn ready(&self) -> Result<(), PipeError> {
+        poll_fn(|context| self.poll_ready(context)).await
+    }
+
+    /// As [`ready`](Self::ready), for futures written by hand.
+    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), PipeError>> {
+        if !self.end.has_room() {
+            self.end.flush();
+            if !self.end.poll_room(context.waker()) {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.end.over().map_or(Ok(()), Err))
+    }
+
+    /// Has the items that were sent leave now. They do so soon by themselves.
+    pub fn flush(&self) {
+        self.end.flush();
+    }
+
+    /// All items have been sent: the other end receives them, and then the end.
+    ///
+    /// What becomes of them is told by the result of the call.
+    pub fn finish(self) {
+        self.end.close(Close::Whole);
+    }
+
+    /// Whether nothing more can be sent: the receiver has stopped, or the call has ended.
+    pub fn is_stopped(&self) -> bool {
+        self.end.over().is_some()
+    }
+
+    /// Whether there is room for an item, or nothing more can be sent.
+    pub(crate) fn end(&self) -> &dyn SendingEnd {
+        &*self.end
+    }
+
+    fn with_record<R>(
+        &self,
+        item: &T,
+        with: impl FnOnce(&Record<'_>) -> Result<R, PipeError>,
+    ) -> Result<R, PipeError> {
+        let most = self.end.item_max();
+        match item.with_bytes(most, |bytes| with(&Record::of(bytes))) {
+            Ok(done) => done,
+            Err(stoop_marshal::EncodeError::TooLarge { .. }) => Err(PipeError::TooLarge { most }),
+            Err(why) => Err(PipeError::Encode(why)),
+        }
+    }
+
+    #[cold]
+    fn send_when_there_is_room(&self, record: &Record<'_>) -> Result<(), PipeError> {
+        let begun_ns = clock::now_ns();
+        let until_ns = begun_ns.saturating_add(self.end.step_ns());
+        loop {
+            self.end.wait_for_room(until_ns);
+            if self.end.append(record)? {
+                return Ok(());
+            }
+            let now_ns = clock::now_ns();
+            if now_ns >= until_ns {
+                return Err(PipeError::NoRoom { waited: Duration::from_nanos(now_ns - begun_ns) });
+            }
+        }
+    }
+}
+
+impl<T: Item + ?Sized> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // Of no effect after `finish`.
+        self.end.close(Close::Aborted);
+    }
+}

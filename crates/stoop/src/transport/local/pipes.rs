@@ -1,0 +1,161 @@
+//! The pipes of a begun call to a server of this process: queues that both programs use.
+//!
+//! Items are marshaled, like the arguments of the call: the sender goes on, and may change the values that it has passed.
+
+use crate::calling::begun::PipeTerms;
+use crate::context::bounded_deadline;
+use crate::error::CallError;
+use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::queue::PipeQueue;
+use crate::pipes::waiters::Wakeup;
+use crate::pipes::window::Window;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+use stoop_net::clock;
+
+/// The queues of a call's pipes.
+#[derive(Clone)]
+pub(crate) struct LocalPipes(Arc<Both>);
+
+struct Both {
+    to_procedure: Option<Arc<PipeQueue>>,
+    from_procedure: Option<Arc<PipeQueue>>,
+    /// When the whole call has to have ended.
+    deadline_ns: u64,
+    /// The caller's ends that its program has not closed or stopped.
+    open: AtomicU8,
+}
+
+/// The table that has the call.
+pub(crate) trait OfCall: Send + Sync {
+    /// The caller has closed its ends: the call is to end by then.
+    fn expect_result(&self, call: u32, pipes: &LocalPipes, deadline_ns: u64);
+}
+
+/// An end of the caller.
+struct Callers {
+    pipes: LocalPipes,
+    calls: Weak<dyn OfCall>,
+    call: u32,
+    step_ns: u64,
+}
+
+/// An end of the procedure.
+struct Procedures;
+
+impl Carrier for Procedures {
+    fn appended(&self, _: usize) {}
+
+    fn granted(&self) {}
+
+    fn ended(&self) {}
+
+    fn flush(&self) {}
+}
+
+impl Carrier for Callers {
+    fn appended(&self, _: usize) {}
+
+    fn granted(&self) {}
+
+    fn ended(&self) {
+        if self.pipes.0.open.fetch_sub(1, Ordering::Relaxed) == 1
+            && let Some(calls) = self.calls.upgrade()
+        {
+            let deadline_ns = clock::now_ns().saturating_add(self.step_ns);
+            calls.expect_result(self.call, &self.pipes, deadline_ns);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+impl LocalPipes {
+    pub(crate) fn new(terms: &PipeTerms) -> Self {
+        let Pipes { to_procedure, from_procedure } = terms.pipes;
+        let queue = |limit, window| Arc::new(PipeQueue::new(limit, window));
+        Self(Arc::new(Both {
+            to_procedure: to_procedure.then(|| queue(FIRST_WINDOW, Window::Usual)),
+            from_procedure: from_procedure.then(|| queue(0, terms.window)),
+            deadline_ns: bounded_deadline(clock::now_ns(), terms.total_ns),
+            open: AtomicU8::new(u8::from(to_procedure) + u8::from(from_procedure)),
+        }))
+    }
+
+    /// Whether both are those of one call.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether these are the pipes that a procedure has.
+    pub(crate) fn are(&self, pipes: Pipes) -> bool {
+        let Both { to_procedure, from_procedure, .. } = &*self.0;
+        pipes == (Pipes { to_procedure: to_procedure.is_some(), from_procedure: from_procedure.is_some() })
+    }
+
+    /// When the whole call has to have ended.
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.0.deadline_ns
+    }
+
+    /// The ends of the caller, of the call that has this number in the table.
+    pub(crate) fn callers_ends(
+        &self,
+        (calls, call): (&Weak<dyn OfCall>, u32),
+        step_ns: u64,
+        item_max: usize,
+    ) -> Ends {
+        let end = |queue: &Arc<PipeQueue>| {
+            let (pipes, calls, queue) = (self.clone(), Weak::clone(calls), Arc::clone(queue));
+            let carrier = Callers { pipes, calls, call, step_ns };
+            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: false })
+        };
+        let Both { to_procedure, from_procedure, .. } = &*self.0;
+        Ends {
+            sending: to_procedure.as_ref().map(|queue| end(queue) as _),
+            receiving: from_procedure.as_ref().map(|queue| end(queue) as _),
+        }
+    }
+
+    /// The ends of the procedure.
+    pub(crate) fn servers_ends(&self, item_max: usize) -> Ends {
+        let end = |queue: &Arc<PipeQueue>| {
+            let (queue, carrier, step_ns) = (Arc::clone(queue), Procedures, STEP_NS);
+            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+        };
+        let Both { to_procedure, from_procedure, .. } = &*self.0;
+        Ends {
+            sending: from_procedure.as_ref().map(|queue| end(queue) as _),
+            receiving: to_procedure.as_ref().map(|queue| end(queue) as _),
+        }
+    }
+
+    /// The call has ended, with a result or with this error.
+    pub(crate) fn end(&self, outcome: Result<(), &CallError>) {
+        let how = match outcome {
+            Ok(()) => Close::Whole,
+            Err(CallError::Failed(..)) => Close::Aborted,
+            Err(error) => return self.fail(&PipeError::Lost(Box::new(error.clone()))),
+        };
+        let Both { to_procedure, from_procedure, .. } = &*self.0;
+        if let Some(queue) = from_procedure {
+            queue.close(how).give();
+        }
+        if let Some(queue) = to_procedure {
+            queue.fail(&PipeError::Ended).into_iter().for_each(Wakeup::give);
+        }
+    }
+
+    /// The pipes end at both sides, for this reason.
+    pub(crate) fn fail(&self, why: &PipeError) {
+        let Both { to_procedure, from_procedure, .. } = &*self.0;
+        for queue in [to_procedure, from_procedure].into_iter().flatten() {
+            queue.fail(why).into_iter().for_each(Wakeup::give);
+        }
+    }
+}
+
+/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
+const STEP_NS: u64 = 30_000_000_000;
