@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use syn::{Error, GenericArgument, Ident, PathArguments, PathSegment, Type};
 
 use crate::mistakes::Mistakes;
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, in_place, plain, target};
+use crate::model::{
+    Argument, Interface, Mode, Procedure, Returns, Shape, Way, in_place, pipe, plain, target,
+};
 
 /// Methods that every client has in addition to its procedures.
 const CLIENT_METHODS: [&str; 10] = [
@@ -25,6 +27,9 @@ const CLIENT_METHODS: [&str; 10] = [
 
 /// Method that a client has if some procedure takes a buffer.
 const BUFFER_METHOD: &str = "in_place";
+
+/// Methods that a client has if some procedure has a pipe.
+const PIPE_METHODS: [&str; 2] = ["with_total", "with_window"];
 
 /// Checks an interface.
 ///
@@ -48,6 +53,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
         if procedure.answers_later() {
             answers_later(procedure, &mut mistakes);
         }
+        pipes(procedure, &mut mistakes);
     }
     program::check(interface, &mut mistakes);
     mistakes.into_result()
@@ -67,7 +73,10 @@ fn names(interface: &Interface, mistakes: &mut Mistakes) {
     let mut seen: HashMap<String, &Ident> = HashMap::new();
     for Procedure { name, .. } in &interface.procedures {
         let text = name.to_string();
-        if CLIENT_METHODS.contains(&text.as_str()) || text == BUFFER_METHOD && interface.has_buffers() {
+        let is_taken = CLIENT_METHODS.contains(&text.as_str())
+            || text == BUFFER_METHOD && interface.has_buffers()
+            || PIPE_METHODS.contains(&text.as_str()) && interface.has_pipes();
+        if is_taken {
             mistakes.add(
                 name,
                 format!("every client has a method `{text}` of its own; give the procedure another name"),
@@ -102,6 +111,29 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
             owned(&element.ty, Position::Argument, mistakes)
         }
         (Shape::Whole(ty), _) => owned(ty, Position::Argument, mistakes),
+        (Shape::Pipe(_, item), _) => self::item(item, mistakes),
+    }
+}
+
+/// Checks the type of the items of a pipe: a type whose values travel, or a `str` or slice.
+fn item(ty: &Type, mistakes: &mut Mistakes) {
+    match plain(ty) {
+        Type::Path(path) if path.path.is_ident("str") => {}
+        Type::Slice(slice) => owned(&slice.elem, Position::Item, mistakes),
+        ty => owned(ty, Position::Item, mistakes),
+    }
+}
+
+/// Checks that a procedure has at most one pipe each way.
+fn pipes(procedure: &Procedure, mistakes: &mut Mistakes) {
+    for way in [Way::In, Way::Out] {
+        let is_alike = |argument: &&Argument| matches!(argument.shape, Shape::Pipe(its, _) if its == way);
+        for argument in procedure.arguments.iter().filter(is_alike).skip(1) {
+            mistakes.add(
+                &argument.declared,
+                "a procedure has one pipe each way; send items of several kinds through one, as an enum, which also orders them",
+            );
+        }
     }
 }
 
@@ -134,10 +166,19 @@ fn answers_later(procedure: &Procedure, mistakes: &mut Mistakes) {
             "the answer comes later, when nothing can be written here any more; return it, beside the rest",
         );
     }
-    for argument in procedure.arguments.iter().filter(|argument| procedure.is_async && argument.is_buffer()) {
+    let is_lent = |argument: &&Argument| procedure.is_async && !procedure.has_pipes() && argument.is_buffer();
+    for argument in procedure.arguments.iter().filter(is_lent) {
         mistakes.add(
             &argument.declared,
             "a buffer is lent to a procedure while it holds its worker, and an `async fn` may go on later; take a slice, `&[T]`",
+        );
+    }
+    for argument in
+        procedure.arguments.iter().filter(|argument| procedure.has_pipes() && argument.is_buffer())
+    {
+        mistakes.add(
+            &argument.declared,
+            "a buffer is lent to a procedure while it holds its worker, and one with a pipe runs elsewhere; take a slice, `&[T]`",
         );
     }
 }
@@ -158,6 +199,9 @@ fn one_way(procedure: &Procedure, mistakes: &mut Mistakes) {
     }
     for argument in &procedure.arguments {
         let advice = match argument.mode {
+            Mode::Value if matches!(argument.shape, Shape::Pipe(..)) => {
+                "nobody waits for a `#[one_way]` procedure, so nobody has the other end of a pipe; remove the attribute".into()
+            }
             Mode::Value | Mode::In | Mode::OptionalIn => continue,
             Mode::InOut => format!(
                 "nobody waits for a `#[one_way]` procedure, so what it changes does not come back; write `&{}`, or remove the attribute",
@@ -177,6 +221,8 @@ enum Position {
     /// A result that comes later, when no argument can be filled any more.
     LaterResult,
     Field,
+    /// An item of a pipe.
+    Item,
 }
 
 /// Checks a type whose values travel, and the types that it consists of.
@@ -248,7 +294,18 @@ fn advice(ty: &Type, position: Position) -> Option<String> {
                         "a buffer stays where its caller has it, and cannot be returned; return `Vec<{element}>`"
                     )
                 }
-                Position::Field => format!("a value that travels owns its parts; write `Vec<{element}>`"),
+                Position::Field | Position::Item => {
+                    format!("a value that travels owns its parts; write `Vec<{element}>`")
+                }
+            });
+        }
+        Type::Path(path) if pipe(path).is_some() => {
+            let item = pipe(path).map(|(_, item)| written(item)).unwrap_or_default();
+            return Some(match position {
+                Position::Argument => format!(
+                    "a pipe is a whole argument; write `Sender<{item}>` if the procedure sends, or `Receiver<{item}>` if it receives"
+                ),
+                _ => "a pipe is an argument of a procedure; it cannot be in a result, in a value or in another pipe".into(),
             });
         }
         Type::Path(path) if path.path.is_ident("Self") && position != Position::Field => {
@@ -275,7 +332,9 @@ fn instead_of_reference(target: &Type, position: Position) -> String {
         Position::LaterResult => {
             format!("a result is new to the caller and cannot be borrowed from the server; return `{owned}`")
         }
-        Position::Field => format!("a value that travels owns its parts; write `{owned}`"),
+        Position::Field | Position::Item => {
+            format!("a value that travels owns its parts; write `{owned}`")
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod gather;
 mod in_place;
 mod layouts;
 mod names;
+mod pipes;
 mod program;
 mod results;
 mod server;

@@ -100,8 +100,19 @@ pub enum Shape {
     Array(Element, Box<Expr>),
     /// An `InPlace` buffer of these elements.
     Buffer(Type),
+    /// One end of a pipe of items of this type.
+    Pipe(Way, Type),
     /// A value of this type.
     Whole(Type),
+}
+
+/// Which way the items of a pipe travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To the procedure, which has a `Receiver`; its caller has the `Sender`.
+    In,
+    /// From the procedure, which has a `Sender`; its caller has the `Receiver`.
+    Out,
 }
 
 /// The type of the elements of a slice or array.
@@ -141,6 +152,11 @@ impl Interface {
     /// Whether some answer may come later.
     pub fn has_deferred(&self) -> bool {
         self.procedures.iter().any(Procedure::answers_later)
+    }
+
+    /// Whether some procedure has a pipe.
+    pub fn has_pipes(&self) -> bool {
+        self.procedures.iter().any(Procedure::has_pipes)
     }
 
     /// Whether some procedure is an `async fn`.
@@ -198,7 +214,20 @@ fn counted_number(next: Option<u32>, procedure: &Procedure) -> Result<Number, Er
 impl Procedure {
     /// Whether its answer may come after it has returned to its worker.
     pub fn answers_later(&self) -> bool {
-        self.is_async || self.deferred.is_some()
+        self.is_async || self.deferred.is_some() || self.has_pipes()
+    }
+
+    /// Whether some argument is an end of a pipe.
+    pub fn has_pipes(&self) -> bool {
+        self.pipes().next().is_some()
+    }
+
+    /// Which ways its pipes go, and the types of their items, in the order of the arguments.
+    pub fn pipes(&self) -> impl Iterator<Item = (Way, &Type)> {
+        self.arguments.iter().filter_map(|argument| match &argument.shape {
+            Shape::Pipe(way, item) => Some((*way, item)),
+            _ => None,
+        })
     }
 
     /// Whether some argument is a buffer.
@@ -254,7 +283,18 @@ impl Shape {
 
 /// The `T` of an `InPlace<T>`.
 pub fn in_place(path: &TypePath) -> Option<&Type> {
-    let last = path.path.segments.last().filter(|last| last.ident == "InPlace")?;
+    parameter_of(path, "InPlace")
+}
+
+/// Which way a pipe goes, and the `T`, of a `Sender<T>` or `Receiver<T>` as a procedure has it.
+pub fn pipe(path: &TypePath) -> Option<(Way, &Type)> {
+    let out = parameter_of(path, "Sender").map(|item| (Way::Out, item));
+    out.or_else(|| parameter_of(path, "Receiver").map(|item| (Way::In, item)))
+}
+
+/// The `T` of a `Name<T>`.
+fn parameter_of<'a>(path: &'a TypePath, name: &str) -> Option<&'a Type> {
+    let last = path.path.segments.last().filter(|last| last.ident == name)?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.iter().collect::<Vec<_>>()[..] {
         [GenericArgument::Type(element)] => Some(element),

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::mistakes::Mistakes;
-use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Program, Returns, Shape, plain};
+use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Program, Returns, Shape, pipe, plain};
 use crate::xdr::Marks;
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -284,11 +284,18 @@ fn mode(ty: &Type, is_out: bool) -> Result<(Mode, Shape), Error> {
             Ok((mode, Shape::of(&reference.elem)))
         }
         _ if is_out => Err(out_needs_mut(ty, ty)),
-        _ => Ok(match optional_reference(ty)? {
-            Some(target) => (Mode::OptionalIn, Shape::of(target)),
-            None => (Mode::Value, Shape::Whole(ty.clone())),
+        plain => Ok(match (optional_reference(ty)?, end_of_pipe(plain)) {
+            (Some(target), _) => (Mode::OptionalIn, Shape::of(target)),
+            (None, Some(pipe)) => (Mode::Value, pipe),
+            (None, None) => (Mode::Value, Shape::Whole(ty.clone())),
         }),
     }
+}
+
+/// The shape of an argument that is an end of a pipe.
+fn end_of_pipe(ty: &Type) -> Option<Shape> {
+    let Type::Path(path) = ty else { return None };
+    pipe(path).map(|(way, item)| Shape::Pipe(way, item.clone()))
 }
 
 fn out_needs_mut(ty: &Type, target: &Type) -> Error {

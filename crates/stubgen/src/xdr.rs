@@ -80,6 +80,10 @@ pub enum Form {
 /// The longest length; none if `None`.
 pub type Bound = Option<Expr>;
 
+/// Advice for a pipe in a program of Sun RPC.
+pub const NO_PIPES: &str =
+    "Sun RPC has no pipes; leave `program` out, and export another interface for Sun RPC";
+
 impl Form {
     /// The form of values of a type.
     ///
@@ -128,6 +132,7 @@ impl Form {
                     "a buffer in place cannot travel by Sun RPC; write a slice, or declare another interface";
                 return Err(Error::new_spanned(ty, advice));
             }
+            Shape::Pipe(_, item) => return Err(Error::new_spanned(item, NO_PIPES)),
         };
         form.marked(marks)
     }

@@ -5,7 +5,7 @@ use quote::quote;
 
 use super::layouts::leading_of_result;
 use super::names::{Names, coming_back, data, local, travels_with_call, whole};
-use crate::model::{Argument, Fallible, Mode, Procedure, Returns, Shape};
+use crate::model::{Argument, Fallible, Mode, Procedure, Returns, Shape, Way};
 
 /// The method's return type, and the conversions of a call error and of a call's outcome into it.
 pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenStream, TokenStream) {
@@ -31,6 +31,11 @@ pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");
     match (argument.mode, &argument.shape) {
+        (_, Shape::Pipe(Way::In, _)) => TokenStream::new(),
+        (_, Shape::Pipe(Way::Out, _)) => {
+            let window = local("window");
+            quote!(#writer.value::<u64>(&#window);)
+        }
         (Mode::Value, shape) => {
             let encode = data(&whole(shape), "encode", names);
             quote!(#encode(&#name, &mut #writer);)

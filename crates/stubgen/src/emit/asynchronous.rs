@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::begin::{outcome, parameter};
+use super::begin::{begun, parameter};
+use super::client::pipe_methods;
 use super::names::Names;
 use super::{docs, program};
 use crate::model::{Interface, Procedure};
@@ -31,6 +32,7 @@ pub(super) fn asynchronous(interface: &Interface, names: &Names) -> TokenStream 
     let methods = interface.procedures.iter().map(|procedure| method_of(procedure, names));
     let (kind, version) = program::kind(interface, "Client", names);
     let by_sun_rpc = program::documented(interface);
+    let pipe_methods = pipe_methods(interface, names);
     quote! {
         #[doc = #doc]
         ///
@@ -89,6 +91,8 @@ pub(super) fn asynchronous(interface: &Interface, names: &Names) -> TokenStream 
                 self.client.binding()
             }
 
+            #pipe_methods
+
             /// The blocking form of this client. Both share the binding.
             pub fn to_blocking(&self) -> #client {
                 #client { client: self.client.clone() }
@@ -100,14 +104,14 @@ pub(super) fn asynchronous(interface: &Interface, names: &Names) -> TokenStream 
 }
 
 fn method_of(procedure: &Procedure, names: &Names) -> TokenStream {
-    let (Names { root, begin, .. }, Procedure { name, .. }) = (names, procedure);
+    let (Names { begin, .. }, Procedure { name, .. }) = (names, procedure);
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let passed = procedure.arguments.iter().filter(|each| parameter(each).is_some()).map(|each| &each.name);
-    let pending = outcome(procedure, names);
+    let begun = begun(procedure, names);
     quote! {
         #documentation
-        pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
+        pub fn #name(&self, #(#parameters),*) -> #begun {
             #begin { begin: self.client.begin_async() }.#name(#(#passed),*)
         }
     }

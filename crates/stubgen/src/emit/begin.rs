@@ -10,7 +10,7 @@ use super::layouts::{leading_of_call, leading_of_result};
 use super::names::{Names, coming_back, data, default, local, named, named_error, whole};
 use super::{docs, program};
 use crate::model::{
-    Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, some_value, target,
+    Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, Way, some_value, target,
 };
 
 /// The client's method `begin`.
@@ -79,15 +79,23 @@ pub(super) fn begin(interface: &Interface, names: &Names) -> TokenStream {
 }
 
 fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &Names) -> TokenStream {
-    let (root, Procedure { name, .. }) = (&names.root, procedure);
+    let (Procedure { name, .. }, returned) = (procedure, begun(procedure, names));
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
-    let pending = outcome(procedure, names);
     let by_program = program::begun_call(index, number, procedure, names);
     let arguments = arguments(index, &quote!(self.begin), procedure, names);
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
     let decode = decode(index, procedure, names);
+    if procedure.has_pipes() {
+        return submit_with_pipes(
+            &documentation,
+            &parameters.collect::<Vec<_>>(),
+            (arguments, decode),
+            procedure,
+            names,
+        );
+    }
     // A function pointer needs no allocation; a closure that holds lengths does.
     let submit = match lens.is_empty() {
         true if procedure.one_way => quote!(#call.submit_one_way(#written, #decode)),
@@ -96,12 +104,61 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
     };
     quote! {
         #documentation
-        pub fn #name(&self, #(#parameters),*) -> #root::Pending<#pending> {
+        pub fn #name(&self, #(#parameters),*) -> #returned {
             #by_program
             #arguments
             #(#lens)*
             #submit
         }
+    }
+}
+
+/// The method for a procedure with pipes: it returns the handle, and the caller's ends of the pipes.
+fn submit_with_pipes(
+    documentation: &TokenStream,
+    parameters: &[TokenStream],
+    (arguments, decode): (TokenStream, TokenStream),
+    procedure: &Procedure,
+    names: &Names,
+) -> TokenStream {
+    let (name, returned) = (&procedure.name, begun(procedure, names));
+    let (call, written, window) = (local("call"), local("written"), local("window"));
+    let (pending, ends) = (local("pending"), local("ends"));
+    let pipes = pipes(procedure, names);
+    let taken = procedure.pipes().map(|(way, item)| match way {
+        Way::In => quote!(#ends.sender::<#item>()),
+        Way::Out => quote!(#ends.receiver::<#item>()),
+    });
+    quote! {
+        #documentation
+        pub fn #name(&self, #(#parameters),*) -> #returned {
+            #[allow(unused_variables)]
+            let #window = self.begin.window();
+            #arguments
+            let (#pending, mut #ends) = #call.submit_with_pipes(#written, #pipes, #decode);
+            (#pending, #(#taken),*)
+        }
+    }
+}
+
+/// The expression for the pipes that a procedure has.
+pub(super) fn pipes(procedure: &Procedure, names: &Names) -> TokenStream {
+    let stub = &names.stub;
+    let [to_procedure, from_procedure] =
+        [Way::In, Way::Out].map(|way| procedure.pipes().any(|(its, _)| its == way));
+    quote!(#stub::Pipes { to_procedure: #to_procedure, from_procedure: #from_procedure })
+}
+
+/// The type that a method returns which begins a call: the handle, and the caller's ends of the pipes.
+pub(super) fn begun(procedure: &Procedure, names: &Names) -> TokenStream {
+    let (root, pending) = (&names.root, outcome(procedure, names));
+    let ends = procedure.pipes().map(|(way, item)| match way {
+        Way::In => quote!(#root::Sender<#item>),
+        Way::Out => quote!(#root::Receiver<#item>),
+    });
+    match procedure.has_pipes() {
+        true => quote!((#root::Pending<#pending>, #(#ends),*)),
+        false => quote!(#root::Pending<#pending>),
     }
 }
 
@@ -163,6 +220,7 @@ fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &N
 pub(super) fn parameter(argument: &Argument) -> Option<TokenStream> {
     let Argument { name, declared, .. } = argument;
     match (argument.mode, &argument.shape) {
+        (_, Shape::Pipe(..)) => None,
         (Mode::Value | Mode::In | Mode::OptionalIn, _) => Some(quote!(#name: #declared)),
         (Mode::Out, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(#name: usize)),
         (Mode::Out, _) => None,

@@ -27,6 +27,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let begin = begin::method(names);
     let to_async = asynchronous::method(names);
     let in_place = buffers::client_method(interface, names);
+    let pipe_methods = pipe_methods(interface, names);
     let over = program::over(interface, names);
     let by_sun_rpc = program::documented(interface);
     let (kind, version) = program::kind(interface, "Client", names);
@@ -92,6 +93,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
 
             #in_place
 
+            #pipe_methods
+
             #over
 
             #description
@@ -131,6 +134,9 @@ fn method(
 ) -> TokenStream {
     if procedure.one_way {
         return begin::tell(index, number, procedure, names);
+    }
+    if procedure.has_pipes() {
+        return begin_with_pipes(index, procedure, in_order, names);
     }
     let Names { stub, here, .. } = names;
     let Procedure { name, arguments, .. } = procedure;
@@ -178,6 +184,49 @@ fn method(
     }
 }
 
+/// The method for a procedure with pipes: it begins a call, also in the blocking client.
+fn begin_with_pipes(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
+    let (name, begin) = (&procedure.name, &names.begin);
+    let (documentation, returned) = (docs::of_begun(procedure, names), begin::begun(procedure, names));
+    let parameters = procedure.arguments.iter().filter_map(begin::parameter);
+    let passed =
+        procedure.arguments.iter().filter(|each| begin::parameter(each).is_some()).map(|each| &each.name);
+    let index = u16::try_from(index).expect("the number of procedures has been checked");
+    let begun = match in_order {
+        true => quote!(self.client.begin_in_order(#index)),
+        false => quote!(self.client.begin()),
+    };
+    quote! {
+        #documentation
+        pub fn #name(&self, #(#parameters),*) -> #returned {
+            #begin { begin: #begun }.#name(#(#passed),*)
+        }
+    }
+}
+
+/// The methods of a client that are for pipes, if some procedure has one.
+pub(super) fn pipe_methods(interface: &Interface, names: &Names) -> Option<TokenStream> {
+    let root = &names.root;
+    interface.has_pipes().then(|| {
+        quote! {
+            /// The same binding, with a time in which each call with pipes has to end as a whole. Without it, only each step is bounded,
+            /// by the timeout.
+            #[allow(dead_code)]
+            #[must_use]
+            pub fn with_total(&self, total: ::core::time::Duration) -> Self {
+                Self { client: self.client.with_total(total) }
+            }
+
+            /// The same binding, whose receivers of pipes let so much be sent that they have not taken.
+            #[allow(dead_code)]
+            #[must_use]
+            pub fn with_window(&self, window: #root::Window) -> Self {
+                Self { client: self.client.with_window(window) }
+            }
+        }
+    })
+}
+
 /// The statement that gives an OUT argument the initial value that a remote procedure would see. Numbers in arrays, slices and
 /// buffers may have any value there, and keep theirs here.
 fn blank(argument: &Argument) -> TokenStream {
@@ -193,7 +242,7 @@ fn blank(argument: &Argument) -> TokenStream {
             quote!(*#name = #default();)
         }
         Shape::Buffer(_) => TokenStream::new(),
-        Shape::Text => unreachable!("it has been refused"),
+        Shape::Text | Shape::Pipe(..) => unreachable!("it has been refused"),
     }
 }
 

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::names::{Names, coming_back, data, whole};
-use crate::model::{Argument, Mode, Procedure, Returns, Shape};
+use crate::model::{Argument, Mode, Procedure, Returns, Shape, Way};
 
 /// The `Leading` of a call, which checks the bounds of all its fixed arguments at once.
 pub(super) fn leading_of_call(procedure: &Procedure, names: &Names) -> TokenStream {
@@ -30,7 +30,8 @@ fn layout_in_call(argument: &Argument, names: &Names) -> Option<TokenStream> {
     match (argument.mode, &argument.shape) {
         (Mode::Out, Shape::Slice(_)) => Some(quote!(<u32 as #stub::Data>::LAYOUT)),
         (Mode::Out, Shape::Buffer(_)) => Some(layout_of(&argument.shape, names)),
-        (Mode::Out, _) => None,
+        (Mode::Out, _) | (_, Shape::Pipe(Way::In, _)) => None,
+        (_, Shape::Pipe(Way::Out, _)) => Some(quote!(<u64 as #stub::Data>::LAYOUT)),
         (Mode::OptionalIn, _) => Some(quote!(#stub::Layout::variable(1))),
         (_, shape) => Some(layout_of(shape, names)),
     }

@@ -6,8 +6,8 @@ use quote::{format_ident, quote};
 use super::layouts::leading_of_call;
 use super::names::{Names, data, default, implementation, local, stub_name, whole};
 use super::results::{has_results, incoming, put_all, put_later, room};
-use super::{buffers, in_place, program};
-use crate::model::{Argument, Interface, Mode, Procedure, Shape};
+use super::{buffers, in_place, pipes, program};
+use crate::model::{Argument, Interface, Mode, Procedure, Shape, Way};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let Names { stub, interface: name, client, server, here, .. } = names;
@@ -100,7 +100,7 @@ fn room_for_open_calls(interface: &Interface, names: &Names) -> (TokenStream, To
         (field, quote!(#name: ::core::default::Default::default(),), lend)
     };
     let (room, no_room, lend_room) = kept("room", "lend_room", "OpenRoom");
-    if !interface.has_async() {
+    if !interface.has_async() && !interface.has_pipes() {
         return (room, no_room, lend_room);
     }
     let (tasks, no_tasks, lend_tasks) = kept("tasks", "lend_tasks", "Tasks");
@@ -116,6 +116,9 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
     let lent = procedure.arguments.iter().map(lend);
+    if procedure.has_pipes() {
+        return pipes::server_stub(procedure, names);
+    }
     if procedure.is_async {
         return async_stub(procedure, names);
     }
@@ -194,12 +197,19 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
 }
 
 /// The statement that reads an argument from the call packet, or makes the one that the procedure fills.
-fn take(argument: &Argument, names: &Names) -> TokenStream {
+pub(super) fn take(argument: &Argument, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = &argument.name;
     let (call, incoming) = (local("call"), incoming(argument));
     let or_refuse = quote!(.map_err(#stub::Unserved::BadArguments)?);
     match (argument.mode, &argument.shape) {
+        (_, Shape::Pipe(way, item)) => {
+            let ends = local("ends");
+            match way {
+                Way::In => quote!(let #name = #ends.receiver::<#item>();),
+                Way::Out => quote!(let #name = #ends.sender::<#item>(#call.value::<u64>()#or_refuse);),
+            }
+        }
         (Mode::Value, shape) => {
             let read = read(shape, names);
             quote!(let #name = #read #or_refuse;)
@@ -325,7 +335,7 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
 }
 
 /// The expression that the procedure is called with.
-fn lend(argument: &Argument) -> TokenStream {
+pub(super) fn lend(argument: &Argument) -> TokenStream {
     let name = &argument.name;
     match (argument.mode, &argument.shape) {
         (Mode::Value, _) | (Mode::OptionalIn | Mode::In, Shape::Text) => quote!(#name),

@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use super::in_place;
 use super::names::{Names, data, local, whole};
 use crate::documentation::first_paragraph;
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, plain};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, Way, plain};
 
 /// The function that returns the description.
 pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
@@ -126,6 +126,17 @@ fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
                 #description.text("[");
                 #describe(#description);
                 #description.text("]");
+            }
+        }
+        Shape::Pipe(way, item) => {
+            let begin = match way {
+                Way::In => "pipe in ",
+                Way::Out => "pipe out ",
+            };
+            let stub = &names.stub;
+            quote! {
+                #description.text(#begin);
+                <#item as #stub::Item>::describe(#description);
             }
         }
         Shape::Buffer(element) => {
