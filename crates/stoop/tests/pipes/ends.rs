@@ -1,0 +1,124 @@
+//! End, abort, stop, cancel and loss are told apart at both ends.
+
+use super::*;
+
+claims! { [
+    a_sender_that_is_dropped_aborts_and_one_that_finishes_ends
+    an_early_error_reaches_a_client_that_is_sending
+    a_receiver_that_is_dropped_stops_the_procedure_and_its_result_comes
+    a_procedure_that_drops_its_receiver_stops_the_client
+    a_cancelled_call_ends_both_ends_of_its_pipes
+    a_cancel_wakes_a_procedure_that_waits
+    a_client_that_ends_is_told_to_the_procedure
+    a_server_that_ends_is_an_error_and_no_end
+    nothing_can_be_sent_after_the_answer
+] }
+
+fn a_sender_that_is_dropped_aborts_and_one_that_finishes_ends(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.receive_until_stopped();
+    numbers.send(&1).unwrap();
+    drop(numbers);
+    call.wait().unwrap();
+    let (call, numbers) = client.receive_until_stopped();
+    numbers.send(&1).unwrap();
+    numbers.finish();
+    call.wait().unwrap();
+    assert_eq!(bench.noted(), ["Aborted", "\"end\""]);
+}
+
+fn an_early_error_reaches_a_client_that_is_sending(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (call, parts) = client.put(1000);
+    let why = loop {
+        if let Err(why) = parts.send(&[0; 100]) {
+            break why;
+        }
+    };
+    assert!(matches!(why, PipeError::Ended | PipeError::Stopped), "{why}");
+    assert!(matches!(call.wait(), Err(stoop::Error::Application(PutError::Full(1000)))));
+}
+
+fn a_receiver_that_is_dropped_stops_the_procedure_and_its_result_comes(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, mut numbers) = client.send_until_stopped();
+    assert_eq!(numbers.recv().unwrap(), Some(0));
+    drop(numbers);
+    call.wait().unwrap();
+    assert_eq!(bench.noted(), ["Stopped"]);
+}
+
+fn a_procedure_that_drops_its_receiver_stops_the_client(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.ignore();
+    let why = loop {
+        if let Err(why) = numbers.send(&1) {
+            break why;
+        }
+    };
+    assert!(matches!(why, PipeError::Stopped), "{why}");
+    assert!(numbers.is_stopped() && !call.is_ready());
+    bench.gate.open();
+    assert_eq!(call.wait().unwrap(), 7);
+}
+
+fn a_cancelled_call_ends_both_ends_of_its_pipes(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, mut numbers) = client.send_until_stopped();
+    assert_eq!(numbers.recv().unwrap(), Some(0));
+    drop(call);
+    let why = loop {
+        match numbers.recv() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it has not ended"),
+            Err(why) => break why,
+        }
+    };
+    assert!(matches!(why, PipeError::Cancelled), "{why}");
+    eventually(|| !bench.noted().is_empty());
+    assert_eq!(bench.noted(), ["Cancelled"]);
+}
+
+fn a_cancel_wakes_a_procedure_that_waits(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.receive_until_stopped();
+    numbers.send(&1).unwrap();
+    eventually(|| bench.received.load(Ordering::SeqCst) == 1);
+    drop(call);
+    eventually(|| !bench.noted().is_empty());
+    assert_eq!(bench.noted(), ["Cancelled"]);
+    assert!(matches!(numbers.send(&2), Err(PipeError::Cancelled)));
+}
+
+fn a_client_that_ends_is_told_to_the_procedure(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.receive_until_stopped();
+    numbers.send(&1).unwrap();
+    eventually(|| bench.received.load(Ordering::SeqCst) == 1);
+    drop((client, numbers, call));
+    eventually(|| !bench.noted().is_empty());
+    assert!(["Cancelled", "Aborted"].contains(&&*bench.noted()[0]), "{:?}", bench.noted());
+}
+
+fn a_server_that_ends_is_an_error_and_no_end(transport: &str) {
+    let (server, bench, client) = works(transport);
+    let (call, mut numbers) = client.watch(3);
+    assert_eq!(numbers.recv().unwrap(), Some(3));
+    drop(bench.watcher());
+    server.shut_down();
+    let why = numbers.recv().unwrap_err();
+    assert!(is_lost(&why) || matches!(why, PipeError::Aborted), "{why}");
+    assert!(call.wait().is_err());
+}
+
+fn nothing_can_be_sent_after_the_answer(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, mut numbers) = client.watch(3);
+    assert_eq!(numbers.recv().unwrap(), Some(3));
+    let (sender, reply) = bench.watcher();
+    sender.send(&4).unwrap();
+    reply.send(Ok(7)).unwrap();
+    assert!(matches!(sender.send(&5), Err(PipeError::Ended)));
+    assert_eq!((numbers.recv().unwrap(), numbers.recv().unwrap()), (Some(4), None));
+    assert_eq!(call.wait().unwrap(), 7);
+}

@@ -1,0 +1,119 @@
+//! What is sent and not taken is bounded, and waiting for room ends.
+
+use super::*;
+use std::thread;
+use std::time::Duration;
+use stoop::Window;
+
+claims! { [
+    a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again
+    both_write_and_neither_reads_ends_with_an_error_that_names_the_reader
+    the_result_needs_no_room
+    a_slow_reader_delays_no_other_call
+    the_newest_item_comes_after_a_pause_and_the_skipped_ones_are_counted
+    one_thread_sends_and_receives_without_waiting_for_itself
+    a_total_time_ends_a_call_that_is_quiet
+    threads_share_a_sender
+] }
+
+fn a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.sum_later();
+    let mut sent = 0_u64;
+    while numbers.try_send(&1).unwrap() {
+        sent += 1;
+        assert!(sent < 1_000_000, "there is always room");
+    }
+    let short = Duration::from_millis(20);
+    let (other, waiting) = client.with_timeout(short).sum_later();
+    let why = loop {
+        if let Err(why) = waiting.send(&1) {
+            break why;
+        }
+    };
+    assert!(matches!(why, PipeError::NoRoom { waited } if waited >= short), "{why}");
+    assert!(!why.to_string().is_empty());
+    drop((other, waiting));
+    bench.gate.open();
+    numbers.send(&1).unwrap();
+    numbers.finish();
+    assert_eq!(call.wait().unwrap(), sent + 1);
+}
+
+fn both_write_and_neither_reads_ends_with_an_error_that_names_the_reader(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers, mut out) = client.with_timeout(Duration::from_millis(50)).writes_first();
+    let why = loop {
+        if let Err(why) = numbers.send(&1) {
+            break why;
+        }
+    };
+    assert!(why.to_string().contains("reader"), "{why}");
+    eventually(|| bench.noted() == ["\"full\""]);
+    assert_eq!(client.next(1).unwrap(), 2, "other calls go on");
+    while out.recv().unwrap() == Some(7) {}
+    numbers.finish();
+    assert!(call.wait().unwrap() > 0);
+}
+
+fn the_result_needs_no_room(transport: &str) {
+    let (_server, _, client) = works(transport);
+    // Less than the first window, and nobody reads it before the result has come.
+    let (call, numbers) = client.count(0, 100);
+    assert_eq!(call.wait().unwrap(), 100);
+    assert_eq!(numbers.map(Result::unwrap).sum::<u64>(), 99 * 100 / 2);
+}
+
+fn a_slow_reader_delays_no_other_call(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (_call, mut numbers) = client.send_until_stopped();
+    for _ in 0..1000 {
+        assert_eq!(client.next(1).unwrap(), 2);
+    }
+    let (call, others) = client.count(0, 50_000);
+    assert_eq!(others.count(), 50_000);
+    call.wait().unwrap();
+    assert_eq!(numbers.recv().unwrap(), Some(0));
+}
+
+fn the_newest_item_comes_after_a_pause_and_the_skipped_ones_are_counted(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, mut numbers) = client.with_window(Window::Newest).watch(0);
+    let (sender, reply) = bench.watcher();
+    // The first item has used up the window; all of these are of one key.
+    (1..=1000).for_each(|number| sender.send_latest(0, &number).unwrap());
+    assert_eq!(numbers.recv().unwrap(), Some(0));
+    assert_eq!((numbers.recv().unwrap(), numbers.skipped()), (Some(1000), 999));
+    reply.send(Ok(1)).unwrap();
+    assert_eq!(numbers.recv().unwrap(), None);
+    call.wait().unwrap();
+}
+
+fn one_thread_sends_and_receives_without_waiting_for_itself(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (call, numbers, doubled) = client.double();
+    let sum: u64 = doubled.fed_by(numbers, 0..100_000).map(Result::unwrap).sum();
+    assert_eq!((sum, call.wait().unwrap()), (99_999 * 100_000, 100_000));
+}
+
+fn a_total_time_ends_a_call_that_is_quiet(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (call, mut numbers) = client.with_total(Duration::from_millis(100)).watch(3);
+    assert_eq!(numbers.recv().unwrap(), Some(3));
+    let why = numbers.recv().unwrap_err();
+    assert!(is_lost(&why) || matches!(why, PipeError::Aborted), "{why}");
+    assert!(call.wait().is_err());
+}
+
+fn threads_share_a_sender(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (call, numbers) = client.sum_later();
+    bench.gate.open();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5000).for_each(|number| numbers.send(&number).unwrap()));
+        }
+    });
+    numbers.finish();
+    assert_eq!(call.wait().unwrap(), 4 * 4999 * 5000 / 2);
+}
