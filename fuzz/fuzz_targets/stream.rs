@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use stoop_exchange::stream::{StreamEvent, Bounds, Reassembler, Violation};
 use stoop_wire::{BindingId, CallNumber, Header, Kind, LaneId};
 
-const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announced_max: 2 << 30, lanes: 4 };
+const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 30, announced_max: 2 << 30, lanes: 4, pipes: true };
 
 type Seen = (u16, u32, usize);
 

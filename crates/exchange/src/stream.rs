@@ -8,10 +8,11 @@
 mod buffers;
 mod message;
 mod outgoing;
+mod piped;
 mod reassembler;
 mod terms;
 
-pub use message::{Message, StreamEvent};
+pub use message::{Message, PipeBytes, StreamEvent};
 pub use outgoing::OutgoingMessage;
 pub use reassembler::Reassembler;
 pub use terms::{Account, Bounds, Violation};

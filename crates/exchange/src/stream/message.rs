@@ -3,7 +3,7 @@
 use crate::stream::buffers::{Buffers, INPUT_LEN};
 use alloc::vec::Vec;
 use core::mem;
-use stoop_wire::{HEADER_LEN, Header, RefusalCode};
+use stoop_wire::{HEADER_LEN, Header, PipeEnd, RefusalCode};
 
 /// An event on the stream.
 #[derive(Debug)]
@@ -12,14 +12,32 @@ pub enum StreamEvent<'a> {
     Message(Message<'a>),
     /// A message that was not accepted, and why. All its bytes have been skipped.
     NotTaken(Header, RefusalCode),
+    /// Bytes of a pipe: all of a packet, or the part that has arrived.
+    Data(PipeBytes<'a>),
+}
+
+/// Bytes of a pipe that a stream has brought.
+#[derive(Debug)]
+pub struct PipeBytes<'a> {
+    /// Header of their packet.
+    pub header: Header,
+    /// Offset of the first in the pipe.
+    pub at: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Whether the pipe ends behind them.
+    pub end: Option<PipeEnd>,
 }
 
 impl StreamEvent<'_> {
     /// Header of the message.
     #[inline]
     pub fn header(&self) -> &Header {
-        let (Self::Message(Message { header, .. }) | Self::NotTaken(header, _)) = self;
-        header
+        match self {
+            Self::Message(Message { header, .. })
+            | Self::NotTaken(header, _)
+            | Self::Data(PipeBytes { header, .. }) => header,
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use crate::stream::buffers::{Buffers, INPUT_LEN};
 use crate::stream::message::{Body, Message, StreamEvent};
+use crate::stream::piped::{ArrivingData, OfPipe};
 use crate::stream::terms::{Account, Bounds, Unbounded, Violation};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{
-    HEADER_LEN, Header, HeaderError, Kind, MAGIC, PACKET_DATA, RefusalCode, STREAM_FRAGMENT, Versions,
+    HEADER_LEN, Header, HeaderError, Kind, MAGIC, PACKET_DATA, PipeReceipt, RefusalCode, STREAM_FRAGMENT,
+    Versions,
 };
 
 /// An arriving byte stream. Receive into [`space`](Self::space), pass the number of bytes to
@@ -17,23 +19,28 @@ use stoop_wire::{
 #[derive(Debug)]
 pub struct Reassembler {
     bounds: Bounds,
-    buffers: Buffers,
+    pub(super) buffers: Buffers,
     /// The fragment whose payload is arriving.
-    fragment: Option<Fragment>,
+    pub(super) fragment: Option<Fragment>,
     incomplete: Vec<Incomplete>,
     /// Bytes that the incomplete messages announce.
     announced: usize,
+    /// The packet of a pipe's data that is arriving, if the present fragment is one.
+    pub(super) data: ArrivingData,
 }
 
 #[derive(Debug)]
-struct Fragment {
-    /// Index of its message.
-    of: usize,
+pub(super) struct Fragment {
+    /// Index of its message, or [`DATA`].
+    pub(super) of: usize,
     /// Bytes of its payload still to come.
-    left: usize,
+    pub(super) left: usize,
     /// Whether the last [`Reassembler::space`] was in the message itself.
-    direct: bool,
+    pub(super) direct: bool,
 }
+
+/// Of a packet of data, which belongs to no message.
+pub(super) const DATA: usize = usize::MAX;
 
 #[derive(Debug)]
 struct Incomplete {
@@ -64,7 +71,8 @@ impl Reassembler {
 
     /// Begins a stream without an input buffer, whose memory for messages is counted.
     pub fn with_account(bounds: Bounds, account: Box<dyn Account>) -> Self {
-        Self { bounds, buffers: Buffers::new(account), fragment: None, incomplete: Vec::new(), announced: 0 }
+        let (buffers, data) = (Buffers::new(account), ArrivingData::default());
+        Self { bounds, buffers, fragment: None, incomplete: Vec::new(), announced: 0, data }
     }
 
     /// Whether there is an input buffer.
@@ -91,6 +99,10 @@ impl Reassembler {
         if let Some(fragment) = &mut self.fragment {
             fragment.direct = false;
             if self.buffers.is_empty() && fragment.left >= DIRECT_MIN {
+                if fragment.of == DATA {
+                    fragment.direct = true;
+                    return self.data.space(fragment.left);
+                }
                 let message = &mut self.incomplete[fragment.of];
                 let room = message.make_room(fragment.left, &mut self.announced, &mut *self.buffers.account);
                 if let Ok(packet) = &mut message.packet {
@@ -107,6 +119,7 @@ impl Reassembler {
     #[inline]
     pub fn received(&mut self, len: usize) {
         match &mut self.fragment {
+            Some(fragment) if fragment.direct && fragment.of == DATA => self.data.received(len),
             Some(fragment) if fragment.direct => {
                 fragment.left -= len;
                 self.incomplete[fragment.of].received += len;
@@ -151,7 +164,10 @@ impl Reassembler {
     #[inline]
     pub fn poll(&mut self) -> Result<Option<StreamEvent<'_>>, Violation> {
         loop {
-            if self.fragment.is_some() {
+            if let Some(fragment) = &self.fragment {
+                if fragment.of == DATA {
+                    return Ok(self.poll_data().map(StreamEvent::Data));
+                }
                 match self.continue_fragment() {
                     None => return Ok(None),
                     Some(None) => continue,
@@ -177,6 +193,13 @@ impl Reassembler {
             let payload_len = self.check(&header)?;
             let whole = payload_len == header.message_len as usize;
             let there = self.buffers.unread().len() - HEADER_LEN >= payload_len;
+            if matches!(header.kind, Kind::Data | Kind::Receipt) {
+                match self.take_of_pipe(header, payload_len)? {
+                    OfPipe::Data => continue,
+                    OfPipe::Receipt => return Ok(Some(self.give(header))),
+                    OfPipe::Nothing => return Ok(None),
+                }
+            }
             if header.kind == Kind::Cancel {
                 self.drop_cancelled(&header);
             }
@@ -213,6 +236,9 @@ impl Reassembler {
         let payload_len = header.payload_len(STREAM_FRAGMENT).map_err(Violation::Header)?;
         if header.lane.0 >= self.bounds.lanes {
             return Err(Violation::Lane(header.lane));
+        }
+        if self.bounds.pipes && (header.kind == Kind::Data || PipeReceipt::of(header).is_some()) {
+            return Ok(payload_len);
         }
         let is_short = header.offset == 0 && header.message_len as usize <= PACKET_DATA;
         if !is_short && header.kind != self.bounds.long || header.kind == Kind::Cancel && payload_len > 0 {

@@ -14,6 +14,8 @@ pub struct Bounds {
     pub announced_max: usize,
     /// Lanes are numbered below this.
     pub lanes: u16,
+    /// Whether calls may have pipes.
+    pub pipes: bool,
 }
 
 /// Counts the memory of the messages that arrive on a stream in fragments, and says when there is no more.

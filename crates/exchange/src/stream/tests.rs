@@ -8,7 +8,8 @@ use stoop_wire::{
     BindingId, CallNumber, HEADER_LEN, Header, HeaderError, Kind, LaneId, RefusalCode, STREAM_FRAGMENT,
 };
 
-const BOUNDS: Bounds = Bounds { long: Kind::Call, message_max: 1 << 20, announced_max: 3 << 20, lanes: 8 };
+const BOUNDS: Bounds =
+    Bounds { long: Kind::Call, message_max: 1 << 20, announced_max: 3 << 20, lanes: 8, pipes: true };
 
 fn header(lane: u16, number: u32, len: usize) -> Header {
     let mut header = Header::bare(Kind::Call, BindingId(9), LaneId(lane), CallNumber(number));
