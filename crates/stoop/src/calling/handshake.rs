@@ -137,7 +137,9 @@ impl<'a> Handshake<'a> {
                     _ => Ok(Some(header)),
                 }
             }
-            Some(StreamEvent::NotTaken(..)) => Err(self.protocol("it sends a result before any call")),
+            Some(StreamEvent::NotTaken(..) | StreamEvent::Data(_)) => {
+                Err(self.protocol("it sends a result before any call"))
+            }
         }
     }
 

@@ -82,7 +82,6 @@ impl<A: Answers> OpenCalls<A> {
     }
 
     /// The pool that sends the answers, unless it has ended.
-    #[cfg(feature = "seal")]
     pub(crate) fn answers(&self) -> Weak<A> {
         self.answers.get().cloned().unwrap_or_default()
     }

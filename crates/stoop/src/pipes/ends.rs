@@ -103,8 +103,10 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
         match self.is_served {
             true => self.carrier.flush(),
             false => {
-                self.queue.close(how).give();
-                self.carrier.ended();
+                if let Some(wakeup) = self.queue.close(how) {
+                    wakeup.give();
+                    self.carrier.ended();
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod contract;
 pub(crate) mod ends;
 pub(crate) mod error;
 pub(crate) mod fed;
+pub(crate) mod helper;
 pub(crate) mod item;
 pub(crate) mod queue;
 pub(crate) mod receiver;

@@ -17,6 +17,9 @@ use std::thread;
 use std::time::Duration;
 use stoop_net::clock;
 
+/// While so many bytes wait, no other item is appended: a peer may grant any number.
+const QUEUED_MAX: usize = 1 << 20;
+
 /// The bytes of a pipe that have been appended and not taken.
 pub(crate) struct PipeQueue(Mutex<State>);
 
@@ -101,7 +104,7 @@ impl PipeQueue {
     pub(crate) fn append(&self, record: &Record<'_>) -> Result<Appended, PipeError> {
         let mut state = self.state();
         state.check_open()?;
-        if state.written >= state.limit || !state.kept.is_empty() {
+        if !state.has_room() {
             return Ok(Appended::Full);
         }
         state.put(record, 0);
@@ -115,7 +118,7 @@ impl PipeQueue {
     pub(crate) fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<Appended, PipeError> {
         let mut state = self.state();
         state.check_open()?;
-        if state.written < state.limit && state.kept.is_empty() {
+        if state.has_room() {
             drop(state);
             return self.append(record);
         }
@@ -144,11 +147,11 @@ impl PipeQueue {
         }
     }
 
-    /// The writer appends no more.
-    pub(crate) fn close(&self, how: Close) -> Wakeup {
+    /// The writer appends no more. `None`: it has said so before.
+    pub(crate) fn close(&self, how: Close) -> Option<Wakeup> {
         let mut state = self.state();
         if state.closed.is_some() {
-            return Wakeup::default();
+            return None;
         }
         state.closed = Some(how);
         if how == Close::Whole {
@@ -157,23 +160,21 @@ impl PipeQueue {
             }
         }
         state.kept.clear();
-        state.arrivals.wake()
+        Some(state.arrivals.wake())
     }
 
     /// How the writer has closed it, if it has.
-    #[expect(dead_code, reason = "for transports that carry bytes")]
     pub(crate) fn closed(&self) -> Option<Close> {
         self.state().closed
     }
 
-    /// Bytes have arrived for the reader, from that offset on.
+    /// Bytes have arrived for the reader, from that offset on, in a packet that begins at `begin`.
     ///
     /// # Errors
     /// They are not the next ones, or may not be sent.
-    #[expect(dead_code, reason = "for transports that carry bytes")]
-    pub(crate) fn arrive(&self, offset: u64, bytes: &[u8]) -> Result<Wakeup, Disorder> {
+    pub(crate) fn arrive(&self, begin: u64, offset: u64, bytes: &[u8]) -> Result<Wakeup, Disorder> {
         let mut state = self.state();
-        if offset != state.written || state.closed.is_some() || !bytes.is_empty() && offset >= state.limit {
+        if offset != state.written || state.closed.is_some() || !bytes.is_empty() && begin >= state.limit {
             return Err(Disorder);
         }
         state.written += bytes.len() as u64;
@@ -191,7 +192,10 @@ impl PipeQueue {
             return Err(why.clone());
         }
         if !state.bytes.is_empty() {
+            let wakeup = if state.bytes.len() >= QUEUED_MAX { state.room.wake() } else { Wakeup::default() };
             state.pull(into);
+            drop(state);
+            wakeup.give();
             return Ok(Arrival::Bytes);
         }
         match state.closed {
@@ -205,11 +209,12 @@ impl PipeQueue {
     }
 
     /// Moves the bytes that are to leave to the end of `into`. Returns the offset of the byte behind them, and how the queue is closed.
-    #[expect(dead_code, reason = "for transports that carry bytes")]
-    pub(crate) fn pull(&self, into: &mut Vec<u8>) -> (u64, Option<Close>) {
+    pub(crate) fn pull(&self, into: &mut Vec<u8>) -> (u64, Option<Close>, Wakeup) {
         let mut state = self.state();
+        let was_full = state.bytes.len() >= QUEUED_MAX;
         state.pull(into);
-        (state.written, state.closed)
+        let wakeup = if was_full { state.room.wake() } else { Wakeup::default() };
+        (state.written, state.closed, wakeup)
     }
 
     /// As [`ReceivingEnd::taken`](super::contract::ReceivingEnd::taken).
@@ -227,7 +232,6 @@ impl PipeQueue {
     }
 
     /// The limit that the sender may know of.
-    #[expect(dead_code, reason = "for transports that carry bytes")]
     pub(crate) fn limit(&self) -> u64 {
         self.state().limit
     }
@@ -302,8 +306,23 @@ impl PipeQueue {
         has
     }
 
+    /// The offset behind the last byte that was appended or has arrived.
+    pub(crate) fn written(&self) -> u64 {
+        self.state().written
+    }
+
+    /// Whether the reader has stopped, or the pipe has failed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().over.is_some()
+    }
+
+    /// Whether bytes wait, or it is closed.
+    pub(crate) fn has_bytes(&self) -> bool {
+        let state = self.state();
+        !state.bytes.is_empty() || state.closed.is_some()
+    }
+
     /// Whether a task waits for something.
-    #[expect(dead_code, reason = "for transports that carry bytes")]
     pub(crate) fn is_polled(&self) -> bool {
         let state = self.state();
         state.room.is_polled() || state.arrivals.is_polled()
@@ -317,6 +336,10 @@ impl State {
             (Some(why), _) => Err(why.clone()),
             (None, Some(_)) => Err(PipeError::Ended),
         }
+    }
+
+    fn has_room(&self) -> bool {
+        self.written < self.limit && self.kept.is_empty() && self.bytes.len() < QUEUED_MAX
     }
 
     #[inline]
@@ -346,11 +369,7 @@ impl State {
 
     fn has(&self, awaited: Awaited) -> bool {
         match awaited {
-            Awaited::Room => {
-                self.over.is_some()
-                    || self.closed.is_some()
-                    || self.written < self.limit && self.kept.is_empty()
-            }
+            Awaited::Room => self.over.is_some() || self.closed.is_some() || self.has_room(),
             Awaited::Bytes => self.failed.is_some() || self.closed.is_some() || !self.bytes.is_empty(),
         }
     }

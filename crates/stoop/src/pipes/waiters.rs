@@ -51,6 +51,16 @@ impl Waiters {
 }
 
 impl Wakeup {
+    /// This one, or the other: of one queue, of which the first has taken what waits.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0.or(other.0))
+    }
+
+    /// The task, to be woken by another thread.
+    pub(crate) fn into_waker(self) -> Option<Waker> {
+        self.0
+    }
+
     /// Wakes the task. The calling thread holds no lock.
     pub(crate) fn give(self) {
         if let Some(waker) = self.0 {

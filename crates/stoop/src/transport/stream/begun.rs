@@ -6,6 +6,7 @@
 //! thread of the user waits for, and it alone sends long calls: a thread that begins or waits for a call is never kept by another's.
 
 pub(crate) mod background;
+pub(crate) mod piped;
 pub(crate) mod refused;
 pub(crate) mod submission;
 #[cfg(test)]
@@ -15,7 +16,7 @@ pub(crate) mod waiting;
 use crate::account::calls::Recorder;
 use crate::account::slow::Facts;
 use crate::calling::background::{Background, Driven, hand_over, start};
-use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
@@ -24,14 +25,20 @@ use crate::calling::fate::Fate;
 use crate::calling::recovery::no_answer;
 use crate::calling::short_result::Short;
 use crate::context::TimeBounds;
-use crate::error::{CallError, SendError};
+use crate::error::{CallError, SendError, UnknownCause};
+use crate::pipes::contract::Ends;
+use crate::pipes::error::PipeError;
+use crate::pipes::helper;
+use crate::pipes::queue::PipeQueue;
+use crate::pipes::waiters::Wakeup as PipeWakeup;
+use crate::transport::stream::begun::piped::CallerPipes;
 use crate::transport::stream::caller::StreamBinding;
 use crate::transport::stream::caller::lane_table::{Answered, CallId};
 use crate::transport::stream::caller::session::{Session, TakesAnswers};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 use stoop_calls::life::Told;
@@ -63,6 +70,8 @@ pub(crate) struct Outstanding {
     completions: Arc<CompletionTable>,
     /// The sessions on which calls have left that may not have ended: the present one, and those of servers that shut down.
     sessions: Mutex<Vec<Arc<Session>>>,
+    /// Queues of pipes for which tasks wait, or have waited.
+    polled: Mutex<Vec<Weak<PipeQueue>>>,
 }
 
 #[derive(Default)]
@@ -101,6 +110,7 @@ struct BegunCall {
     /// The arguments behind room for the header.
     packet: Vec<u8>,
     progress: Progress,
+    pipes: Option<Arc<CallerPipes>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,11 +164,39 @@ impl BeginsCalls for StreamCalls {
     }
 
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
+        self.begin_any(batch, (procedure, len), None)
+    }
+
+    fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let pipes = CallerPipes::new(&terms, batch.timeout_ns);
+        let call = self.begin_any(batch, (procedure, len), Some(&pipes)).map_err(Some)?;
+        Ok((call, self.0.ends_of(&pipes, call)))
+    }
+
+    fn submit(&self, _: CallBatch) {
+        self.0.submit();
+    }
+}
+
+impl StreamCalls {
+    #[inline]
+    fn begin_any(
+        &self,
+        batch: &mut CallBatch,
+        (procedure, len): (u16, usize),
+        pipes: Option<&Arc<CallerPipes>>,
+    ) -> Result<u32, CallError> {
         if !TimeBounds::current(batch.timeout_ns).has_time() {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let mut state = self.0.state();
-        let place = state.queue_call(batch, procedure, len)?;
+        let place = state.queue_call(batch, procedure, len, pipes)?;
         let is_full = state.holds_enough();
         drop(state);
         if is_full {
@@ -168,10 +206,6 @@ impl BeginsCalls for StreamCalls {
             self.0.wake_background();
         }
         Ok(place)
-    }
-
-    fn submit(&self, _: CallBatch) {
-        self.0.submit();
     }
 }
 
@@ -243,8 +277,12 @@ impl OutstandingCalls for StreamCalls {
     fn cancel(&self, call: u32) {
         let (given_up, waker) = self.0.state().calls.abandon(call);
         drop(waker);
-        if let Some(BegunCall { id, progress: Progress::Sent { generation, lane }, .. }) = given_up {
+        let Some(BegunCall { id, progress, pipes, .. }) = given_up else { return };
+        if let Progress::Sent { generation, lane } = progress {
             self.0.send_cancel(generation, lane, CallId { place: call, id });
+        }
+        if let Some(pipes) = pipes {
+            pipes.fail(&PipeError::Cancelled).into_iter().for_each(PipeWakeup::give);
         }
     }
 
@@ -329,6 +367,7 @@ impl Outstanding {
             doubts: AtomicBool::new(false),
             completions,
             sessions: Mutex::default(),
+            polled: Mutex::default(),
         })
     }
 
@@ -363,9 +402,18 @@ impl Outstanding {
         let known = state.known(call)?;
         self.binding.recorder.iter().for_each(|recorder| recorder.record_failure(known.procedure, 1));
         self.note_doubt(&error);
+        if let Some(pipes) = known.pipes.take() {
+            // Locks are held.
+            pipes.end(self.name(&error)).into_iter().for_each(helper::wake);
+        }
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut state.packets, packet);
         state.calls.end(call.place, Err(error)).if_awaited()
+    }
+
+    /// The error of a call, with its server.
+    fn name(&self, error: &CallError) -> CallError {
+        error.clone().at(&self.binding.uri)
     }
 
     /// A call has failed like this. If its server is perhaps elsewhere, the background thread has the client look there.
@@ -410,6 +458,13 @@ impl Outstanding {
         let mut state = self.state();
         for place in state.calls.expired(now_ns) {
             let call = state.calls.get_mut(place).expect("a call that expires is open");
+            // A step of it has ended in time.
+            if let Some(until_ns) =
+                call.pipes.as_ref().and_then(|pipes| pipes.due_ns()).filter(|due| *due > now_ns)
+            {
+                state.calls.set_deadline(place, |_| Some(until_ns));
+                continue;
+            }
             let error = match call.progress {
                 // The background thread ends it.
                 Progress::Leaving | Progress::LeavingRefused => continue,
@@ -445,6 +500,9 @@ impl State {
     fn end_with(&mut self, call: CallId, result: Payload) -> Option<Wakeup> {
         let known = self.known(call)?;
         let is_fast = known.took_fast_path(result.bytes().len());
+        if let Some(pipes) = known.pipes.take() {
+            pipes.answered().into_iter().for_each(helper::wake);
+        }
         let packet = std::mem::take(&mut known.packet);
         recycle(&mut self.packets, packet);
         self.fast += u64::from(is_fast);
@@ -470,6 +528,12 @@ impl BegunCall {
         is_sent_once && has_packet && result_len <= STREAM_FRAGMENT
     }
 
+    /// When the whole call has to have ended, if its present step has to by then.
+    #[inline]
+    fn whole_ns(&self, deadline_ns: u64) -> u64 {
+        self.pipes.as_ref().map_or(deadline_ns, |pipes| pipes.whole_ns())
+    }
+
     fn is_queued(&self) -> bool {
         self.progress == Progress::Queued
     }
@@ -484,6 +548,16 @@ impl BegunCall {
     /// Time since it left.
     fn waited(&self) -> Duration {
         Instant::from_nanos(clock::now_ns()).since(self.begun)
+    }
+
+    /// The error for its caller when it was lost with its connection.
+    #[cold]
+    fn lost(&self, may_have_run: bool) -> CallError {
+        let (waited, cause) = (self.waited(), UnknownCause::ConnectionLost);
+        match may_have_run {
+            true => CallError::Unknown { transmissions: 1, waited, cause, callee: None },
+            false => CallError::not_sent(SendError::Io(io::ErrorKind::ConnectionReset.into())),
+        }
     }
 
     /// The error for its caller when it was refused and cannot be sent again.

@@ -5,6 +5,7 @@ pub(crate) mod begun;
 pub(crate) mod caller;
 pub(crate) mod channel;
 pub(crate) mod options;
+pub(crate) mod pipes;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
@@ -33,6 +34,7 @@ struct SocketListener {
 
 impl Transport for StreamTransport {
     const SCHEMES: &'static [Scheme] = &[TCP, UNIX];
+    const CARRIES_PIPES: bool = true;
 
     type Binding = StreamBinding;
     type Begun = Arc<StreamCalls>;

@@ -11,6 +11,7 @@ pub(crate) mod connections;
 pub(crate) mod incoming;
 pub(crate) mod numbers;
 pub(crate) mod pending;
+pub(crate) mod piped;
 pub(crate) mod receiving;
 #[cfg(feature = "seal")]
 pub(crate) mod sealed;

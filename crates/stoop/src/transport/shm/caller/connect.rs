@@ -26,7 +26,7 @@ pub(crate) fn connect(
     let connection = plan.handshake(&plan.own.users);
     let handshake = Handshake::connect(&connection, deadline)?;
     // No result comes this way.
-    let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1 };
+    let bounds = Bounds { long: Kind::Result, message_max: 0, announced_max: 0, lanes: 1, pipes: false };
     let mut intake = Reassembler::new(bounds);
     let bound = handshake.bind(&mut intake)?;
     let not_bound = |error| {

@@ -110,7 +110,7 @@ impl Handshake {
     pub(super) fn new(stream: Stream, allowed: &Users) -> io::Result<Self> {
         let (caller, allowed) = caller_of(&stream, allowed)?;
         // No call comes this way.
-        let bounds = Bounds { long: Kind::Call, message_max: 0, announced_max: 0, lanes: 1 };
+        let bounds = Bounds { long: Kind::Call, message_max: 0, announced_max: 0, lanes: 1, pipes: false };
         Ok(Self { stream, caller, allowed, bound: None, made: None, intake: Reassembler::new(bounds) })
     }
 
@@ -136,7 +136,9 @@ impl Handshake {
                     let _ = self.stream.try_send(&[IoSlice::new(&answer)]);
                     return Step::Malformed;
                 }
-                Ok(Some(StreamEvent::NotTaken(..))) | Err(_) => return Step::Malformed,
+                Ok(Some(StreamEvent::NotTaken(..) | StreamEvent::Data(_))) | Err(_) => {
+                    return Step::Malformed;
+                }
             };
             let header = message.header;
             match (header.kind, self.bound) {

@@ -49,7 +49,9 @@ impl Driven for Outstanding {
     fn run_due(self: &Arc<Self>, seen: &mut Seen) -> Rest {
         let session = self.binding.present();
         let has_former = self.receive_on_former(&session);
-        let is_polled = self.state().calls.is_polled() && !session.is_lost() && !has_former;
+        let has_polled_pipes = self.has_polled_pipes();
+        let is_polled = self.state().calls.is_polled() || has_polled_pipes;
+        let is_polled = is_polled && !session.is_lost() && !has_former;
         if is_polled {
             self.listen(&session);
         } else if !session.was_heard_since(seen.looked_ns) {
@@ -69,7 +71,7 @@ impl Driven for Outstanding {
         self.wake_all();
         match () {
             // Before it rests, it asks once more.
-            () if !has_calls && !self.doubts.load(Ordering::SeqCst) => Rest::Idle,
+            () if !has_calls && !has_polled_pipes && !self.doubts.load(Ordering::SeqCst) => Rest::Idle,
             () if !has_former && self.sleep_if_quiet(&session, seen) => Rest::None,
             () if is_polled => Rest::None,
             () => Rest::For(TICK),
@@ -77,7 +79,9 @@ impl Driven for Outstanding {
     }
 
     fn has_nothing_to_do(&self) -> bool {
-        self.state().calls.open_count() == 0 && !self.doubts.load(Ordering::SeqCst)
+        self.state().calls.open_count() == 0
+            && !self.doubts.load(Ordering::SeqCst)
+            && !self.has_polled_pipes()
     }
 
     /// Looks for a server that is perhaps elsewhere, and makes another connection for the calls in the queue. If that fails, it ends those that were begun before the attempt; a call
@@ -120,6 +124,7 @@ impl Outstanding {
             self.recover_lost();
         } else if !session.is_closing() {
             self.submit();
+            session.send_due_of_pipes();
             return self.send_long(session);
         }
         let mut state = self.state();
@@ -148,6 +153,7 @@ impl Outstanding {
                 || state.has_queued()
                 || session.is_closing()
                 || session.generation != self.binding.generation()
+                || session.pipes.has_ready()
                 || session.outgoing.has_rest();
             (!has_work).then(|| state.next_due_ns())
         };

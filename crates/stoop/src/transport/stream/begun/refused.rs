@@ -24,6 +24,11 @@ impl Outstanding {
     ) -> Option<Wakeup> {
         let (left, deadline_ns) = (state.left, state.calls.deadline_ns(id.place));
         let call = state.known(id)?;
+        if call.pipes.is_some() {
+            // Its items are not kept, so that it is never sent again.
+            let error = call.explain(error);
+            return self.fail_with(state, id, error);
+        }
         let idempotent = self.is_idempotent(call.procedure);
         // Its packet is needed, and a part of it still leaves.
         if call.progress == Progress::Leaving && call.fate.may_come_again(&error, idempotent) {

@@ -7,6 +7,7 @@ use crate::calling::fate::Fate;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::message_buffer::keep_arguments;
+use crate::transport::stream::begun::piped::CallerPipes;
 use crate::transport::stream::begun::{BegunCall, Outstanding, Progress, State, locked};
 use crate::transport::stream::caller::lane_table::CallId;
 use crate::transport::stream::caller::sending_half::Unsent;
@@ -57,7 +58,7 @@ impl Outstanding {
             if session.generation != self.binding.generation() {
                 continue;
             }
-            state.take_lanes(&session, &mut bytes, now_ns);
+            let piped = state.take_lanes(&session, &mut bytes, now_ns);
             drop(state);
             if bytes.is_empty() {
                 return;
@@ -66,6 +67,8 @@ impl Outstanding {
                 session.lose();
                 return self.wake_background();
             }
+            // Behind their calls.
+            piped.iter().for_each(|pipes| pipes.may_send());
         }
     }
 
@@ -145,6 +148,9 @@ impl Outstanding {
                     drop(state);
                     return self.send_cancel(generation, lane, call);
                 };
+                if let Some(pipes) = &known.pipes {
+                    pipes.may_send();
+                }
                 let was_refused = known.progress == Progress::LeavingRefused;
                 (known.progress, known.packet) = (Progress::Sent { generation, lane }, packet);
                 if let Some(error) = known.refused.take_if(|_| was_refused) {
@@ -214,6 +220,11 @@ impl Outstanding {
     /// A call was lost with its session: it is queued for another if it may be made again, and ends otherwise.
     fn leave_session(&self, state: &mut State, id: CallId, may_have_run: bool) -> Option<Wakeup> {
         let call = state.known(id)?;
+        if call.pipes.is_some() {
+            // Items may have gone with it, and would be missing.
+            let error = call.lost(may_have_run);
+            return self.fail_with(state, id, error);
+        }
         let idempotent = self.is_idempotent(call.procedure);
         let loss = may_have_run.then(|| UnknownCause::ConnectionLost.into());
         match call.fate.after_loss(loss, idempotent) {
@@ -236,6 +247,7 @@ impl State {
         batch: &CallBatch,
         procedure: u16,
         len: usize,
+        pipes: Option<&Arc<CallerPipes>>,
     ) -> Result<u32, CallError> {
         let mut packet = self.packets.pop().unwrap_or_default();
         packet.resize(HEADER_LEN, 0);
@@ -244,7 +256,8 @@ impl State {
         // Its time does not run yet.
         let (id, begun, bounds) = (self.last_id, Instant::NEVER, TimeBounds::current(batch.timeout_ns));
         let (fate, refused, progress) = (Fate::default(), None, Progress::Queued);
-        let call = BegunCall { id, procedure, begun, bounds, fate, refused, packet, progress };
+        let pipes = pipes.cloned();
+        let call = BegunCall { id, procedure, begun, bounds, fate, refused, packet, progress, pipes };
         let place = self.calls.open(u64::MAX, call);
         self.queue_for(len).push_back(CallId { place, id });
         self.held_back.0.push(CallId { place, id });
@@ -290,8 +303,14 @@ impl State {
     }
 
     /// Takes calls from the queue, gives each a lane, and writes them to `bytes`. Those whose time has passed are not sent.
-    fn take_lanes(&mut self, session: &Session, bytes: &mut Vec<u8>, now_ns: u64) {
-        let mut lanes = session.lanes();
+    /// Returns the pipes of those that have some.
+    fn take_lanes(
+        &mut self,
+        session: &Arc<Session>,
+        bytes: &mut Vec<u8>,
+        now_ns: u64,
+    ) -> Vec<Arc<CallerPipes>> {
+        let (mut lanes, mut piped) = (session.lanes(), Vec::new());
         while let Some(&id) = self.queue.front() {
             let Self { calls, queue, .. } = &mut *self;
             let Some((call, deadline_ns)) =
@@ -302,20 +321,25 @@ impl State {
             };
             let is_held_back = call.begun == Instant::NEVER;
             if is_held_back || !bytes.is_empty() && bytes.len() + call.packet.len() > WRITE_MAX {
-                return;
+                break;
             }
-            let Some((lane, number)) = lanes.take_for_call(id) else { return };
+            let Some((lane, number)) = lanes.take_for_call(id) else { break };
             queue.pop_front();
-            let left_ns = deadline_ns.saturating_sub(now_ns);
+            if let Some(pipes) = &call.pipes {
+                pipes.leave(session, (lane, number));
+                piped.push(Arc::clone(pipes));
+            }
+            let left_ns = call.whole_ns(deadline_ns).saturating_sub(now_ns);
             bytes.extend_from_slice(&header(session, call, (lane, number), left_ns).to_bytes());
             bytes.extend_from_slice(&call.packet[HEADER_LEN..]);
             (call.progress, call.refused) = (Progress::Sent { generation: session.generation, lane }, None);
             self.left += 1;
         }
+        piped
     }
 
     /// Takes the first call from the queue of long ones, and gives it a lane.
-    fn take_long(&mut self, session: &Session, now_ns: u64) -> Option<LongCall> {
+    fn take_long(&mut self, session: &Arc<Session>, now_ns: u64) -> Option<LongCall> {
         while let Some(&id) = self.long.front() {
             let call = queued(&mut self.calls, id).filter(|(_, deadline_ns)| now_ns < *deadline_ns);
             let Some((call, deadline_ns)) = call else {
@@ -327,7 +351,10 @@ impl State {
                 return None;
             }
             let (lane, number) = session.lanes().take_for_long_call(id)?;
-            let left_ns = deadline_ns.saturating_sub(now_ns);
+            if let Some(pipes) = &call.pipes {
+                pipes.leave(session, (lane, number));
+            }
+            let left_ns = call.whole_ns(deadline_ns).saturating_sub(now_ns);
             let header = header(session, call, (lane, number), left_ns);
             let packet = std::mem::take(&mut call.packet);
             (call.progress, call.refused) = (Progress::Leaving, None);

@@ -14,7 +14,7 @@ use stoop_net::waiting::Waiter;
 
 /// A thread whose call waits for another connection looks at least so often whether there is one; and a thread that receives while a
 /// long call leaves, whether that has ended.
-const LOOK_EVERY_NS: u64 = 5_000_000;
+pub(super) const LOOK_EVERY_NS: u64 = 5_000_000;
 
 impl Outstanding {
     /// Waits until one of these calls has ended, at most until that time.
@@ -41,7 +41,7 @@ impl Outstanding {
         place
     }
 
-    fn waiter(&self) -> Waiter {
+    pub(super) fn waiter(&self) -> Waiter {
         Waiter::new(self.binding.options.waiting, self.binding.present().placement)
     }
 
@@ -64,28 +64,31 @@ impl Outstanding {
             return self.attend(calls, || sleep(limit_ns));
         }
         match session.role.try_take() {
-            Some(role) => self.receive(&session, role, waiter, calls, now_ns, limit_ns),
+            Some(role) => {
+                let is_over = || self.ended_among(calls).is_some();
+                self.receive(&session, role, waiter, &is_over, (now_ns, limit_ns));
+            }
             None => self.follow(&session, waiter, calls, limit_ns),
         }
     }
 
-    /// Receives with the role until one of the calls has ended.
-    fn receive(
+    /// Receives with the role until what the thread waits for has come.
+    pub(super) fn receive(
         self: &Arc<Self>,
         session: &Session,
         mut role: Role<'_>,
         waiter: &mut Waiter,
-        calls: &[u32],
-        now_ns: u64,
-        limit_ns: u64,
+        is_over: &impl Fn() -> bool,
+        (now_ns, limit_ns): (u64, u64),
     ) {
+        role.sends_pipes = true;
         let mut wait = waiter.begin(now_ns);
         let mut clock_ns = now_ns;
         // Before each look at the calls: while a long one leaves, the thread that sends it may end it.
         let long_leaves = || self.long_leaves.load(Ordering::SeqCst);
         let mut is_leaving = long_leaves();
         // The thread that had the role before may have received what ends one.
-        let mut has_ended = self.ended_among(calls).is_some();
+        let mut has_ended = is_over();
         let mut lost = false;
         while !has_ended && !lost && clock_ns < limit_ns && !session.is_closing() {
             let patience_ns = match () {
@@ -99,8 +102,9 @@ impl Outstanding {
                 Ok(true) => {
                     session.heard(clock_ns);
                     lost = session.deliver(&mut role).is_err();
+                    session.send_due_of_pipes();
                     is_leaving = long_leaves();
-                    has_ended = self.ended_among(calls).is_some();
+                    has_ended = is_over();
                     if !has_ended && role.has_part() {
                         waiter.part_arrived(&mut wait, clock_ns);
                     }
@@ -108,7 +112,7 @@ impl Outstanding {
                 }
                 Ok(false) if is_leaving => {
                     is_leaving = long_leaves();
-                    has_ended = self.ended_among(calls).is_some();
+                    has_ended = is_over();
                 }
                 Ok(false) => {}
                 Err(Lost) => lost = true,
@@ -119,6 +123,7 @@ impl Outstanding {
             waiter.arrived(&wait, clock_ns);
         }
         drop(wait);
+        role.sends_pipes = false;
         drop(role);
         if lost {
             session.lose();
@@ -136,7 +141,8 @@ impl Outstanding {
         let thread = WaitingThread::current();
         let role = self.attend(calls, || session.role.follow(&thread, is_over, pause));
         if let Some(role) = role {
-            self.receive(session, role, waiter, calls, clock::now_ns(), limit_ns);
+            let is_over = || self.ended_among(calls).is_some();
+            self.receive(session, role, waiter, &is_over, (clock::now_ns(), limit_ns));
         }
     }
 
@@ -169,6 +175,6 @@ impl Outstanding {
     }
 }
 
-fn sleep(until_ns: u64) {
+pub(super) fn sleep(until_ns: u64) {
     thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(clock::now_ns())));
 }

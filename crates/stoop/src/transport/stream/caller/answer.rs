@@ -36,6 +36,7 @@ impl<'a> From<StreamEvent<'a>> for Arrived<'a> {
                 let header = message.header;
                 Self { header, answer: Answer::Message(header), message: Some(message) }
             }
+            StreamEvent::Data(_) => unreachable!("data is no answer"),
             StreamEvent::NotTaken(header, why) => {
                 Self { header, answer: Answer::not_taken(&header, why), message: None }
             }

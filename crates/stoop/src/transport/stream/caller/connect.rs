@@ -28,6 +28,7 @@ pub(crate) fn connect(
         // As many results as there are lanes to ask on.
         announced_max: usize::MAX,
         lanes: MOST_LANES,
+        pipes: true,
     });
     #[cfg(feature = "seal")]
     if let Some(asking) = Asking::new(plan.uri, plan.options)? {

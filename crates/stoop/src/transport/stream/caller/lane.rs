@@ -303,6 +303,7 @@ impl StreamLane {
                     Answer::Message(header)
                 }
                 StreamEvent::NotTaken(header, why) => Answer::not_taken(&header, why),
+                StreamEvent::Data(_) => unreachable!("data is no answer"),
             }));
             stamp(Point::ResultFound);
             None

@@ -36,6 +36,7 @@ pub(super) fn connect(
         message_max: HANDSHAKE_MAX,
         announced_max: HANDSHAKE_MAX,
         lanes: MOST_LANES,
+        pipes: false,
     });
     let provisional = handshake.bind(&mut intake).map_err(|why| cannot_seal(plan.uri, why.error))?.binding;
     let mut binder = handshake.binder(plan.interface);

@@ -1,6 +1,7 @@
 //! The sending half of a connection: many threads, one fragment at a time.
 
 use crate::transport::stream::channel::Channel;
+use crate::transport::stream::pipes::{PacketsSent, PipeTable};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
 use stoop_net::poller::{Events, Interest, Poller};
-use stoop_wire::{HEADER_LEN, left_of_nanos};
+use stoop_wire::{BindingId, HEADER_LEN, left_of_nanos};
 
 /// The right to send, and the bytes of a fragment that the stream has not taken.
 #[derive(Default)]
@@ -100,6 +101,38 @@ impl SendingHalf {
         };
         rest.keep_bytes(&fragments[sent..]);
         Ok(rest.bytes.is_empty())
+    }
+
+    /// Sends what is due of the pipes, without waiting: nothing more is taken from them while something is left over.
+    #[cold]
+    pub(crate) fn send_pipes(
+        &self,
+        stream: &Channel,
+        pipes: &PipeTable,
+        binding: BindingId,
+    ) -> io::Result<()> {
+        loop {
+            let mut rest = self.turn();
+            if !rest.flush(stream)? {
+                return Ok(());
+            }
+            let kept = rest.bytes.len();
+            let sent = pipes.send_next(binding, |slices| stream.try_send(slices), &mut rest.bytes)?;
+            rest.kept += (rest.bytes.len() - kept) as u64;
+            drop(rest);
+            if sent != PacketsSent::Whole {
+                return Ok(());
+            }
+            self.let_others_pass();
+        }
+    }
+
+    /// Waits until the stream may take what has been left over, at most for so long.
+    #[cold]
+    pub(crate) fn await_room(&self, stream: &Channel, limit: Duration) {
+        if let Ok(poller) = self.poller(stream) {
+            let _ = poller.wait(&mut Events::with_capacity(1), Some(limit));
+        }
     }
 
     /// Whether something has been left over.

@@ -2,10 +2,13 @@
 
 use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
+use crate::pipes::helper::{self, SendsPipes};
+use crate::pipes::queue::Disorder;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
 use crate::transport::stream::caller::mailbox::Mailbox;
 use crate::transport::stream::caller::sending_half::SendingHalf;
 use crate::transport::stream::channel::Channel;
+use crate::transport::stream::pipes::PipeTable;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use stoop_exchange::binder::Bound;
@@ -26,6 +29,8 @@ pub(crate) struct Session {
     /// The thread that holds it receives for all lanes.
     pub(crate) role: ReceiveRole<Receiver>,
     lanes: Mutex<LaneTable>,
+    /// The pipes of begun calls.
+    pub(crate) pipes: PipeTable,
     /// The begun calls of the binding, once there are any.
     begun: OnceLock<Weak<dyn TakesAnswers>>,
     /// [`LOST`] and [`CLOSING`].
@@ -47,6 +52,8 @@ pub(crate) struct Receiver {
     reassembler: Reassembler,
     /// Begun calls that are answered by what has just arrived.
     answered: Vec<Answered>,
+    /// The thread that has the role sends what receipts let be sent of pipes.
+    pub(crate) sends_pipes: bool,
 }
 
 impl Receiver {
@@ -109,8 +116,9 @@ impl Session {
             placement,
             stream,
             outgoing: SendingHalf::default(),
-            role: ReceiveRole::new(Receiver { reassembler, answered: Vec::new() }),
+            role: ReceiveRole::new(Receiver { reassembler, answered: Vec::new(), sends_pipes: false }),
             lanes: Mutex::new(LaneTable::new(most)),
+            pipes: PipeTable::default(),
             begun: OnceLock::new(),
             state: AtomicU8::new(0),
             ended: AtomicBool::new(false),
@@ -131,6 +139,7 @@ impl Session {
         // Wakes threads that receive or wait for room. That the connection is broken already is no error.
         let _ = self.stream.shutdown();
         self.role.notify_all();
+        self.pipes.lose();
     }
 
     /// The server has said that it shuts down, or has refused a call for that reason.
@@ -257,13 +266,16 @@ impl Session {
         receiver: &mut Receiver,
         own: &mut impl for<'m> FnMut(StreamEvent<'m>) -> Option<StreamEvent<'m>>,
     ) -> Result<(), Lost> {
-        let Receiver { reassembler, answered } = receiver;
+        let Receiver { reassembler, answered, sends_pipes } = receiver;
         let mut lanes = None;
         let delivered = loop {
             match reassembler.poll() {
                 Ok(None) => break Ok(()),
                 Ok(Some(arrival)) => {
                     if !self.is_answer(arrival.header()) {
+                        if self.take_of_pipe(&arrival, *sends_pipes) {
+                            continue;
+                        }
                         self.note_end(arrival.header());
                         break Err(Lost);
                     }
@@ -314,6 +326,28 @@ impl Session {
             && matches!(header.kind, Kind::Result | Kind::Refusal | Kind::Failure)
     }
 
+    /// Takes data of a pipe, or a receipt for some. Returns whether it is one.
+    #[cold]
+    fn take_of_pipe(&self, arrival: &StreamEvent<'_>, sends_pipes: bool) -> bool {
+        let header = arrival.header();
+        let is_of_pipe = matches!(header.kind, Kind::Data | Kind::Receipt);
+        if !is_of_pipe || header.binding != self.bound.binding {
+            return false;
+        }
+        // That of a call which has ended.
+        let Some(call) = self.pipes.find(header) else { return true };
+        let taken = match arrival {
+            StreamEvent::Data(data) => self.pipes.take_data(&call, data),
+            StreamEvent::Message(message) => self.pipes.take_receipt(&call, header, message.payload()),
+            StreamEvent::NotTaken(..) => Err(Disorder),
+        };
+        if header.kind == Kind::Receipt && !sends_pipes && self.pipes.has_ready() {
+            call.send_soon();
+        }
+        // The calling thread has the receive role.
+        taken.map(helper::wake).is_ok()
+    }
+
     /// A message has come that answers nothing. That breaks the protocol, as bytes do that are no message, unless it is the end.
     #[cold]
     fn note_end(&self, header: &Header) {
@@ -321,6 +355,25 @@ impl Session {
             && header.binding == self.bound.binding
             && UnbindReason::from_code(header.time) == UnbindReason::ShuttingDown;
         self.ended.fetch_or(is_end, Ordering::SeqCst);
+    }
+
+    /// Sends what is due of the pipes, as far as the connection takes it.
+    #[inline]
+    pub(crate) fn send_due_of_pipes(&self) {
+        if self.pipes.has_ready() {
+            self.send_ready_pipes();
+        }
+    }
+
+    #[cold]
+    fn send_ready_pipes(&self) {
+        self.pipes.gathering.begin();
+        if self.is_lost() {
+            return;
+        }
+        if self.outgoing.send_pipes(&self.stream, &self.pipes, self.bound.binding).is_err() {
+            self.lose();
+        }
     }
 
     /// Whether a call can leave. After a silence it looks whether the connection is still there, and whether the server shuts down.
@@ -362,5 +415,11 @@ impl Session {
             self.lose();
         }
         is_there
+    }
+}
+
+impl SendsPipes for Session {
+    fn send_pipes(&self) {
+        self.send_ready_pipes();
     }
 }

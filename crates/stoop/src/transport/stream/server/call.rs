@@ -3,11 +3,15 @@
 use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::later::deferred::{Given, Later, ReplyError};
+use crate::pipes::contract::Pipes;
+use crate::pipes::error::PipeError;
+use crate::pipes::waiters::Wakeup;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
 use crate::serving::service::Service;
 use crate::serving::workers::Endpoint;
+use crate::transport::stream::pipes::CallPipes;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::{SHORT_MAX, WorkerState};
 use crate::transport::stream::server::{BUFFER_MAX, StreamEndpoint};
@@ -42,6 +46,8 @@ pub(crate) struct ReceivedCall {
     pub(super) together: bool,
     /// It did not run as soon as it arrived.
     pub(super) deferred: bool,
+    /// Of an open call that has some.
+    pipes: Option<Arc<CallPipes>>,
 }
 
 /// Calls that one worker runs in a row before it looks at the rest.
@@ -62,6 +68,7 @@ impl ReceivedCall {
             packet,
             together: true,
             deferred: false,
+            pipes: None,
         })
     }
 
@@ -185,11 +192,19 @@ impl StreamEndpoint {
     /// Lets a call that has run wait for its answer.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_open(&self, mut call: StreamCall, later: Later) {
+    pub(super) fn leave_open(&self, mut call: StreamCall, mut later: Later) {
         let arguments = mem::take(&mut call.packet);
         self.give_packet_back(&call.connection, arguments);
         let (terms, connection) = (self.terms(&call), Arc::clone(&call.connection));
+        let pipes = later.pipes();
+        if pipes != Pipes::default() {
+            call.pipes = Some(self.give_pipes(&connection, &call.header, pipes, &mut later));
+        }
         self.open_calls.open(call, terms.identity(), later);
+        if pipes != Pipes::default() {
+            // Says that the call has been taken.
+            self.send_pipes(&connection);
+        }
         if connection.is_closed() {
             // The thread that closed it may have looked for its open calls before.
             keeper::end_call(terms.call);
@@ -207,12 +222,18 @@ impl StreamEndpoint {
     fn conclude(&self, call: &StreamCall, given: Given<'_>) -> Result<(), ReplyError> {
         if call.connection.is_closed() {
             call.connection.note_unanswered(&call.header);
+            if let Some(pipes) = &call.pipes {
+                pipes.fail(&PipeError::Cancelled).into_iter().for_each(Wakeup::give);
+            }
             return Err(ReplyError::CallerGone);
         }
         let (now_ns, limits) = (clock::now_ns(), call.limits(self.service.message_max));
         let mut packet = vec![0; HEADER_LEN];
         let (outcome, reached) =
             one_call::conclude(&self.service.exports, &limits, given, &mut packet, now_ns);
+        if let Some(pipes) = &call.pipes {
+            self.end_pipes(&call.connection, pipes, &outcome, reached);
+        }
         match outcome {
             Outcome::Result(len) => {
                 let header = call.result_header(len, (call.arrived_ns, now_ns));

@@ -1,6 +1,7 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
 use crate::metadata::is_one_of;
+use crate::pipes::queue::Disorder;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
 use crate::serving::terms::earliest_arrival;
@@ -149,6 +150,10 @@ impl StreamEndpoint {
                     return Err(Malformed);
                 }
                 Err(_) => return Err(Malformed),
+                Ok(Some(data @ StreamEvent::Data(_))) => {
+                    Self::take_of_pipe(connection, bound, arrived, &data)?;
+                    continue;
+                }
                 Ok(Some(StreamEvent::NotTaken(header, code))) => {
                     arrived.note(&header).ok_or(Malformed)?;
                     self.send_refusal(connection, &header, code, &self.limit(code));
@@ -164,6 +169,12 @@ impl StreamEndpoint {
                     let cancel = message.header;
                     drop(message);
                     self.take_cancel(connection, bound, arrived, &cancel)?
+                }
+                Kind::Receipt => {
+                    Self::take_of_pipe(connection, bound, arrived, &StreamEvent::Message(message))?;
+                    // It may let more leave.
+                    self.send_pipes(connection);
+                    Brought::Nothing
                 }
                 _ => {
                     let brought = self.take_other(connection, bound, &message)?;
@@ -182,6 +193,20 @@ impl StreamEndpoint {
                 }
             }
         }
+    }
+
+    /// Takes data of a pipe, or a receipt for some.
+    #[cold]
+    fn take_of_pipe(
+        connection: &Connection,
+        bound: &Option<Bound>,
+        arrived: &Numbers,
+        of_pipe: &StreamEvent<'_>,
+    ) -> Result<(), Malformed> {
+        if bound.is_none_or(|bound| bound.binding != of_pipe.header().binding) {
+            return Err(Malformed);
+        }
+        connection.take_of_pipe(arrived, of_pipe).map_err(|Disorder| Malformed)
     }
 
     fn limit(&self, code: RefusalCode) -> String {

@@ -23,6 +23,11 @@ impl Numbers {
         self.0.resize(lane + 1, CallNumber::ZERO);
     }
 
+    /// Whether it is the latest of its lane.
+    pub(super) fn is_latest(&self, call: &Header) -> bool {
+        self.0.get(usize::from(call.lane.0)) == Some(&call.number)
+    }
+
     /// Whether there was none on that lane that is so late.
     pub(super) fn is_before(&self, call: &Header) -> bool {
         let latest = self.0.get(usize::from(call.lane.0)).copied().unwrap_or(CallNumber::ZERO);

@@ -78,6 +78,17 @@ impl UnsentAnswers {
         (self.taken, self.blocked) = (0, false);
     }
 
+    /// The bytes of a packet of a pipe that the stream has not taken. Nothing else waits.
+    pub(super) fn rest_of_packet(&mut self) -> &mut Vec<u8> {
+        debug_assert!(self.is_empty(), "what waits leaves first");
+        &mut self.together
+    }
+
+    /// They are to leave before anything else.
+    pub(super) fn keep_rest_of_packet(&mut self) {
+        self.blocked = true;
+    }
+
     /// Keeps what the stream has not taken of a message. `packet` is taken away.
     pub(super) fn keep(&mut self, packet: &mut Vec<u8>, message: OutgoingMessage) {
         debug_assert!(message.is_between_fragments() || self.queue.is_empty(), "one fragment at a time");

@@ -1,0 +1,165 @@
+//! The helper: a thread of the process that sends the bytes of pipes which gather, and wakes tasks.
+//!
+//! The first item after a pause is sent by the thread that has appended it. Items that follow it within microseconds gather while the helper
+//! sends those before them, so that one system call sends many. The helper also wakes tasks for threads that hold locks. It exists while
+//! there is something to do, and ten seconds longer. A forked process has a helper of its own.
+
+use crate::locked::locked;
+use crate::pipes::waiters::Wakeup;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, Weak};
+use std::task::Waker;
+use std::thread::{self, Thread};
+use std::time::Duration;
+use stoop_net::fork::PerProcess;
+use stoop_net::{clock, threads};
+
+/// Sends the bytes of the pipes on one connection.
+pub(crate) trait SendsPipes: Send + Sync {
+    /// Sends what is there, as far as the connection takes it.
+    fn send_pipes(&self);
+}
+
+/// When the bytes of the pipes on one connection are sent, and by which thread.
+#[derive(Default)]
+pub(crate) struct Gathering {
+    sent_ns: AtomicU64,
+    is_awaited: AtomicBool,
+}
+
+enum Job {
+    Send(Weak<dyn SendsPipes>),
+    Wake(Waker),
+}
+
+#[derive(Default)]
+struct Helper {
+    jobs: VecDeque<Job>,
+    thread: Option<Thread>,
+    /// It looks for jobs by itself, and need not be woken.
+    is_awake: bool,
+}
+
+/// An item that follows another so soon gathers with those behind it.
+const SOON_NS: u64 = 20_000;
+/// As many bytes are sent at once, by the thread that has appended them.
+const MANY_BYTES: usize = 32 * 1024;
+/// The helper looks for so long for another job before it sleeps.
+const ATTENTION_NS: u64 = 30_000;
+const LINGER: Duration = Duration::from_secs(10);
+
+static HELPER: PerProcess<Mutex<Helper>> = PerProcess::new();
+/// Jobs that wait, for looks without the lock.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+fn helper() -> MutexGuard<'static, Helper> {
+    let Ok(helper) = HELPER.get_or_try_make(|| Ok::<_, Infallible>(Mutex::default()));
+    locked(helper)
+}
+
+impl Gathering {
+    /// Bytes were appended to a queue, which now has so many. They are sent by this thread, or soon by the helper.
+    pub(crate) fn appended(&self, bytes: usize, sends: impl FnOnce() -> Weak<dyn SendsPipes>) {
+        let now_ns = clock::now_ns();
+        let is_soon = now_ns.saturating_sub(self.sent_ns.load(Ordering::Relaxed)) < SOON_NS;
+        if is_soon && bytes < MANY_BYTES {
+            if !self.is_awaited.swap(true, Ordering::SeqCst) {
+                submit(Job::Send(sends()));
+            }
+            return;
+        }
+        self.sent_ns.store(now_ns, Ordering::Relaxed);
+        if let Some(sends) = sends().upgrade() {
+            sends.send_pipes();
+        }
+    }
+
+    /// The bytes that are there now are about to be sent.
+    pub(crate) fn begin(&self) {
+        self.is_awaited.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Sends the bytes of the pipes on a connection, in another thread.
+pub(crate) fn send(sends: Weak<dyn SendsPipes>) {
+    submit(Job::Send(sends));
+}
+
+/// Wakes a task, if one waits: in another thread, because the calling one holds locks.
+pub(crate) fn wake(wakeup: Wakeup) {
+    if let Some(waker) = wakeup.into_waker() {
+        submit(Job::Wake(waker));
+    }
+}
+
+fn submit(job: Job) {
+    let mut helper = helper();
+    helper.jobs.push_back(job);
+    WAITING.store(helper.jobs.len(), Ordering::SeqCst);
+    if helper.thread.is_none() {
+        // If the system gives none, the next job tries again.
+        helper.thread = threads::start("stoop-pipes", run).ok().map(|started| started.thread().clone());
+        helper.is_awake = true;
+    } else if !mem::replace(&mut helper.is_awake, true)
+        && let Some(thread) = &helper.thread
+    {
+        thread.unpark();
+    }
+}
+
+fn run() {
+    loop {
+        let jobs = take_jobs();
+        if jobs.is_empty() && !wait() {
+            return;
+        }
+        for job in jobs {
+            // A task that panics when it is woken must not end the helper.
+            let _ = catch_unwind(AssertUnwindSafe(|| match job {
+                Job::Wake(waker) => waker.wake(),
+                Job::Send(sends) => {
+                    if let Some(sends) = sends.upgrade() {
+                        sends.send_pipes();
+                    }
+                }
+            }));
+        }
+    }
+}
+
+fn take_jobs() -> VecDeque<Job> {
+    if WAITING.load(Ordering::SeqCst) == 0 {
+        return VecDeque::new();
+    }
+    let mut helper = helper();
+    WAITING.store(0, Ordering::SeqCst);
+    mem::take(&mut helper.jobs)
+}
+
+/// Waits for a job. `false`: there was none for long, and the thread ends.
+fn wait() -> bool {
+    let until_ns = clock::now_ns() + ATTENTION_NS;
+    while clock::now_ns() < until_ns {
+        if WAITING.load(Ordering::SeqCst) > 0 {
+            return true;
+        }
+        thread::yield_now();
+    }
+    let mut own = helper();
+    if !own.jobs.is_empty() {
+        return true;
+    }
+    own.is_awake = false;
+    drop(own);
+    thread::park_timeout(LINGER);
+    let mut own = helper();
+    let stays = own.is_awake || !own.jobs.is_empty();
+    if !stays {
+        own.thread = None;
+    }
+    stays
+}

@@ -1,0 +1,133 @@
+//! The procedures' ends of the pipes of calls that have arrived over a byte stream.
+
+use crate::later::deferred::{Later, ReplyError};
+use crate::pipes::contract::{Close, Ends, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::helper::SendsPipes;
+use crate::pipes::queue::PipeQueue;
+use crate::pipes::waiters::Wakeup;
+use crate::serving::dispatch::Outcome;
+use crate::serving::workers::WorkerPool;
+use crate::transport::stream::pipes::CallPipes;
+use crate::transport::stream::server::StreamEndpoint;
+use crate::transport::stream::server::connection::Connection;
+use std::sync::{Arc, Weak};
+use stoop_wire::Header;
+
+/// Sends the bytes of the pipes on one connection.
+struct Sends {
+    pool: Weak<WorkerPool<StreamEndpoint>>,
+    connection: Arc<Connection>,
+}
+
+/// An end of a procedure.
+struct ProceduresEnd {
+    sends: Arc<Sends>,
+    pipes: Arc<CallPipes>,
+    is_receiving: bool,
+}
+
+/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
+const STEP_NS: u64 = 30_000_000_000;
+
+impl SendsPipes for Sends {
+    fn send_pipes(&self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.endpoint.send_pipes(&self.connection);
+        }
+    }
+}
+
+impl ProceduresEnd {
+    fn send(&self) {
+        self.sends.connection.pipes.make_ready(&self.pipes);
+        self.sends.send_pipes();
+    }
+}
+
+impl Carrier for ProceduresEnd {
+    fn appended(&self, bytes: usize) {
+        let table = &self.sends.connection.pipes;
+        table.make_ready(&self.pipes);
+        table.gathering.appended(bytes, || {
+            let weak: Weak<Sends> = Arc::downgrade(&self.sends);
+            weak as Weak<dyn SendsPipes>
+        });
+    }
+
+    fn granted(&self) {
+        self.send();
+    }
+
+    fn ended(&self) {
+        if self.is_receiving {
+            self.pipes.stop();
+        }
+        self.send();
+    }
+
+    fn flush(&self) {
+        self.send();
+    }
+}
+
+impl StreamEndpoint {
+    /// Sends what is due of the pipes of a connection.
+    #[cold]
+    pub(super) fn send_pipes(&self, connection: &Connection) {
+        if connection.pipes.has_ready() && connection.send_pipes(&self.connections.acceptor.poller).is_err() {
+            self.close(connection);
+        }
+    }
+
+    /// Gives a call that is about to be open the ends of its pipes.
+    #[cold]
+    pub(super) fn give_pipes(
+        &self,
+        connection: &Arc<Connection>,
+        call: &Header,
+        pipes: Pipes,
+        later: &mut Later,
+    ) -> Arc<CallPipes> {
+        let pipes = connection.open_pipes(call, pipes);
+        let (pool, connection) = (self.open_calls.answers(), Arc::clone(connection));
+        let sends = Arc::new(Sends { pool, connection });
+        let end = |queue: &Arc<PipeQueue>, is_receiving| {
+            let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
+            let (step_ns, item_max) = (STEP_NS, self.service.message_max);
+            let carrier = ProceduresEnd { sends, pipes, is_receiving };
+            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+        };
+        later.give_ends(Ends {
+            sending: pipes.out.as_ref().map(|queue| end(queue, false) as _),
+            receiving: pipes.into.as_ref().map(|queue| end(queue, true) as _),
+        });
+        pipes.say_taken();
+        sends.connection.pipes.make_ready(&pipes);
+        pipes
+    }
+
+    /// A call has ended like this. What its procedure has sent goes on, unless no caller waits for it.
+    #[cold]
+    pub(super) fn end_pipes(
+        &self,
+        connection: &Connection,
+        pipes: &Arc<CallPipes>,
+        outcome: &Outcome,
+        reached: Result<(), ReplyError>,
+    ) {
+        let table = &connection.pipes;
+        match outcome {
+            _ if reached == Err(ReplyError::Cancelled) => {
+                pipes.fail(&PipeError::Cancelled).into_iter().for_each(Wakeup::give);
+                table.forget(pipes);
+            }
+            Outcome::Result(_) => pipes.answer(Close::Whole),
+            _ => pipes.answer(Close::Aborted),
+        }
+        table.make_ready(pipes);
+        self.send_pipes(connection);
+        table.forget_if_done(pipes);
+    }
+}
