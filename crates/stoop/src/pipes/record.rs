@@ -88,7 +88,7 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use crate::pipes::*;
+    use super::*;
 
     #[test]
     fn a_record_is_read_as_it_was_written_and_begins_at_a_multiple_of_eight() {
