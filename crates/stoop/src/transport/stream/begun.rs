@@ -330,6 +330,12 @@ impl BegunCalls for Arc<StreamCalls> {
 }
 
 impl TakesAnswers for Outstanding {
+    fn note_rest(&self) {
+        if self.background.is_idle() {
+            self.wake_background();
+        }
+    }
+
     fn end_answered(&self, answered: &mut Vec<Answered>) {
         let mut wakeups = Vec::new();
         let mut state = self.state();

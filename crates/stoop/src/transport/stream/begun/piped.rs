@@ -171,6 +171,9 @@ impl Outstanding {
         session.send_due_of_pipes();
         if awaited == Awaited::Room && session.outgoing.has_rest() {
             session.outgoing.await_room(&session.stream, ROOM_LOOK);
+            if session.outgoing.flush(&session.stream).is_err() {
+                session.lose();
+            }
             session.send_due_of_pipes();
             session.receive_all();
             return;

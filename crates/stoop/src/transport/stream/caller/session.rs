@@ -71,6 +71,9 @@ pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
 pub(crate) trait TakesAnswers: Send + Sync {
     /// Ends calls that have been answered. The calling thread may have the receive role.
     fn end_answered(&self, answered: &mut Vec<Answered>);
+
+    /// Bytes have been left over, which the background thread sends if no other thread does.
+    fn note_rest(&self);
 }
 
 /// The connection has been lost.
@@ -372,7 +375,12 @@ impl Session {
             return;
         }
         if self.outgoing.send_pipes(&self.stream, &self.pipes, self.bound.binding).is_err() {
-            self.lose();
+            return self.lose();
+        }
+        if self.outgoing.has_rest()
+            && let Some(begun) = self.begun.get().and_then(Weak::upgrade)
+        {
+            begun.note_rest();
         }
     }
 
