@@ -41,6 +41,11 @@ pub struct Interceptors;
 #[doc = include_str!("../../docs/metadata.md")]
 pub struct Metadata;
 
+/// The examples of pipes.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/pipes.md")]
+pub struct Pipes;
+
 /// The first call by Sun RPC.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/sun-rpc.md")]

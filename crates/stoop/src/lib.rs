@@ -74,7 +74,8 @@
 //!   What one host or user may take of a server is in [`Limits`].
 //! - Types of an interface cannot change: client and server compare them in binding. Procedures may be added, at the server first.
 //! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP, TCP and Ethernet.
-//! - There are no streams of results, no calls from server to client, no name service. Systems other than Linux are not supported.
+//! - Streams of items ([`Sender`], [`Receiver`]) travel over `local:`, TCP and Unix sockets only.
+//! - There are no calls from server to client, no name service. Systems other than Linux are not supported.
 //!
 //! # Cargo features
 //!
