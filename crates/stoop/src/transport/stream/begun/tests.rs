@@ -32,7 +32,7 @@ fn calls() -> (RunningServer, Arc<Outstanding>) {
 /// Queues a call. Returns its place.
 fn queue(calls: &Outstanding) -> u32 {
     let batch = CallBatch::unclocked(vec![0; HEADER_LEN], HEADER_LEN, 0, LIMIT.as_nanos() as u64);
-    calls.state().queue_call(&batch, 0, 0).unwrap()
+    calls.state().queue_call(&batch, 0, 0, None).unwrap()
 }
 
 fn has_result(calls: &Arc<Outstanding>, call: u32) -> bool {
