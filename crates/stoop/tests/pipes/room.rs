@@ -24,7 +24,7 @@ fn a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again(transport: &
         sent += 1;
         assert!(sent < 1_000_000, "there is always room");
     }
-    let short = Duration::from_millis(20);
+    let short = Duration::from_secs(1);
     let (other, waiting) = client.with_timeout(short).sum_later();
     let why = loop {
         if let Err(why) = waiting.send(&1) {
@@ -42,7 +42,7 @@ fn a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again(transport: &
 
 fn both_write_and_neither_reads_ends_with_an_error_that_names_the_reader(transport: &str) {
     let (_server, bench, client) = works(transport);
-    let (call, numbers, mut out) = client.with_timeout(Duration::from_millis(50)).writes_first();
+    let (call, numbers, mut out) = client.with_timeout(Duration::from_secs(1)).writes_first();
     let why = loop {
         if let Err(why) = numbers.send(&1) {
             break why;
@@ -98,7 +98,7 @@ fn one_thread_sends_and_receives_without_waiting_for_itself(transport: &str) {
 
 fn a_total_time_ends_a_call_that_is_quiet(transport: &str) {
     let (_server, _, client) = works(transport);
-    let (call, mut numbers) = client.with_total(Duration::from_millis(100)).watch(3);
+    let (call, mut numbers) = client.with_total(Duration::from_secs(1)).watch(3);
     assert_eq!(numbers.recv().unwrap(), Some(3));
     let why = numbers.recv().unwrap_err();
     assert!(is_lost(&why) || matches!(why, PipeError::Aborted), "{why}");
