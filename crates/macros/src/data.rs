@@ -1,15 +1,17 @@
 //! `#[derive(Data)]`: the marshaling of a user's type.
 
+mod later;
+
+use self::later::{FieldOptions, VariantOptions, VariantParts};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use stoop_stubgen::check;
 use stoop_stubgen::documentation::first_paragraph;
 use stoop_stubgen::mistakes::Mistakes;
+use stoop_stubgen::since::Since;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{
-    Attribute, DataEnum, DeriveInput, Error, Field, Fields, Generics, Path, Type, Variant, parse_quote,
-};
+use syn::{Attribute, DataEnum, DeriveInput, Error, Field, Fields, Generics, Path, Type, parse_quote};
 
 /// The implementation of `Data` for the type that `item` declares.
 pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
@@ -69,31 +71,30 @@ pub(crate) fn root(attributes: &[Attribute], mistakes: &mut Mistakes) -> Path {
 struct Part<'a> {
     ty: &'a Type,
     is_shared: bool,
+    /// With which revision it came, if that is not the first.
+    since: Option<Since>,
+    /// Its name in errors: `Entry.owner`.
+    item: String,
     docs: String,
     /// Its member name: `x` or `0`.
     member: syn::Member,
 }
 
 impl<'a> Part<'a> {
-    fn all(fields: &'a Fields, mistakes: &mut Mistakes) -> Vec<Part<'a>> {
+    /// The parts of `owner`.
+    fn all(owner: &str, fields: &'a Fields, mistakes: &mut Mistakes) -> Vec<Part<'a>> {
         let members = fields.members();
-        fields.iter().zip(members).map(|(field, member)| Part::new(field, member, mistakes)).collect()
+        fields.iter().zip(members).map(|(field, member)| Part::new(owner, field, member, mistakes)).collect()
     }
 
-    fn new(field: &'a Field, member: syn::Member, mistakes: &mut Mistakes) -> Self {
+    fn new(owner: &str, field: &'a Field, member: syn::Member, mistakes: &mut Mistakes) -> Self {
         check::field(&field.ty).unwrap_or_else(|error| mistakes.extend(error));
-        let mut is_shared = false;
-        for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("stoop")) {
-            let parsed = attribute.parse_nested_meta(|meta| {
-                if !meta.path.is_ident("shared") {
-                    return Err(meta.error("the only option of a field is `shared`"));
-                }
-                is_shared = true;
-                Ok(())
-            });
-            parsed.unwrap_or_else(|error| mistakes.extend(error));
-        }
-        Part { ty: &field.ty, is_shared, docs: first_paragraph(&field.attrs), member }
+        let FieldOptions { is_shared, since } = FieldOptions::of(&field.attrs, mistakes);
+        let item = match &member {
+            syn::Member::Named(name) => format!("{owner}.{}", name.unraw()),
+            syn::Member::Unnamed(index) => format!("{owner}.{}", index.index),
+        };
+        Part { ty: &field.ty, is_shared, since, item, docs: first_paragraph(&field.attrs), member }
     }
 
     fn layout(&self, stub: &TokenStream) -> TokenStream {
@@ -108,7 +109,7 @@ impl<'a> Part<'a> {
     fn encode(&self, place: TokenStream, stub: &TokenStream) -> TokenStream {
         let ty = self.ty;
         if self.is_shared {
-            return quote_spanned!(ty.span()=> <#ty as #stub::Shared>::encode_shared(#place, writer););
+            return quote_spanned!(ty.span()=> <#ty as #stub::Shared>::encode_shared(#place, writer, ::core::option::Option::None););
         }
         quote_spanned!(ty.span()=> <#ty as #stub::Data>::encode(#place, writer);)
     }
@@ -116,7 +117,7 @@ impl<'a> Part<'a> {
     fn decode(&self, stub: &TokenStream) -> TokenStream {
         let (ty, member) = (self.ty, &self.member);
         if self.is_shared {
-            return quote_spanned!(ty.span()=> #member: <#ty as #stub::Shared>::decode_shared(reader)?);
+            return quote_spanned!(ty.span()=> #member: <#ty as #stub::Shared>::decode_shared(reader, ::core::option::Option::None)?);
         }
         quote_spanned!(ty.span()=> #member: <#ty as #stub::Data>::decode(reader)?)
     }
@@ -138,7 +139,8 @@ impl<'a> Part<'a> {
 
 /// `LAYOUT`, `encode`, `decode`, `describe`, `store` and `load` of a struct.
 fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mut Mistakes) -> TokenStream {
-    let parts = Part::all(fields, mistakes);
+    let name = item.ident.unraw().to_string();
+    let parts = Part::all(&name, fields, mistakes);
     let layouts = parts.iter().map(|part| part.layout(stub));
     let charge = charge(parts.len(), stub);
     let encoded = parts.iter().map(|part| {
@@ -146,8 +148,9 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
         part.encode(quote!(&self.#member), stub)
     });
     let decoded = parts.iter().map(|part| part.decode(stub));
-    let documented = fields_documented(&item.ident.unraw().to_string(), &parts);
-    let fields = fields_described(fields, &parts, stub);
+    let documented = fields_documented(&name, &parts);
+    let fields = fields_described(fields, &parts, true, stub);
+    let at_older = later::record(&parts, &charge, stub);
     let described = described(item, quote!(#documented #fields), stub);
     // A struct with shared fields is never fixed: the values that they point to may be unsized.
     let in_place = (!parts.iter().any(|part| part.is_shared)).then(|| in_place(&parts, stub));
@@ -177,6 +180,7 @@ fn record(item: &DeriveInput, fields: &Fields, stub: &TokenStream, mistakes: &mu
 
         #described
         #in_place
+        #at_older
     }
 }
 
@@ -225,13 +229,32 @@ fn fields_documented(item: &str, parts: &[Part<'_>]) -> TokenStream {
     quote!(#(#documented)*)
 }
 
-/// `{x: f64, y: f64}`, `(f64, f64)` or nothing.
-fn fields_described(fields: &Fields, parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
+/// `{x: f64, y: f64}`, `(f64, f64)` or nothing. `is_struct`: without its fields it has its brackets, too; a variant has none.
+fn fields_described(fields: &Fields, parts: &[Part<'_>], is_struct: bool, stub: &TokenStream) -> TokenStream {
     let (begin, end) = match fields {
         Fields::Named(_) => ("{", "}"),
         Fields::Unnamed(_) => ("(", ")"),
         Fields::Unit => ("", ""),
     };
+    if later::has_later(parts) {
+        let (before, first) = if is_struct { (begin, "") } else { ("", begin) };
+        let each = parts.iter().map(|part| {
+            let described = part.describe(stub);
+            let add = quote!(description.text(separator); separator = ", "; #described);
+            match &part.since {
+                None => quote!(#add),
+                Some(Since { number, .. }) => quote!(if description.has(#number) { #add }),
+            }
+        });
+        return quote! {
+            description.text(#before);
+            let mut separator = #first;
+            #(#each)*
+            if #is_struct || separator == ", " {
+                description.text(#end);
+            }
+        };
+    }
     let parts = parts.iter().enumerate().map(|(index, part)| {
         let separator = (index > 0).then(|| quote!(description.text(", ");));
         let part = part.describe(stub);
@@ -247,27 +270,43 @@ fn fields_described(fields: &Fields, parts: &[Part<'_>], stub: &TokenStream) -> 
 /// `LAYOUT`, `encode`, `decode`, `describe` of an enum, and `store` and `load` if no variant holds anything.
 fn choice(item: &DeriveInput, data: &DataEnum, stub: &TokenStream, mistakes: &mut Mistakes) -> TokenStream {
     let name = item.ident.unraw().to_string();
-    let variants: Vec<(&Variant, Vec<Part<'_>>)> =
-        data.variants.iter().map(|variant| (variant, Part::all(&variant.fields, mistakes))).collect();
-    let structure = variants.iter().enumerate().map(|(index, (variant, parts))| {
-        let label = format!("{}{}", if index > 0 { " | " } else { "" }, variant.ident.unraw());
+    let mut variants: Vec<VariantParts<'_>> = Vec::new();
+    for variant in &data.variants {
+        let owner = format!("{name}::{}", variant.ident.unraw());
+        let parts = Part::all(&owner, &variant.fields, mistakes);
+        variants.push((variant, parts, VariantOptions::of(variant, mistakes)));
+    }
+    if variants.iter().filter(|(_, _, options)| options.is_otherwise).count() > 1 {
+        mistakes.add(&item.ident, "one variant is `otherwise`: callers of older revisions are told that one");
+    }
+    let grows = later::has_later_variant(&variants);
+    let structure = variants.iter().enumerate().map(|(index, (variant, parts, options))| {
+        let label = format!("{}{}", if index > 0 && !grows { " | " } else { "" }, variant.ident.unraw());
         let variant_name = format!("{name}::{}", variant.ident.unraw());
         let documented = documented(&variant_name, &first_paragraph(&variant.attrs));
         let fields_documented = fields_documented(&variant_name, parts);
-        let fields = fields_described(&variant.fields, parts, stub);
-        quote!(description.text(#label); #documented #fields_documented #fields)
+        let fields = fields_described(&variant.fields, parts, false, stub);
+        let structure = quote!(description.text(#label); #documented #fields_documented #fields);
+        let separated = quote!(description.text(separator); separator = " | "; #structure);
+        match options.since {
+            0 if grows => quote!({ #separated }),
+            0 => structure,
+            since => quote!(if description.has(#since) { #separated }),
+        }
     });
-    let structure = quote!(description.text("{"); #(#structure)* description.text("}"););
+    let separator = grows.then(|| quote!(let mut separator = "";));
+    let structure = quote!(description.text("{"); #separator #(#structure)* description.text("}"););
     let described = described(item, structure, stub);
-    let is_plain = variants.iter().all(|(variant, _)| variant.fields.is_empty());
+    let is_plain = variants.iter().all(|(variant, ..)| variant.fields.is_empty());
     let marshaling = if is_plain { plain(&name, &variants, stub) } else { tagged(&name, &variants, stub) };
     quote!(#marshaling #described)
 }
 
 /// An enum without fields, which travels as its number.
-fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
-    let patterns: Vec<TokenStream> = variants.iter().map(|(variant, _)| quote_ident(variant)).collect();
+fn plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStream) -> TokenStream {
+    let patterns: Vec<TokenStream> = variants.iter().map(|(variant, ..)| quote_ident(variant)).collect();
     let numbers: Vec<Literal> = numbers(variants);
+    let at_older = later::plain(name, variants, stub);
     let number = match patterns.is_empty() {
         true => quote!(match *self {}),
         false => quote!(match self { #(Self::#patterns {} => #numbers,)* }),
@@ -298,15 +337,17 @@ fn plain(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream)
                 found => ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
             }
         }
+
+        #at_older
     }
 }
 
 /// An enum with fields, which travels as the variant's number and its fields.
-fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream) -> TokenStream {
+fn tagged(name: &str, variants: &[VariantParts<'_>], stub: &TokenStream) -> TokenStream {
     let numbers = numbers(variants);
     // A build without optimisation reserves stack for the fields of every variant.
-    let charge = charge(variants.iter().map(|(_, parts)| parts.len()).sum(), stub);
-    let encoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
+    let charge = charge(variants.iter().map(|(_, parts, _)| parts.len()).sum(), stub);
+    let encoded = variants.iter().zip(&numbers).map(|((variant, parts, _), number)| {
         let ident = quote_ident(variant);
         let members = parts.iter().map(|part| &part.member);
         let places: Vec<_> = (0..parts.len()).map(|index| format_ident!("field_{index}")).collect();
@@ -319,13 +360,18 @@ fn tagged(name: &str, variants: &[(&Variant, Vec<Part<'_>>)], stub: &TokenStream
             }
         }
     });
-    let decoded = variants.iter().zip(&numbers).map(|((variant, parts), number)| {
+    let decoded = variants.iter().zip(&numbers).map(|((variant, parts, _), number)| {
         let ident = quote_ident(variant);
         let fields = parts.iter().map(|part| part.decode(stub));
         quote!(#number => Self::#ident { #(#fields),* },)
     });
+    let (at_older, layout_at) =
+        (later::tagged(name, variants, &charge, stub), later::layout_of_tagged(variants, stub));
     quote! {
         const LAYOUT: #stub::Layout = #stub::Layout::variable(4);
+
+        #layout_at
+        #at_older
 
         #[inline]
         fn encode(&self, writer: &mut #stub::Writer<'_>) {
@@ -353,10 +399,10 @@ fn charge(fields: usize, stub: &TokenStream) -> TokenStream {
     quote!(const { #stub::limits::stack_charge::<Self>(#fields) })
 }
 
-fn numbers(variants: &[(&Variant, Vec<Part<'_>>)]) -> Vec<Literal> {
+fn numbers(variants: &[VariantParts<'_>]) -> Vec<Literal> {
     (0u32..).take(variants.len()).map(Literal::u32_suffixed).collect()
 }
 
-fn quote_ident(variant: &Variant) -> TokenStream {
+fn quote_ident(variant: &syn::Variant) -> TokenStream {
     variant.ident.to_token_stream()
 }

@@ -2,7 +2,7 @@
 
 use crate::limits::stack_charge;
 use crate::memory::vec_for;
-use crate::{DecodeError, Description, Layout, Reader, Writer};
+use crate::{DecodeError, Description, Form, Layout, Reader, Writer};
 use core::array;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -33,6 +33,34 @@ pub trait Data: Sized + 'static {
     /// # Errors
     /// When the bytes there are not a value of this type.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
+
+    /// Whether a part of it came with a later revision, as far as that can be seen without looking behind pointers and into sequences,
+    /// maps and sets. A fixed type has no such parts.
+    const GROWS: bool = false;
+
+    /// [`LAYOUT`](Data::LAYOUT) in a message of an older form.
+    #[inline(always)]
+    fn layout_at(form: Form) -> Layout {
+        let _ = form;
+        Self::LAYOUT
+    }
+
+    /// [`encode`](Data::encode) into a message of an older form.
+    #[inline(always)]
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        let _ = form;
+        self.encode(writer);
+    }
+
+    /// [`decode`](Data::decode) from a message of an older form.
+    ///
+    /// # Errors
+    /// When the bytes there are not a value of this type in that form.
+    #[inline(always)]
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        let _ = form;
+        Self::decode(reader)
+    }
 
     /// Adds the structure of the type to the signature of a procedure. Types with the same bytes may describe
     /// themselves alike; types with different bytes must not.
@@ -94,6 +122,37 @@ pub trait Data: Sized + 'static {
         Ok(values)
     }
 
+    /// [`encode_all`](Data::encode_all) into a message of an older form.
+    #[inline]
+    fn encode_all_at(values: &[Self], writer: &mut Writer<'_>, form: Form) {
+        if is_the_same_at::<Self>() {
+            Self::encode_all(values, writer);
+        } else if writer.enter(stack_charge::<Self>(1)) {
+            for value in values {
+                value.encode_at(writer, form);
+            }
+            writer.leave(stack_charge::<Self>(1));
+        }
+    }
+
+    /// [`decode_all`](Data::decode_all) from a message of an older form.
+    ///
+    /// # Errors
+    /// When the bytes there are not that many values of this type in that form.
+    #[inline]
+    fn decode_all_at(count: usize, reader: &mut Reader<'_>, form: Form) -> Result<Vec<Self>, DecodeError> {
+        if is_the_same_at::<Self>() {
+            return Self::decode_all(count, reader);
+        }
+        let mut values = vec_for(count)?;
+        reader.enter(stack_charge::<Self>(1))?;
+        for _ in 0..count {
+            values.push(Self::decode_at(reader, form)?);
+        }
+        reader.leave(stack_charge::<Self>(1));
+        Ok(values)
+    }
+
     /// Fixed types: stores the values one after the other into `chunk`, which they fill.
     #[inline]
     fn store_all(values: &[Self], chunk: &mut [u8]) {
@@ -115,7 +174,19 @@ pub trait Data: Sized + 'static {
     }
 }
 
+/// Whether values of a type have the same bytes in every form: those of a fixed type without later parts.
+#[inline(always)]
+pub(crate) const fn is_the_same_at<T: Data>() -> bool {
+    T::LAYOUT.is_fixed() && !T::GROWS
+}
+
 impl Description {
+    /// Adds the structure of a type that is a key of a map or a member of a set.
+    pub fn key<T: Data>(&mut self) -> &mut Self {
+        self.as_key(T::describe);
+        self
+    }
+
     /// Adds the structure of a type.
     pub fn of<T: Data>(&mut self) -> &mut Self {
         T::describe(self);

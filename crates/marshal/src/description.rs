@@ -1,18 +1,25 @@
 //! The structure of types as text.
 
 use core::any::TypeId;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// Collects the signature of a procedure: `place(p: Point{x: f64, y: f64}) -> Option<u32>`.
 ///
 /// A user type is spelled out where it first occurs and only named after that, which also ends types that contain
 /// themselves. Two types of one name are told apart by a number.
-#[derive(Default)]
 pub struct Description {
     text: String,
-    /// Names of the types spelled out so far.
-    names: HashMap<TypeId, String>,
+    /// The revision as at which it describes.
+    revision: u32,
+    /// The revisions with which parts came, later ones too.
+    since: BTreeSet<u32>,
+    /// Number of such parts so far; a type that was spelled out before counts once more.
+    later_parts: usize,
+    /// Whether a key of a map or a member of a set has such parts.
+    has_grown_key: bool,
+    /// Names of the types spelled out so far, and whether they have parts that came later.
+    names: HashMap<TypeId, (String, bool)>,
     /// Number of types that have had each name.
     namesakes: HashMap<&'static str, usize>,
     /// Documentation of types and their parts, if it is collected.
@@ -21,6 +28,12 @@ pub struct Description {
 
 /// A type (`Point`), field (`Point.x`), variant (`Shape::Circle`) or field of a variant (`Shape::Circle.radius`), and its documentation.
 pub type Documented = (&'static str, &'static str);
+
+impl Default for Description {
+    fn default() -> Self {
+        Self::at(u32::MAX)
+    }
+}
 
 impl Description {
     /// An empty description.
@@ -31,6 +44,44 @@ impl Description {
     /// An empty description that collects documentation, too.
     pub fn with_docs() -> Self {
         Self { docs: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// An empty description of what there was at that revision.
+    pub fn at(revision: u32) -> Self {
+        Self {
+            text: String::new(),
+            revision,
+            since: BTreeSet::new(),
+            later_parts: 0,
+            has_grown_key: false,
+            names: HashMap::new(),
+            namesakes: HashMap::new(),
+            docs: None,
+        }
+    }
+
+    /// Whether it has a part that came with that revision.
+    pub fn has(&mut self, since: u32) -> bool {
+        self.since.insert(since);
+        self.later_parts += 1;
+        since <= self.revision
+    }
+
+    /// The revisions with which parts came, those that it leaves out too.
+    pub fn since(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        self.since.iter().copied()
+    }
+
+    /// Whether a key of a map or a member of a set has parts that came later: two of them could become one.
+    pub fn has_grown_key(&self) -> bool {
+        self.has_grown_key
+    }
+
+    /// Adds a key of a map, or a member of a set.
+    pub(crate) fn as_key(&mut self, describe: impl FnOnce(&mut Self)) {
+        let before = self.later_parts;
+        describe(self);
+        self.has_grown_key |= self.later_parts > before;
     }
 
     /// Notes the documentation of a part of the type that is being added.
@@ -73,8 +124,9 @@ impl Description {
 
     /// Adds the user type `T`: its name, and what `structure` adds if `T` has not occurred before.
     pub fn named<T: 'static>(&mut self, name: &'static str, structure: impl FnOnce(&mut Self)) {
-        if let Some(name) = self.names.get(&TypeId::of::<T>()) {
+        if let Some((name, has_grown)) = self.names.get(&TypeId::of::<T>()) {
             self.text.push_str(name);
+            self.later_parts += usize::from(*has_grown);
             return;
         }
         let namesakes = self.namesakes.entry(name).or_insert(0);
@@ -84,8 +136,14 @@ impl Description {
         if *namesakes > 1 {
             write!(self.text, "#{namesakes}").expect("a String takes any text");
         }
-        self.names.insert(TypeId::of::<T>(), self.text[begin..].to_owned());
+        self.names.insert(TypeId::of::<T>(), (self.text[begin..].to_owned(), false));
+        let before = self.later_parts;
         structure(self);
+        if self.later_parts > before
+            && let Some((_, has_grown)) = self.names.get_mut(&TypeId::of::<T>())
+        {
+            *has_grown = true;
+        }
     }
 
     /// The text collected.

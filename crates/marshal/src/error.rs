@@ -25,6 +25,14 @@ pub enum EncodeError {
         /// Elements of the sequence.
         count: usize,
     },
+    /// The peer knows the interface as at an older revision, and an item that it does not know has another value than its default, or is
+    /// a variant.
+    Inexpressible {
+        /// The item: `Entry.owner`, `Kind::Link`, or the name of a parameter.
+        item: &'static str,
+        /// The revision with which it came.
+        since: u32,
+    },
 }
 
 impl fmt::Display for EncodeError {
@@ -50,6 +58,11 @@ impl fmt::Display for EncodeError {
                     u32::MAX
                 )
             }
+            EncodeError::Inexpressible { item, since } => write!(
+                f,
+                "`{item}`, which came with revision {since}, cannot be told to a peer of an older revision; update the peer first, or \
+                 leave the item at its default"
+            ),
         }
     }
 }

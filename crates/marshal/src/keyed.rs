@@ -4,7 +4,17 @@ use core::hash::{BuildHasher, Hash};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::limits::stack_charge;
-use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
+use crate::{Data, DecodeError, Description, Form, Layout, Reader, Writer};
+
+/// The layout of a map or set with such keys. What is told about a key that has grown is checked when an interface is described, too: it
+/// may be behind a pointer or in a sequence.
+const fn layout_of_keyed<K: Data>() -> Layout {
+    assert!(
+        !K::GROWS,
+        "a type with items under `#[stoop(since = N)]` cannot be the key of a map or a member of a set: two keys could become one"
+    );
+    Layout::variable(4)
+}
 
 /// Charges for a hash table of entries `E`, with a byte of control each: a power of two of them, 7/8 full at most.
 fn charge_table<E>(reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
@@ -21,7 +31,33 @@ pub(crate) fn charge_tree<E>(reader: &mut Reader<'_>, count: usize) -> Result<()
 macro_rules! maps {
     ($($map:ident <K, V $(, $hasher:ident)?> where K: [$($bound:tt)*], $charge:ident, |$size:ident| $empty:expr;)*) => {$(
         impl<K: Data + $($bound)*, V: Data $(, $hasher: BuildHasher + Default + 'static)?> Data for $map<K, V $(, $hasher)?> {
-            const LAYOUT: Layout = Layout::variable(4);
+            const LAYOUT: Layout = layout_of_keyed::<K>();
+
+            fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+                writer.count(self.len());
+                if writer.enter(stack_charge::<(K, V)>(2)) {
+                    for (key, value) in self {
+                        key.encode(writer);
+                        value.encode_at(writer, form);
+                    }
+                    writer.leave(stack_charge::<(K, V)>(2));
+                }
+            }
+
+            fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+                let $size = reader.count(K::LAYOUT.min() + V::layout_at(form).min())?;
+                $charge::<(K, V)>(reader, $size)?;
+                reader.enter(stack_charge::<(K, V)>(2))?;
+                let mut map: Self = $empty;
+                for _ in 0..$size {
+                    let key = K::decode(reader)?;
+                    if map.insert(key, V::decode_at(reader, form)?).is_some() {
+                        return Err(DecodeError::Duplicate);
+                    }
+                }
+                reader.leave(stack_charge::<(K, V)>(2));
+                Ok(map)
+            }
 
             fn encode(&self, writer: &mut Writer<'_>) {
                 writer.count(self.len());
@@ -50,7 +86,7 @@ macro_rules! maps {
             }
 
             fn describe(description: &mut Description) {
-                description.text("Map<").of::<K>().text(", ").of::<V>().text(">");
+                description.text("Map<").key::<K>().text(", ").of::<V>().text(">");
             }
         }
     )*};
@@ -68,7 +104,7 @@ maps! {
 macro_rules! sets {
     ($($set:ident <T $(, $hasher:ident)?> where T: [$($bound:tt)*], $charge:ident, |$size:ident| $empty:expr;)*) => {$(
         impl<T: Data + $($bound)* $(, $hasher: BuildHasher + Default + 'static)?> Data for $set<T $(, $hasher)?> {
-            const LAYOUT: Layout = Layout::variable(4);
+            const LAYOUT: Layout = layout_of_keyed::<T>();
 
             fn encode(&self, writer: &mut Writer<'_>) {
                 writer.count(self.len());
@@ -95,7 +131,7 @@ macro_rules! sets {
             }
 
             fn describe(description: &mut Description) {
-                description.text("Set<").of::<T>().text(">");
+                description.text("Set<").key::<T>().text(">");
             }
         }
     )*};

@@ -26,21 +26,12 @@ impl Layout {
 
     /// Fields one after the other: fixed if all of them are.
     pub const fn record(fields: &[Layout]) -> Self {
-        let (mut end, mut align, mut min, mut is_fixed) = (0, 1, 0, true);
-        let mut index = 0;
+        let (mut all, mut index) = (Fields::NONE, 0);
         while index < fields.len() {
-            let field = fields[index];
-            min += field.min;
-            match field.size {
-                Some(size) => {
-                    end = align_up(end, field.align) + size;
-                    align = if field.align > align { field.align } else { align };
-                }
-                None => is_fixed = false,
-            }
+            all = all.and(fields[index]);
             index += 1;
         }
-        if is_fixed { Layout::fixed(align_up(end, align), align) } else { Layout::variable(min) }
+        all.layout()
     }
 
     /// `count` of these one after the other.
@@ -84,6 +75,52 @@ impl Layout {
         match self.size {
             Some(size) => size,
             None => panic!("only the size of a fixed type is known beforehand"),
+        }
+    }
+}
+
+/// Adds up the layouts of a record's fields.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields {
+    end: usize,
+    align: usize,
+    min: usize,
+    is_fixed: bool,
+}
+
+impl Fields {
+    /// No fields.
+    pub const NONE: Self = Fields { end: 0, align: 1, min: 0, is_fixed: true };
+
+    /// The same, and one more.
+    #[inline]
+    #[must_use]
+    pub const fn and(mut self, field: Layout) -> Self {
+        self.min += field.min();
+        match field.size() {
+            Some(size) => {
+                self.end = align_up(self.end, field.align()) + size;
+                self.align = if field.align() > self.align { field.align() } else { self.align };
+            }
+            None => self.is_fixed = false,
+        }
+        self
+    }
+
+    /// The same, and one more if the record has it.
+    #[inline]
+    #[must_use]
+    pub const fn and_if(self, has: bool, field: Layout) -> Self {
+        if has { self.and(field) } else { self }
+    }
+
+    /// The layout of the record: fixed if all fields are.
+    #[inline]
+    pub const fn layout(self) -> Layout {
+        if self.is_fixed {
+            Layout::fixed(align_up(self.end, self.align), self.align)
+        } else {
+            Layout::variable(self.min)
         }
     }
 }

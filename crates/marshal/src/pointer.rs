@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::limits::{STACK_BUDGET, stack_charge};
-use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
+use crate::{Data, DecodeError, Description, Form, Layout, Reader, Writer};
 
 macro_rules! pointers {
     ($($pointer:ident)*) => {$(
@@ -26,6 +26,25 @@ macro_rules! pointers {
                 charge_pointee::<T>(reader)?;
                 reader.enter(stack_charge::<T>(1))?;
                 let value = $pointer::new(T::decode(reader)?);
+                reader.leave(stack_charge::<T>(1));
+                Ok(value)
+            }
+
+            fn layout_at(form: Form) -> Layout {
+                Layout::variable(T::layout_at(form).min())
+            }
+
+            fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+                if writer.enter(stack_charge::<T>(1)) {
+                    T::encode_at(self, writer, form);
+                    writer.leave(stack_charge::<T>(1));
+                }
+            }
+
+            fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+                charge_pointee::<T>(reader)?;
+                reader.enter(stack_charge::<T>(1))?;
+                let value = $pointer::new(T::decode_at(reader, form)?);
                 reader.leave(stack_charge::<T>(1));
                 Ok(value)
             }

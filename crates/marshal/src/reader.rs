@@ -5,7 +5,7 @@ use crate::layout::align_up;
 use crate::limits::{STACK_BUDGET, allocation_budget};
 use crate::memory::{STEP, look_for, vec_for};
 use crate::sharing::Received;
-use crate::{Data, DecodeError, Leading, Scalar, View};
+use crate::{Data, DecodeError, Form, Leading, Scalar, View};
 
 /// Reads values from a payload, one after the other.
 pub struct Reader<'a> {
@@ -44,6 +44,12 @@ impl<'a> Reader<'a> {
         // that has read nothing has none; of another they would be lost, not misused.
         core::mem::forget(self);
         payload
+    }
+
+    /// Where the next byte is, from the start of the payload.
+    #[inline(always)]
+    pub(crate) fn position(&self) -> usize {
+        self.position
     }
 
     /// Bytes not yet read.
@@ -235,6 +241,16 @@ impl<'a> Reader<'a> {
     pub fn sequence<T: Data>(&mut self) -> Result<Vec<T>, DecodeError> {
         let count = self.counted(T::LAYOUT.min(), size_of::<T>())?;
         T::decode_all(count, self)
+    }
+
+    /// As [`sequence`](Self::sequence), from a message of an older form.
+    ///
+    /// # Errors
+    /// When they are not all there, or one is not a `T` in that form.
+    #[inline]
+    pub fn sequence_at<T: Data>(&mut self, form: Form) -> Result<Vec<T>, DecodeError> {
+        let count = self.counted(T::layout_at(form).min(), size_of::<T>())?;
+        T::decode_all_at(count, self, form)
     }
 
     /// Reads the number of elements that an OUT slice of a caller has room for, and makes them.

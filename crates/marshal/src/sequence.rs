@@ -2,10 +2,10 @@
 
 use std::collections::{LinkedList, VecDeque};
 
-use crate::data::try_array;
+use crate::data::{is_the_same_at, try_array};
 use crate::limits::stack_charge;
 use crate::scalar::described_as;
-use crate::{Data, DecodeError, Description, Layout, Reader, Writer};
+use crate::{Data, DecodeError, Description, Form, Layout, Reader, Writer};
 
 impl<T: Data, const N: usize> Data for [T; N] {
     const LAYOUT: Layout = T::LAYOUT.array(N);
@@ -31,6 +31,33 @@ impl<T: Data, const N: usize> Data for [T; N] {
         reader.enter(stack_charge::<Self>(4))?;
         let values = try_array(|_| T::decode(reader))?;
         reader.leave(stack_charge::<Self>(4));
+        Ok(values)
+    }
+
+    const GROWS: bool = T::GROWS;
+
+    fn layout_at(form: Form) -> Layout {
+        T::layout_at(form).array(N)
+    }
+
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        if is_the_same_at::<Self>() {
+            return self.encode(writer);
+        }
+        let Some(record) = writer.begin_record(Self::layout_at(form), stack_charge::<Self>(4)) else {
+            return;
+        };
+        T::encode_all_at(self, writer, form);
+        writer.end_record(record);
+    }
+
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        if is_the_same_at::<Self>() {
+            return Self::decode(reader);
+        }
+        let record = reader.begin_record(Self::layout_at(form), stack_charge::<Self>(4))?;
+        let values = try_array(|_| T::decode_at(reader, form))?;
+        reader.end_record(record)?;
         Ok(values)
     }
 
@@ -67,6 +94,15 @@ impl<T: Data> Data for Vec<T> {
         reader.sequence()
     }
 
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        writer.count(self.len());
+        T::encode_all_at(self, writer, form);
+    }
+
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        reader.sequence_at(form)
+    }
+
     fn describe(description: &mut Description) {
         describe_sequence::<T>(description);
     }
@@ -83,6 +119,15 @@ impl<T: Data> Data for Box<[T]> {
     #[inline]
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(reader.sequence()?.into_boxed_slice())
+    }
+
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        writer.count(self.len());
+        T::encode_all_at(self, writer, form);
+    }
+
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        Ok(reader.sequence_at(form)?.into_boxed_slice())
     }
 
     fn describe(description: &mut Description) {
@@ -102,6 +147,17 @@ impl<T: Data> Data for VecDeque<T> {
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(reader.sequence()?.into())
+    }
+
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        writer.count(self.len());
+        let (front, back) = self.as_slices();
+        T::encode_all_at(front, writer, form);
+        T::encode_all_at(back, writer, form);
+    }
+
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        Ok(reader.sequence_at(form)?.into())
     }
 
     fn describe(description: &mut Description) {
@@ -130,6 +186,28 @@ impl<T: Data> Data for LinkedList<T> {
         let mut values = Self::new();
         for _ in 0..count {
             values.push_back(T::decode(reader)?);
+        }
+        reader.leave(stack_charge::<T>(1));
+        Ok(values)
+    }
+
+    fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+        writer.count(self.len());
+        if writer.enter(stack_charge::<T>(1)) {
+            for value in self {
+                value.encode_at(writer, form);
+            }
+            writer.leave(stack_charge::<T>(1));
+        }
+    }
+
+    fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+        let count = reader.count(T::layout_at(form).min())?;
+        reader.charge_pieces(count, size_of::<T>() + 4 * size_of::<usize>())?;
+        reader.enter(stack_charge::<T>(1))?;
+        let mut values = Self::new();
+        for _ in 0..count {
+            values.push_back(T::decode_at(reader, form)?);
         }
         reader.leave(stack_charge::<T>(1));
         Ok(values)

@@ -2,9 +2,10 @@
 
 use core::marker::PhantomData;
 
+use crate::data::is_the_same_at;
 use crate::limits::stack_charge;
 use crate::scalar::described_as;
-use crate::{Data, DecodeError, Description, FixedReader, FixedWriter, Layout, Reader, Writer};
+use crate::{Data, DecodeError, Description, Fields, FixedReader, FixedWriter, Form, Layout, Reader, Writer};
 
 macro_rules! tuples {
     ($($(#[$attribute:meta])* ($($part:ident $index:tt)+);)*) => {$(
@@ -29,6 +30,36 @@ macro_rules! tuples {
                 reader.enter(stack_charge::<Self>([$($index),+].len()))?;
                 let value = ($($part::decode(reader)?,)+);
                 reader.leave(stack_charge::<Self>([$($index),+].len()));
+                Ok(value)
+            }
+
+            const GROWS: bool = $($part::GROWS ||)+ false;
+
+            #[inline]
+            fn layout_at(form: Form) -> Layout {
+                Fields::NONE$(.and($part::layout_at(form)))+.layout()
+            }
+
+            #[inline]
+            fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
+                if is_the_same_at::<Self>() {
+                    return self.encode(writer);
+                }
+                let charge = stack_charge::<Self>([$($index),+].len());
+                let Some(record) = writer.begin_record(Self::layout_at(form), charge) else { return };
+                $(self.$index.encode_at(writer, form);)+
+                writer.end_record(record);
+            }
+
+            #[inline]
+            fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
+                if is_the_same_at::<Self>() {
+                    return Self::decode(reader);
+                }
+                let charge = stack_charge::<Self>([$($index),+].len());
+                let record = reader.begin_record(Self::layout_at(form), charge)?;
+                let value = ($($part::decode_at(reader, form)?,)+);
+                reader.end_record(record)?;
                 Ok(value)
             }
 

@@ -69,6 +69,12 @@ impl<'a> Writer<'a> {
         Writer { start: self.start.wrapping_sub(borrowed), position: written, ..self }
     }
 
+    /// Where the next byte goes, from the start of the payload.
+    #[inline(always)]
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
     /// Bytes of the longest payload.
     pub fn limit(&self) -> usize {
         self.limit

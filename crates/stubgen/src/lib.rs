@@ -12,6 +12,7 @@ pub mod emit;
 pub mod interface_file;
 pub mod mistakes;
 pub mod model;
+pub mod since;
 pub mod traits;
 pub mod types;
 pub mod xdr;

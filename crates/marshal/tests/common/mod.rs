@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use stoop_macros::Data;
-use stoop_marshal::{Data, DecodeError, EncodeError, Reader, Writer};
+use stoop_marshal::{Data, DecodeError, EncodeError, Form, Reader, Writer};
 
 /// The module that the derive takes for the crate `stoop`.
 pub mod root {
@@ -100,6 +100,30 @@ pub fn decoded<T: Data>(payload: &[u8], offset: usize) -> Result<T, DecodeError>
     Ok(value)
 }
 
+/// [`encoded`] in a form.
+pub fn encoded_at<T: Data>(value: &T, offset: usize, form: Form) -> Result<Vec<u8>, EncodeError> {
+    let mut packet = vec![0xaa; 48];
+    let mut writer = Writer::new(&mut packet, 0, 1 << 20);
+    for _ in 0..offset {
+        writer.value(&0x55u8);
+    }
+    value.encode_at(&mut writer, form);
+    let len = writer.finish()?;
+    packet.truncate(len);
+    Ok(packet)
+}
+
+/// [`decoded`] from a form.
+pub fn decoded_at<T: Data>(payload: &[u8], offset: usize, form: Form) -> Result<T, DecodeError> {
+    let mut reader = Reader::new(payload);
+    for _ in 0..offset {
+        reader.value::<u8>()?;
+    }
+    let value = T::decode_at(&mut reader, form)?;
+    reader.finish()?;
+    Ok(value)
+}
+
 /// A value comes back equal from any offset, takes at least what its type says and exactly that if it is fixed, and no
 /// part of its bytes is taken for the whole.
 pub fn assert_travels<T: Data + PartialEq + Debug>(value: &T) {
@@ -107,7 +131,12 @@ pub fn assert_travels<T: Data + PartialEq + Debug>(value: &T) {
         let payload = encoded(value, offset, 1 << 20).expect("a small value can be sent");
         assert!(payload.len() - offset >= T::LAYOUT.min());
         assert_eq!(decoded::<T>(&payload, offset).as_ref(), Ok(value), "at offset {offset}");
+        // In the newest form, too, but by the code for older ones.
+        let newest = Form::of_arguments(u32::MAX);
+        assert_eq!(encoded_at(value, offset, newest).as_ref(), Ok(&payload), "at offset {offset}");
+        assert_eq!(decoded_at::<T>(&payload, offset, newest).as_ref(), Ok(value), "at offset {offset}");
     }
+    assert_eq!(T::layout_at(Form::of_arguments(u32::MAX)), T::LAYOUT);
     let payload = encoded(value, 0, 1 << 20).expect("a small value can be sent");
     if let Some(size) = T::LAYOUT.size() {
         assert_eq!(payload.len(), size);

@@ -4,6 +4,7 @@
 mod common;
 
 mod depth;
+mod forms;
 mod hostile;
 mod instructions;
 mod round_trip;
