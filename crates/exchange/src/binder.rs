@@ -1,15 +1,18 @@
 //! Binding at the caller: it asks, proves its address by returning a cookie, and learns the server's numbers for its
 //! procedures.
 
+mod negotiation;
+
+use self::negotiation::{Next, Page};
 use crate::interfaces::fingerprint;
 use crate::retransmit::Jitter;
 use crate::{Instant, Interface, RoundTrip};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{
-    BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, FINGERPRINTS_PER_PAGE, HostFacts,
-    NO_PROCEDURE, ServerClock,
+    BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, HostFacts, NO_PROCEDURE, ServerClock,
 };
 use stoop_wire::metadata::IN_PROCEDURE;
 use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_DATA, Versions};
@@ -19,7 +22,6 @@ use stoop_wire::{BindingId, CallNumber, Challenge, Header, Kind, LaneId, PACKET_
 #[derive(Debug)]
 pub struct Binder {
     interface: Interface,
-    fingerprints: Vec<u64>,
     nonce: u64,
     host: HostFacts,
     max_message: u32,
@@ -28,8 +30,12 @@ pub struct Binder {
     wanted: u32,
     cookie: Challenge,
     binding: BindingId,
-    /// The server's numbers that have arrived so far, page by page.
-    procedures: Vec<u16>,
+    /// What the server has of the first procedures, page by page.
+    found: Vec<Found>,
+    /// The next of the caller's procedures, about which it is being asked.
+    page: Page,
+    /// Answers so far that have led to another question about the same procedures.
+    answers: u32,
     /// The procedure whose signature is asked for, after a mismatch.
     mismatch: Option<usize>,
     path: RoundTrip,
@@ -50,8 +56,10 @@ pub struct Binder {
 pub struct Bound {
     /// Number of the binding, which is a capability.
     pub binding: BindingId,
-    /// The server's number for each of the caller's procedures.
+    /// The server's number for each of the caller's procedures; empty if the server lacks some, or knows some only in an older form.
     pub procedures: Vec<u16>,
+    /// Then, for each procedure, what the server has of it.
+    pub forms: Option<Box<[Found]>>,
     /// Number of this start of the server. It tells a restarted server from one that released a silent caller.
     pub incarnation: u64,
     /// Silence of the caller after which the server releases the binding.
@@ -79,6 +87,21 @@ pub struct Bound {
     pub credit: u32,
 }
 
+/// What a server has of a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The caller's number of the form that both know: its procedure, or one of its [older forms](crate::FORMS); [`NO_PROCEDURE`] if the
+    /// server lacks the procedure.
+    pub form: u16,
+    /// The server's number of that form.
+    pub number: u16,
+}
+
+impl Found {
+    /// Of a procedure that the server lacks.
+    pub const NOTHING: Self = Self { form: NO_PROCEDURE, number: NO_PROCEDURE };
+}
+
 /// The effect of an arriving packet on the binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindStep {
@@ -101,30 +124,53 @@ pub enum BindStep {
 
 impl Bound {
     /// The server's number of the procedure at that position among the caller's. With the bit [`IN_PROCEDURE`], for a call with
-    /// metadata, the number has that bit, too.
+    /// metadata, the number has that bit, too. A number that no server has if the server lacks the procedure, or knows another form of it.
     #[inline]
     pub fn number(&self, procedure: u16) -> u16 {
+        self.known(procedure).unwrap_or(UNKNOWN)
+    }
+
+    /// As [`number`](Self::number); `None` if the server lacks the procedure, or knows another form of it.
+    #[inline]
+    pub fn known(&self, procedure: u16) -> Option<u16> {
         match self.procedures.get(usize::from(procedure)) {
-            Some(number) => *number,
-            None => self.number_with_metadata(procedure),
+            Some(number) => Some(*number),
+            None => self.known_otherwise(procedure),
         }
     }
 
     #[cold]
-    fn number_with_metadata(&self, procedure: u16) -> u16 {
-        let number = self.procedures[usize::from(procedure & !IN_PROCEDURE)];
-        // A server that knows no metadata would drop the call, and has no procedure of this number: it refuses.
-        if self.metadata == 0 { NO_PROCEDURE & !IN_PROCEDURE } else { number | IN_PROCEDURE }
+    #[inline(never)]
+    fn known_otherwise(&self, procedure: u16) -> Option<u16> {
+        let form = procedure & !IN_PROCEDURE;
+        let number = match &self.forms {
+            None => *self.procedures.get(usize::from(form))?,
+            Some(forms) => forms.iter().find(|found| found.form == form)?.number,
+        };
+        Some(match procedure & IN_PROCEDURE != 0 {
+            false => number,
+            // A server that knows no metadata would drop the call, and has no procedure of this number: it refuses.
+            true if self.metadata == 0 => UNKNOWN,
+            true => number | IN_PROCEDURE,
+        })
+    }
+
+    /// The number of the form in which a procedure is called, for [`known`](Self::known); `None` if the server lacks it.
+    pub fn form(&self, procedure: u16) -> Option<u16> {
+        let Some(forms) = &self.forms else { return Some(procedure) };
+        forms.get(usize::from(procedure)).map(|found| found.form).filter(|form| *form != NO_PROCEDURE)
     }
 }
+
+/// A number that no server gives to a procedure.
+const UNKNOWN: u16 = NO_PROCEDURE & !IN_PROCEDURE;
 
 impl Binder {
     /// Begins to bind to `interface` as the caller knows it. `nonce` is 64 random bits.
     pub fn new(now: Instant, deadline: Instant, interface: Interface, host: HostFacts, nonce: u64) -> Self {
-        let fingerprints = interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
+        let page = Page::newest(&interface, 0);
         Self {
             interface,
-            fingerprints,
             nonce,
             host,
             max_message: PACKET_DATA as u32,
@@ -133,7 +179,9 @@ impl Binder {
             wanted: 0,
             cookie: Challenge(0),
             binding: BindingId::NONE,
-            procedures: Vec::new(),
+            found: Vec::new(),
+            page,
+            answers: 0,
             mismatch: None,
             path: RoundTrip::default(),
             jitter: Jitter::new(nonce),
@@ -204,12 +252,12 @@ impl Binder {
     }
 
     fn number(&self) -> CallNumber {
-        CallNumber(self.nonce as u32)
+        // Late answers to an earlier question about the same procedures have another number. A description has that of the nonce.
+        let answers = if self.mismatch.is_some() { 0 } else { self.answers };
+        CallNumber((self.nonce as u32).wrapping_add(answers))
     }
 
     fn request(&self) -> BindRequest {
-        let first = self.procedures.len();
-        let last = self.fingerprints.len().min(first + FINGERPRINTS_PER_PAGE);
         BindRequest {
             nonce: self.nonce,
             cookie: self.cookie,
@@ -218,12 +266,18 @@ impl Binder {
             max_message: self.max_message,
             window: self.window,
             host: self.host,
-            first: first as u16,
+            first: self.first(),
             interface: self.interface.name.clone(),
-            fingerprints: self.fingerprints[first..last].into(),
+            fingerprints: self.page.asked(&self.interface).map(fingerprint).collect(),
             packet_data: None,
             lanes: None,
         }
+    }
+
+    /// The position that the present question names: 0 as long as there is no binding.
+    fn first(&self) -> u16 {
+        let is_bound = self.binding.with_checksum(false) != BindingId::NONE;
+        (self.found.len() as u16).max(u16::from(is_bound))
     }
 
     fn describe(&self, procedure: usize) -> Describe {
@@ -285,21 +339,21 @@ impl Binder {
     }
 
     fn on_reply(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
-        if usize::from(reply.first) != self.procedures.len() || self.mismatch.is_some() {
+        if reply.first != self.first() || self.mismatch.is_some() {
             return BindStep::Continue;
         }
         match reply.status {
             BindStatus::Bound => self.on_page(now, binding, reply),
             BindStatus::Mismatch => {
-                let Some(position) = reply.procedures.iter().position(|number| *number == NO_PROCEDURE)
-                else {
-                    return BindStep::Continue;
-                };
-                let procedure = self.procedures.len() + position;
-                if procedure >= self.fingerprints.len() {
+                let is_marked = reply.procedures.contains(&NO_PROCEDURE);
+                if !is_marked || reply.procedures.len() != self.page.len() {
                     return BindStep::Continue;
                 }
-                self.mismatch = Some(procedure);
+                match self.page.answered(&self.interface, &reply.procedures) {
+                    Next::Ask => self.answers += 1,
+                    Next::Describe(procedure) => self.mismatch = Some(procedure),
+                    Next::Done => unreachable!("a mark is no end"),
+                }
                 self.answered(now);
                 BindStep::Continue
             }
@@ -308,23 +362,40 @@ impl Binder {
     }
 
     fn on_page(&mut self, now: Instant, binding: BindingId, reply: BindReply) -> BindStep {
-        let request = self.request();
         let (asked, lacking) = (self.required | self.wanted, self.required & !reply.chosen);
         // Both sides read from the binding's number whether packets have checksums, so number and flags must agree.
         let other_number = binding.has_checksum() != (reply.chosen & CHECKSUM != 0);
         let other_flags = reply.chosen & !asked != 0 || lacking != 0;
-        if other_flags || other_number || reply.procedures.len() != request.fingerprints.len() {
+        if other_flags || other_number || reply.procedures.len() != self.page.len() {
             return BindStep::Continue;
         }
         self.answered(now);
         self.binding = binding;
-        self.procedures.extend_from_slice(&reply.procedures);
-        if self.procedures.len() < self.fingerprints.len() {
+        match self.page.answered(&self.interface, &reply.procedures) {
+            Next::Ask => {
+                self.answers += 1;
+                return BindStep::Continue;
+            }
+            Next::Describe(procedure) => {
+                self.mismatch = Some(procedure);
+                return BindStep::Continue;
+            }
+            Next::Done => self.page.found(&mut self.found),
+        }
+        if self.found.len() < self.interface.procedures.len() {
+            self.page = Page::newest(&self.interface, self.found.len());
             return BindStep::Continue;
         }
+        let found = core::mem::take(&mut self.found);
+        let is_newest = (0..).zip(&found).all(|(procedure, found)| found.form == procedure);
+        let (procedures, forms) = match is_newest {
+            true => (found.iter().map(|found| found.number).collect(), None),
+            false => (Vec::new(), Some(found.into_boxed_slice())),
+        };
         BindStep::Bound(Bound {
             binding,
-            procedures: core::mem::take(&mut self.procedures),
+            procedures,
+            forms,
             incarnation: reply.incarnation,
             silence: Duration::from_millis(u64::from(reply.silence_ms)),
             max_message: reply.max_message,

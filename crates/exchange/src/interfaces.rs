@@ -1,5 +1,6 @@
 //! The interfaces that a server exports, and their comparison with the interface that a caller expects.
 
+use crate::binder::Found;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -69,37 +70,85 @@ pub struct Procedure {
     pub signature: String,
 }
 
-/// An exported interface.
-#[derive(Clone, Debug)]
+/// An interface, of a server or as a caller expects it.
+#[derive(Clone, Debug, Default)]
 pub struct Interface {
     /// Its name, unique in the server.
     pub name: String,
     /// Its procedures. The position of a procedure is its number on the wire.
     pub procedures: Vec<Procedure>,
+    /// The forms that its procedures had at older revisions, those of a procedure from the newest to the oldest. The number of a form is
+    /// [`FORMS`] more than its position.
+    pub older: Vec<OlderForm>,
+    /// The positions of the procedures that a server may lack, in ascending order: they came with a later revision.
+    pub later: Vec<u16>,
 }
+
+/// The form of a procedure at an older revision.
+#[derive(Clone, Debug)]
+pub struct OlderForm {
+    /// The position of the procedure.
+    pub procedure: u16,
+    /// Its signature at that revision.
+    pub signature: String,
+}
+
+/// The number of the first older form of an interface; those of its procedures are below.
+pub const FORMS: u16 = 0x4000;
+
+/// Older forms that an interface may have, all its procedures together.
+pub const FORMS_MAX: usize = 4096;
 
 impl Interface {
     /// A line for each procedure: fingerprint, interface, the server's number, signature. A dissector reads such lines to show procedures
     /// by their names.
     pub fn names(&self) -> String {
-        let line = |(number, procedure): (usize, &Procedure)| {
-            let Procedure { signature, .. } = procedure;
+        let line = |(number, signature): (u16, &str)| {
             format!("{:016x} {} {number} {signature}\n", fingerprint(signature), self.name)
         };
-        self.procedures.iter().enumerate().map(line).collect()
+        self.numbered().map(line).collect()
+    }
+
+    /// The signatures of its procedures and of their older forms, each with its number.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u16, &str)> {
+        let procedures = (0..).zip(self.procedures.iter().map(|procedure| procedure.signature.as_str()));
+        procedures.chain((FORMS..).zip(self.older.iter().map(|form| form.signature.as_str())))
     }
 }
 
 /// All interfaces of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Interfaces {
-    all: Vec<(Interface, Vec<u64>)>,
+    all: Vec<Numbered>,
     /// Other addresses at which the server can be reached.
     offers: String,
     /// Whether callers are told neither names nor signatures.
     is_silent: bool,
     /// For each procedure of each interface: see [`returning_in_place`](Self::returning_in_place).
     in_place: Vec<Vec<Option<u8>>>,
+}
+
+/// An interface, and the numbers of its procedures and of their older forms by their fingerprints, in ascending order: a peer cannot make
+/// it take longer to find one than the logarithm of their number.
+#[derive(Clone, Debug)]
+struct Numbered {
+    interface: Interface,
+    numbers: Vec<(u64, u16)>,
+}
+
+impl Numbered {
+    fn new(interface: Interface) -> Self {
+        let mut numbers: Vec<_> =
+            interface.numbered().map(|(number, signature)| (fingerprint(signature), number)).collect();
+        numbers.sort_unstable();
+        Self { interface, numbers }
+    }
+
+    /// The number of the procedure or form with that fingerprint; the lowest, should there be several.
+    fn number(&self, theirs: u64) -> Option<u16> {
+        let at = self.numbers.partition_point(|(ours, _)| *ours < theirs);
+        self.numbers.get(at).filter(|(ours, _)| *ours == theirs).map(|(_, number)| *number)
+    }
 }
 
 /// Most bytes of a call's payload before an argument that comes back in place.
@@ -109,19 +158,15 @@ impl Interfaces {
     /// Makes the list. An interface's position is its number.
     ///
     /// # Panics
-    /// If an interface has more than 32,767 procedures.
+    /// If an interface has more than 16,384 procedures, or more than 4096 older forms.
     pub fn new(interfaces: impl IntoIterator<Item = Interface>) -> Self {
-        let with_fingerprints = |interface: Interface| {
-            assert!(
-                interface.procedures.len() < usize::from(IN_PROCEDURE),
-                "procedures are numbered by 15 bits"
-            );
-            let fingerprints: Vec<u64> =
-                interface.procedures.iter().map(|p| fingerprint(&p.signature)).collect();
-            (interface, fingerprints)
+        let numbered = |interface: Interface| {
+            assert!(interface.procedures.len() <= usize::from(FORMS), "procedures are numbered by 14 bits");
+            assert!(interface.older.len() <= FORMS_MAX, "older forms are numbered by 12 bits");
+            Numbered::new(interface)
         };
-        let all: Vec<_> = interfaces.into_iter().map(with_fingerprints).collect();
-        let in_place = all.iter().map(|(_, fingerprints)| alloc::vec![None; fingerprints.len()]).collect();
+        let all: Vec<_> = interfaces.into_iter().map(numbered).collect();
+        let in_place = all.iter().map(|each| alloc::vec![None; each.interface.procedures.len()]).collect();
         Self { all, in_place, offers: String::new(), is_silent: false }
     }
 
@@ -177,13 +222,25 @@ impl Interfaces {
 
     /// Number of the interface called `name`.
     pub fn number_of(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|(interface, _)| interface.name == name)
+        self.all.iter().position(|each| each.interface.name == name)
     }
 
     /// Number of procedures of an interface; 0 if there is no such interface.
     #[inline]
     pub fn procedure_count(&self, interface: usize) -> usize {
-        self.all.get(interface).map_or(0, |(_, fingerprints)| fingerprints.len())
+        self.all.get(interface).map_or(0, |each| each.interface.procedures.len())
+    }
+
+    /// Whether a call with that number is of a procedure of the interface: the number of one of its older forms, or a number with the bit
+    /// [`IN_PROCEDURE`], is, too.
+    #[cold]
+    pub fn has_procedure(&self, interface: usize, number: u16) -> bool {
+        let Some(Numbered { interface, .. }) = self.all.get(interface) else { return false };
+        let number = number & !IN_PROCEDURE;
+        match number.checked_sub(FORMS) {
+            Some(form) => usize::from(form) < interface.older.len(),
+            None => usize::from(number) < interface.procedures.len(),
+        }
     }
 
     /// This server's numbers for the procedures with these fingerprints.
@@ -197,28 +254,50 @@ impl Interfaces {
         theirs: &[u64],
     ) -> Result<(usize, Vec<u16>), (BindStatus, Vec<u16>)> {
         let number = self.number_of(interface).ok_or((BindStatus::NoSuchInterface, Vec::new()))?;
-        let ours = &self.all[number].1;
-        let position =
-            |theirs| ours.iter().position(|ours| ours == theirs).map_or(NO_PROCEDURE, |p| p as u16);
-        let procedures: Vec<u16> = theirs.iter().map(position).collect();
+        let ours = &self.all[number];
+        let procedures: Vec<u16> =
+            theirs.iter().map(|theirs| ours.number(*theirs).unwrap_or(NO_PROCEDURE)).collect();
         match procedures.contains(&NO_PROCEDURE) {
             false => Ok((number, procedures)),
             true => Err((BindStatus::Mismatch, procedures)),
         }
     }
 
+    /// What this server has of the procedures of a caller's interface: what a bind between the two comes to.
+    ///
+    /// # Errors
+    /// There is no such interface (`None`), or the server knows this procedure in no form that the caller knows.
+    pub fn agree(&self, theirs: &Interface) -> Result<Vec<Found>, Option<usize>> {
+        let ours = &self.all[self.number_of(&theirs.name).ok_or(None)?];
+        let number = |signature: &str| ours.number(fingerprint(signature));
+        let agreed = |(procedure, newest): (u16, &Procedure)| {
+            if let Some(number) = number(&newest.signature) {
+                return Ok(Found { form: procedure, number });
+            }
+            let older = (FORMS..).zip(&theirs.older).filter(|(_, older)| older.procedure == procedure);
+            let mut known =
+                older.filter_map(|(form, older)| Some(Found { form, number: number(&older.signature)? }));
+            match known.next() {
+                Some(found) => Ok(found),
+                None if theirs.later.binary_search(&procedure).is_ok() => Ok(Found::NOTHING),
+                None => Err(Some(usize::from(procedure))),
+            }
+        };
+        (0..).zip(&theirs.procedures).map(agreed).collect()
+    }
+
     /// Signature of a procedure; empty if there is none of that name.
     pub fn signature(&self, asked: &Describe) -> &str {
-        let of_interface =
-            self.all.iter().find(|(interface, _)| interface.name == asked.interface && !self.is_silent);
+        let mut interfaces = self.all.iter().map(|each| &each.interface);
+        let of_interface = interfaces.find(|interface| interface.name == asked.interface && !self.is_silent);
         of_interface
-            .and_then(|(interface, _)| interface.procedures.iter().find(|p| p.name == asked.procedure))
+            .and_then(|interface| interface.procedures.iter().find(|p| p.name == asked.procedure))
             .map_or("", |procedure| &procedure.signature)
     }
 
     /// Names of all interfaces, for a caller that asked for an unknown one.
     pub fn names(&self) -> String {
-        let names = self.all.iter().map(|(interface, _)| interface.name.as_str());
+        let names = self.all.iter().map(|each| each.interface.name.as_str());
         let names: Vec<&str> = names.filter(|name| *name != SEAL_INTERFACE).collect();
         names.join(", ")
     }
@@ -235,8 +314,9 @@ mod tests {
             Interface {
                 name: "A".into(),
                 procedures: vec![procedure("x"), procedure("new"), procedure("y")],
+                ..Interface::default()
             },
-            Interface { name: "B".into(), procedures: vec![] },
+            Interface { name: "B".into(), ..Interface::default() },
         ])
     }
 
@@ -269,7 +349,7 @@ mod tests {
     fn a_line_of_names_has_fingerprint_interface_number_and_signature() {
         let procedure = |signature: &str| Procedure { name: String::new(), signature: signature.into() };
         let procedures = vec![procedure("null()"), procedure("max_result(buf: out [u8; 1440])")];
-        let names = Interface { name: "Test".into(), procedures }.names();
+        let names = Interface { name: "Test".into(), procedures, ..Interface::default() }.names();
         let lines =
             ["c25a780961a0a498 Test 0 null()", "2b956a5b37223ad4 Test 1 max_result(buf: out [u8; 1440])"];
         assert!(names.lines().eq(lines), "{names}");

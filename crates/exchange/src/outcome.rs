@@ -395,6 +395,7 @@ mod tests {
     fn granted(clock_ms: u64, then: impl FnOnce(Grant<'_>)) {
         let clock = ServerClock { now_ns: clock_ms * 1_000_000, up_ns: 0 };
         let bound = Bound {
+            forms: None,
             binding: BindingId(1),
             procedures: Vec::new(),
             incarnation: HERS,

@@ -70,6 +70,13 @@ use syn::parse_macro_input;
 /// # }
 /// ```
 ///
+/// # Revisions
+///
+/// `#[stoop::interface(revision = N)]` lets an interface grow: `#[since(N)]` on a procedure or parameter, and `#[stoop(since = N)]` on a
+/// field or variant of its types, say with which revision it came. Callers and servers of older revisions are spoken to as they know the
+/// interface; `oldest = M` ends that for those before revision M. What an older server cannot be told is `CallError::NotSent`, what an older
+/// caller cannot be told `FailureCode::Inexpressible`; `docs/evolution.md` has the rules.
+///
 /// # Arguments
 ///
 /// | declared as | travels | the server sees |
@@ -113,15 +120,18 @@ use syn::parse_macro_input;
 pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = parse_macro_input!(attribute as traits::Options);
     let item = parse_macro_input!(item as syn::ItemTrait);
+    let traits::Options { root, program, revisions } = options;
     let stubs =
-        traits::interface(item, options.program).map(|interface| emit::interface(&interface, &options.root));
+        traits::interface(item, program, revisions).map(|interface| emit::interface(&interface, &root));
     stubs.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Lets values of a struct or enum travel as arguments and results.
 ///
 /// Every field implements `stoop::Data`. Fields travel in the order in which they are declared; the number of an enum's
-/// variant is its position. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
+/// variant is its position. `#[stoop(since = N)]`, with `default = VALUE` or `drop` beside it, says that a field came with a later
+/// revision, and has its default for peers that do not know it; on a variant it says the same, and `#[stoop(otherwise)]` marks the variant
+/// that they are told in its place. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
 /// message shared: it is sent once and comes out as one value. `#[stoop(crate = path)]` on the type names the crate
 /// `stoop` where it has another name.
 ///

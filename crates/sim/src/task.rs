@@ -25,7 +25,11 @@ pub(crate) enum Manner {
 /// The interface that is served, as both sides know it.
 pub(crate) fn interface(procedures: u16) -> Interface {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Task) -> CallId") };
-    Interface { name: "Errands".into(), procedures: (0..procedures).map(procedure).collect() }
+    Interface {
+        name: "Errands".into(),
+        procedures: (0..procedures).map(procedure).collect(),
+        ..Interface::default()
+    }
 }
 
 /// Bytes of the shortest arguments.

@@ -2,6 +2,7 @@
 
 use crate::buffers::Memory;
 use crate::error::{CallError, Callee};
+pub use crate::forms::Revisions;
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
@@ -20,6 +21,8 @@ pub struct Interface {
     pub docs: &'static str,
     /// Its procedures, in the order of their declaration.
     pub procedures: &'static [Procedure],
+    /// The revisions that it understands.
+    pub revisions: Revisions,
 }
 
 /// Description of a procedure.
@@ -40,6 +43,8 @@ pub struct Procedure {
     pub in_place: Option<u8>,
     /// Whether some argument is an `InPlace` buffer.
     pub buffers: bool,
+    /// With which revision it came; 0: with the first.
+    pub since: u32,
 }
 
 /// The signature of a procedure.
@@ -63,11 +68,16 @@ impl Procedure {
     }
 
     fn described(&self, mut description: Description) -> (String, Vec<Documented>) {
+        self.describe(&mut description);
+        description.finish_with_docs()
+    }
+
+    /// Adds its signature to a description.
+    pub(crate) fn describe(&self, description: &mut Description) {
         match self.signature {
-            Signature::Emitted(describe) => describe(&mut description),
+            Signature::Emitted(describe) => describe(description),
             Signature::Text(text) => _ = description.text(text),
         }
-        description.finish_with_docs()
     }
 }
 
@@ -79,12 +89,7 @@ impl Interface {
 
     /// The interface in the form in which the exchange compares it.
     pub(crate) fn for_exchange(&self) -> stoop_exchange::Interface {
-        let procedure =
-            |p: &Procedure| stoop_exchange::Procedure { name: p.name.into(), signature: p.signature() };
-        stoop_exchange::Interface {
-            name: self.name.into(),
-            procedures: self.procedures.iter().map(procedure).collect(),
-        }
+        self.forms().compared.clone()
     }
 
     /// Whether some procedure has buffers.
@@ -169,7 +174,8 @@ pub trait Exported: Send + Sync + 'static {
 impl Callee {
     /// The procedure of that number in an interface.
     pub(crate) fn of(interface: &'static Interface, procedure: u16) -> Self {
-        let name = interface.procedures.get(usize::from(procedure)).map(|procedure| procedure.name);
+        let base = usize::from(interface.base(procedure));
+        let name = interface.procedures.get(base).map(|procedure| procedure.name);
         Self::named(interface.name, name)
     }
 

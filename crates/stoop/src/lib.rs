@@ -72,7 +72,8 @@
 //! - Arguments and results have up to 64 MiB each, unless [`BindOptions::max_message`] and [`Server::max_message`] say otherwise.
 //! - A server runs 64 calls at a time and queues 1,024 ([`Server::workers`]); what it cannot do, it refuses, with a time after which to call again.
 //!   What one host or user may take of a server is in [`Limits`].
-//! - Types of an interface cannot change: client and server compare them in binding. Procedures may be added, at the server first.
+//! - Client and server compare their interfaces in binding. One that is in use grows by revisions: `#[stoop::interface(revision = 2)]`,
+//!   and `since` on what is added (`docs/evolution.md`).
 //! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP, TCP and Ethernet.
 //! - Streams of items ([`Sender`], [`Receiver`]) travel over `local:`, TCP and Unix sockets only.
 //! - There are no calls from server to client, no name service. Systems other than Linux are not supported.
@@ -183,6 +184,7 @@ mod client;
 mod context;
 pub mod dynamic;
 pub mod error;
+pub mod forms;
 pub mod health;
 mod heap_array;
 mod host_facts;

@@ -233,11 +233,5 @@ pub(crate) fn without_metadata(procedure: u16) -> u16 {
     procedure & !IN_PROCEDURE
 }
 
-/// Whether a call with metadata is of one of so many procedures.
-#[cold]
-pub(crate) fn is_one_of(procedures: usize, procedure: u16) -> bool {
-    has_metadata(procedure) && usize::from(without_metadata(procedure)) < procedures
-}
-
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
+use stoop_exchange::FORMS;
 
 /// How much a server tells of its interfaces.
 ///
@@ -321,7 +322,7 @@ pub fn ask(uri: &str, interface: &str, options: &BindOptions) -> Result<Describe
     loop {
         let told = &described.procedures[from..];
         len += told.iter().map(|each| 64 + each.signature.len() + each.docs.len()).sum::<usize>();
-        if len > ASKED_LEN || described.procedures.len() >= usize::from(u16::MAX) {
+        if len > ASKED_LEN || described.procedures.len() > usize::from(FORMS) {
             return Err(AskError::TooLong);
         }
         from = described.procedures.len();

@@ -6,7 +6,7 @@ pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
-pub use crate::interface::{Exported, Interface, Procedure, Signature};
+pub use crate::interface::{Exported, Interface, Procedure, Revisions, Signature};
 pub use crate::later::deferred::Later;
 pub use crate::later::piped::{run_deferred_with_pipes, run_task_with_pipes, run_with_pipes};
 pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments};

@@ -1,6 +1,7 @@
 //! Checks that an interface can be called from another process; each mistake says what to write instead.
 
 mod program;
+mod revisions;
 
 use std::collections::HashMap;
 
@@ -38,8 +39,8 @@ const PIPE_METHODS: [&str; 2] = ["with_total", "with_window"];
 pub fn interface(interface: &Interface) -> Result<(), Error> {
     let mut mistakes = Mistakes::default();
     names(interface, &mut mistakes);
-    if u16::try_from(interface.procedures.len()).is_err() {
-        mistakes.add(&interface.name, "an interface has at most 65535 procedures; split it");
+    if interface.procedures.len() > 16_384 {
+        mistakes.add(&interface.name, "an interface has at most 16384 procedures; split it");
     }
     for procedure in &interface.procedures {
         for argument in &procedure.arguments {
@@ -56,6 +57,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
         pipes(procedure, &mut mistakes);
     }
     program::check(interface, &mut mistakes);
+    revisions::check(interface, &mut mistakes);
     mistakes.into_result()
 }
 

@@ -11,6 +11,7 @@ mod client;
 mod docs;
 mod gather;
 mod in_place;
+mod later;
 mod layouts;
 mod names;
 mod pipes;

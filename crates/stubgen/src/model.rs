@@ -7,6 +7,7 @@ use syn::{
     Visibility, parse_quote,
 };
 
+use crate::since::Since;
 use crate::xdr::Marks;
 
 /// A set of procedures that are bound together.
@@ -21,6 +22,17 @@ pub struct Interface {
     pub procedures: Vec<Procedure>,
     /// The program of Sun RPC that it is, too.
     pub program: Option<Program>,
+    /// Its revisions, if it has some.
+    pub revisions: Option<Revisions>,
+}
+
+/// The revisions of an interface.
+#[derive(Clone, Copy)]
+pub struct Revisions {
+    /// The present one.
+    pub newest: u32,
+    /// The oldest whose callers and servers are understood.
+    pub oldest: u32,
 }
 
 /// The numbers by which Sun RPC knows an interface (RFC 5531 §8.1).
@@ -57,6 +69,8 @@ pub struct Procedure {
     pub number: Option<Expr>,
     /// How its result is written in XDR.
     pub marks: Marks,
+    /// With which revision of the interface it came; 0: with the first.
+    pub since: u32,
 }
 
 /// One argument of a procedure.
@@ -73,6 +87,8 @@ pub struct Argument {
     pub shape: Shape,
     /// How it is written in XDR.
     pub marks: Marks,
+    /// With which revision of the interface it came, if that is not the first.
+    pub since: Option<Since>,
 }
 
 /// Direction in which an argument travels.
@@ -234,6 +250,12 @@ impl Procedure {
     pub fn has_buffers(&self) -> bool {
         self.arguments.iter().any(Argument::is_buffer)
     }
+
+    /// Whether it can have had other forms at older revisions: an argument came later, or a type may have parts that did.
+    pub fn may_grow(&self) -> bool {
+        let has_one_form = self.has_buffers() || self.has_pipes();
+        !has_one_form && (self.arguments.iter().any(Argument::may_grow) || self.returns.may_grow())
+    }
 }
 
 impl Returns {
@@ -247,7 +269,74 @@ impl Returns {
     }
 }
 
+impl Returns {
+    fn may_grow(&self) -> bool {
+        match self {
+            Returns::Nothing => false,
+            Returns::Value(ty) => may_grow(ty),
+            Returns::Fallible(fallible) => may_grow(&fallible.value) || may_grow(&fallible.error),
+        }
+    }
+}
+
+/// Whether a type may have parts that came with a later revision: all but those of the standard library that are known by their names.
+fn may_grow(ty: &Type) -> bool {
+    const NEVER: [&str; 20] = [
+        "bool",
+        "char",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "usize",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "isize",
+        "f32",
+        "f64",
+        "str",
+        "String",
+        "Duration",
+        "SystemTime",
+    ];
+    const AS_THEIR_PARTS: [&str; 5] = ["Vec", "Option", "Result", "Box", "Arc"];
+    match plain(ty) {
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else { return true };
+            let is_one_of = |names: &[&str]| names.iter().any(|name| last.ident == name);
+            match &last.arguments {
+                PathArguments::None => !is_one_of(&NEVER),
+                PathArguments::AngleBracketed(parts) if is_one_of(&AS_THEIR_PARTS) => {
+                    parts.args.iter().any(|part| match part {
+                        GenericArgument::Type(ty) => may_grow(ty),
+                        _ => true,
+                    })
+                }
+                _ => true,
+            }
+        }
+        Type::Tuple(tuple) => tuple.elems.iter().any(may_grow),
+        Type::Array(array) => may_grow(&array.elem),
+        Type::Slice(slice) => may_grow(&slice.elem),
+        Type::Reference(reference) => may_grow(&reference.elem),
+        _ => true,
+    }
+}
+
 impl Argument {
+    fn may_grow(&self) -> bool {
+        self.since.is_some()
+            || match &self.shape {
+                Shape::Text | Shape::Buffer(_) | Shape::Pipe(..) => false,
+                Shape::Slice(element) | Shape::Array(element, _) => may_grow(&element.ty),
+                Shape::Whole(ty) => may_grow(ty),
+            }
+    }
+
     /// Whether the procedure writes it in the result packet.
     pub fn is_written_in_place(&self) -> bool {
         matches!(self.mode, Mode::Out | Mode::InOut)

@@ -2,7 +2,10 @@
 
 use crate::check;
 use crate::mistakes::Mistakes;
-use crate::model::{Argument, Fallible, Interface, Mode, Procedure, Program, Returns, Shape, pipe, plain};
+use crate::model::{
+    Argument, Fallible, Interface, Mode, Procedure, Program, Returns, Revisions, Shape, pipe, plain,
+};
+use crate::since::{Since, SinceOptions};
 use crate::xdr::Marks;
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -18,12 +21,15 @@ pub struct Options {
     pub root: syn::Path,
     /// The program and version of Sun RPC.
     pub program: Option<Program>,
+    /// The revisions.
+    pub revisions: Option<Revisions>,
 }
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut options = Options { root: parse_quote!(::stoop), program: None };
+        let mut options = Options { root: parse_quote!(::stoop), program: None, revisions: None };
         let (mut program, mut version) = (None, None);
+        let (mut revision, mut oldest) = (None, None);
         while !input.is_empty() {
             let name = input.call(Ident::parse_any)?;
             input.parse::<Token![=]>().map_err(|error| unknown_option(error.span()))?;
@@ -33,6 +39,8 @@ impl Parse for Options {
                         input.call(syn::Path::parse_mod_style).map_err(|_| unknown_option(name.span()))?
                 }
                 "program" => program = Some((name, input.parse()?)),
+                "revision" => revision = Some(Since::number(input)?),
+                "oldest" => oldest = Some((name, Since::number(input)?)),
                 "version" => version = Some((name, input.parse()?)),
                 _ => return Err(unknown_option(name.span())),
             }
@@ -40,6 +48,19 @@ impl Parse for Options {
                 input.parse::<Token![,]>()?;
             }
         }
+        options.revisions = match (revision, oldest) {
+            (Some(newest), Some((name, oldest))) if oldest > newest => {
+                let advice = format!("the oldest revision is at most the present one, {newest}");
+                return Err(Error::new(name.span(), advice));
+            }
+            (None, Some((name, _))) => {
+                return Err(Error::new(name.span(), "add the present revision: `revision = N`"));
+            }
+            (Some(newest), oldest) => {
+                Some(Revisions { newest, oldest: oldest.map_or(0, |(_, oldest)| oldest) })
+            }
+            (None, None) => None,
+        };
         options.program = match (program, version) {
             (Some((_, number)), Some((_, version))) => Some(Program { number, version }),
             (None, None) => None,
@@ -58,7 +79,7 @@ impl Parse for Options {
 }
 
 fn unknown_option(span: Span) -> Error {
-    let advice = "the options are `program = N, version = N`, for Sun RPC, and `crate = path::to::stoop`";
+    let advice = "the options are `revision = N` and `oldest = N`, `program = N, version = N`, for Sun RPC, and `crate = path::to::stoop`";
     Error::new(span, advice)
 }
 
@@ -66,7 +87,11 @@ fn unknown_option(span: Span) -> Error {
 ///
 /// # Errors
 /// All mistakes, each at the offending token.
-pub fn interface(item: ItemTrait, program: Option<Program>) -> Result<Interface, Error> {
+pub fn interface(
+    item: ItemTrait,
+    program: Option<Program>,
+    revisions: Option<Revisions>,
+) -> Result<Interface, Error> {
     let mut mistakes = Mistakes::default();
     check_trait(&item, &mut mistakes);
     let mut procedures = Vec::new();
@@ -76,8 +101,14 @@ pub fn interface(item: ItemTrait, program: Option<Program>) -> Result<Interface,
             Err(error) => mistakes.extend(error),
         }
     }
-    let interface =
-        Interface { attributes: item.attrs, visibility: item.vis, name: item.ident, procedures, program };
+    let interface = Interface {
+        attributes: item.attrs,
+        visibility: item.vis,
+        name: item.ident,
+        procedures,
+        program,
+        revisions,
+    };
     if let Err(error) = check::interface(&interface) {
         mistakes.extend(error);
     }
@@ -143,6 +174,10 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
     let idempotent = take_marker(&mut attrs, "idempotent", &mut mistakes);
     let (one_way, unordered) = take_one_way(&mut attrs, &mut mistakes);
     let number = take_number(&mut attrs, &mut mistakes);
+    let since = take_since(&mut attrs, &mut mistakes);
+    if let Some(Since { default: Some(value), .. }) = &since {
+        mistakes.add(value, "a procedure has no default: callers of servers that lack it are told so");
+    }
     attrs.retain(|attribute| !is_misspelled(attribute, &mut mistakes));
     let marks = Marks::take(&mut attrs, &mut mistakes);
     let mut arguments = Vec::new();
@@ -185,6 +220,7 @@ fn procedure(item: TraitItem) -> Result<Procedure, Error> {
         body: default,
         number,
         marks,
+        since: since.map_or(0, |since| since.number),
     })
 }
 
@@ -245,6 +281,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     let mut mistakes = Mistakes::default();
     let is_out = take_marker(&mut input.attrs, "out", &mut mistakes);
     let marks = Marks::take(&mut input.attrs, &mut mistakes);
+    let since = take_since(&mut input.attrs, &mut mistakes);
     let name = match *input.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
             if let Some(token) = pattern.mutability {
@@ -264,7 +301,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     });
     mistakes.into_result()?;
     let name = name.expect("an argument without a name is a mistake");
-    Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape, marks }))
+    Ok(Some(Argument { attributes: input.attrs, name, declared, mode, shape, marks, since }))
 }
 
 /// The direction of an argument, which follows from its type.
@@ -384,6 +421,23 @@ fn is_misspelled(attribute: &Attribute, mistakes: &mut Mistakes) -> bool {
         mistakes.add(attribute, format!("write `#[{meant}]`"));
     }
     meant.is_some()
+}
+
+/// Removes `#[since(N)]`, with `default = VALUE` and `drop` behind the number. Returns them.
+fn take_since(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> Option<Since> {
+    let mut since = None;
+    attributes.retain(|attribute| {
+        if !attribute.path().is_ident("since") {
+            return true;
+        }
+        let parsed = attribute.parse_args_with(SinceOptions::parse);
+        match parsed {
+            Ok(options) => since = options.finish(mistakes),
+            Err(error) => mistakes.extend(error),
+        }
+        false
+    });
+    since
 }
 
 /// Removes `#[procedure(N)]`. Returns the number.

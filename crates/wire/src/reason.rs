@@ -101,8 +101,9 @@ codes! {
         FinishedTooLate = 4: "the procedure returned at or after the call's deadline",
         /// The procedure left its answer for later, and then nothing was there any more that could give it.
         Abandoned = 5: "the procedure left its answer for later, and its reply was dropped unsent",
-        /// The metadata of the answer cannot travel.
-        Inexpressible = 7: "the metadata of its answer cannot travel",
+        /// The answer cannot be told to this caller: it has a variant that the caller's revision of the interface does not know, or metadata
+        /// that cannot travel.
+        Inexpressible = 7: "its answer cannot be told to this caller",
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::server::{Effect, Limits, Peer, Server};
-use crate::{Interfaces, Procedure};
-use alloc::format;
+use crate::{FORMS, Interfaces, OlderForm, Procedure};
+use alloc::{format, vec};
 use stoop_wire::HEADER_LEN;
 use stoop_wire::bind::CHECKSUM;
 
@@ -19,7 +19,11 @@ impl Peer for Host {
 
 fn interface(procedures: usize) -> Interface {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };
-    Interface { name: "Wide".into(), procedures: (0..procedures).map(procedure).collect() }
+    Interface {
+        name: "Wide".into(),
+        procedures: (0..procedures).map(procedure).collect(),
+        ..Interface::default()
+    }
 }
 
 fn server(procedures: usize) -> Server<Host> {
@@ -83,7 +87,7 @@ fn a_missing_procedure_has_an_empty_signature() {
 
 #[test]
 fn the_refusal_of_an_unknown_interface_names_the_known_ones() {
-    let other = Interface { name: "Other".into(), procedures: Vec::new() };
+    let other = Interface { name: "Other".into(), procedures: Vec::new(), ..Interface::default() };
     let (step, _) = bind(&mut binder(other), &mut server(1));
     assert_eq!(step, BindStep::Refused(BindStatus::NoSuchInterface, "Wide".into()));
 }
@@ -287,4 +291,144 @@ fn a_server_of_another_version_is_reported_with_its_versions() {
     assert!(versions.iter().eq([2, 3]));
     answer[16] ^= 1;
     assert_eq!(binder.handle_packet(now(), &answer), BindStep::Continue, "it answers another's question");
+}
+
+/// Procedures `p0`, `p1` … as at a revision: each has a parameter more with each revision, and one procedure more comes with each.
+fn at_revision(revision: u16, first: u16) -> Interface {
+    let form =
+        |procedure, revision| format!("p{procedure}({})", vec!["u8"; usize::from(revision)].join(", "));
+    let mut interface = Interface { name: "Wide".into(), ..Interface::default() };
+    for procedure in 0..first + revision {
+        let since = procedure.saturating_sub(first - 1);
+        interface
+            .procedures
+            .push(Procedure { name: format!("p{procedure}"), signature: form(procedure, revision) });
+        let forms = (since..revision).rev();
+        interface
+            .older
+            .extend(forms.map(|revision| OlderForm { procedure, signature: form(procedure, revision) }));
+        if since > 0 {
+            interface.later.push(procedure);
+        }
+    }
+    interface
+}
+
+/// The signature of what was found, at either end.
+fn signature(of: &Interface, form: u16) -> &str {
+    match form.checked_sub(FORMS) {
+        Some(older) => &of.older[usize::from(older)].signature,
+        None => &of.procedures[usize::from(form)].signature,
+    }
+}
+
+#[test]
+fn each_revision_binds_to_each_with_the_newest_common_forms() {
+    for (ours, theirs) in (0..4).flat_map(|ours| (0..4).map(move |theirs| (ours, theirs))) {
+        for first in [1, 3, 127, 128, 300] {
+            let (caller, exported) = (at_revision(ours, first), at_revision(theirs, first));
+            let interfaces = Interfaces::new([exported.clone()]);
+            let agreed = interfaces.agree(&caller).unwrap();
+            let mut server = Server::new(now(), interfaces, Limits::default(), HostFacts::default(), [1, 2]);
+            let (BindStep::Bound(bound), rounds) = bind(&mut binder(caller.clone()), &mut server) else {
+                panic!("{ours} {theirs}")
+            };
+            assert_eq!(server.bindings(), 1);
+            for (procedure, found) in (0..).zip(&agreed) {
+                let form = bound.form(procedure);
+                if *found == Found::NOTHING {
+                    assert!(procedure >= first + theirs && form.is_none(), "{ours} {theirs} {procedure}");
+                    assert_eq!(bound.known(procedure), None);
+                    continue;
+                }
+                let form = form.unwrap();
+                assert_eq!((form, bound.known(form)), (found.form, Some(found.number)));
+                assert_eq!(signature(&caller, form), signature(&exported, found.number));
+                assert_eq!(signature(&caller, form).matches("u8").count(), usize::from(ours.min(theirs)));
+            }
+            let pages = usize::from(first + ours).div_ceil(128);
+            if ours <= theirs {
+                assert_eq!(rounds, 1 + pages);
+            } else if first <= 3 {
+                assert_eq!(rounds, 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_procedure_known_in_no_form_is_described() {
+    let mut caller = at_revision(2, 2);
+    caller.older.retain(|form| form.procedure != 1);
+    let (step, _) = bind(&mut binder(caller), &mut {
+        let interfaces = Interfaces::new([at_revision(1, 2)]);
+        Server::new(now(), interfaces, Limits::default(), HostFacts::default(), [1, 2])
+    });
+    assert_eq!(step, BindStep::Mismatch { procedure: 1, theirs: "p1(u8)".into() });
+}
+
+#[test]
+fn a_server_that_forgets_what_it_knew_is_asked_a_bounded_number_of_times() {
+    let mut binder = binder(at_revision(3, 40));
+    for asked in 0..100 {
+        let packet = binder.transmit(now()).expect("something to ask");
+        let (header, payload) = Header::parse(&packet).unwrap();
+        if header.kind == Kind::Describe {
+            return;
+        }
+        let request = BindRequest::decode(payload).unwrap();
+        // Of the newest forms it knows none, then all but one of the others.
+        let mut procedures = vec![7; request.fingerprints.len()];
+        procedures[asked % request.fingerprints.len()] = NO_PROCEDURE;
+        let reply = BindReply {
+            status: BindStatus::Mismatch,
+            nonce: request.nonce,
+            incarnation: 1,
+            chosen: 0,
+            silence_ms: 1,
+            max_message: 1440,
+            window: 1440,
+            host: HostFacts::default(),
+            first: request.first,
+            procedures,
+            text: String::new(),
+            clock: None,
+            packet_data: 1440,
+            lanes: 1,
+            credit: 1,
+            metadata: 0,
+        };
+        let mut answer = Vec::new();
+        let mut header = Header::bare(Kind::BindReply, BindingId::NONE, LaneId(0), header.number);
+        let payload = reply.encode();
+        header.message_len = payload.len() as u32;
+        answer.extend_from_slice(&header.to_bytes());
+        answer.extend_from_slice(&payload);
+        assert_eq!(binder.handle_packet(now(), &answer), BindStep::Continue);
+    }
+    panic!("it is asked for ever");
+}
+
+#[test]
+fn a_late_answer_to_an_earlier_question_is_not_taken_for_that_to_the_present_one() {
+    let interfaces = Interfaces::new([at_revision(0, 3)]);
+    let mut server = Server::new(now(), interfaces, Limits::default(), HostFacts::default(), [1, 2]);
+    let mut binder = binder(at_revision(1, 3));
+    let (mut replies, mut reply) = (Vec::<Vec<u8>>::new(), Vec::new());
+    loop {
+        let packet = binder.transmit(now()).expect("something to ask");
+        server.handle_packet(now(), &Host(1), &packet, &mut reply);
+        for late in &replies {
+            assert_eq!(binder.handle_packet(now(), late), BindStep::Continue);
+        }
+        replies.push(reply.clone());
+        match binder.handle_packet(now(), &reply) {
+            BindStep::Continue => {}
+            BindStep::Bound(bound) => {
+                assert_eq!(bound.known(FORMS + 1), Some(1));
+                return;
+            }
+            step => panic!("{step:?}"),
+        }
+    }
 }

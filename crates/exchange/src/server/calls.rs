@@ -9,7 +9,6 @@ use super::{Effect, Next, Peer, Server};
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::metadata::IN_PROCEDURE;
 use stoop_wire::{HEADER_LEN, Header, RefusalCode};
 
 impl<P: Peer> Server<P> {
@@ -184,7 +183,7 @@ impl<P: Peer> Server<P> {
         Effect::Run(assignment)
     }
 
-    /// Gives out a call with metadata. Refuses any other.
+    /// Gives out a call with metadata, or in an older form. Refuses any other.
     #[cold]
     #[inline(never)]
     fn give_out_or_refuse(
@@ -193,10 +192,8 @@ impl<P: Peer> Server<P> {
         assignment: Assignment<P>,
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
-        let procedures = self.interfaces.procedure_count(usize::from(assignment.interface));
-        let has_metadata = assignment.procedure & IN_PROCEDURE != 0;
-        let procedure = usize::from(assignment.procedure & !IN_PROCEDURE);
-        if self.shutting_down || !has_metadata || procedure >= procedures {
+        let known = self.interfaces.has_procedure(usize::from(assignment.interface), assignment.procedure);
+        if self.shutting_down || !known {
             return self.refuse_new(now, assignment, reply);
         }
         self.counters.calls += 1;

@@ -45,7 +45,11 @@ fn bound_with(change: impl FnOnce(&mut Limits)) -> (Server<Host>, BindingId) {
     let mut limits = Limits::default();
     change(&mut limits);
     let procedure = |name: &str| Procedure { name: name.into(), signature: name.into() };
-    let interface = Interface { name: "I".into(), procedures: vec![procedure("a"), procedure("b")] };
+    let interface = Interface {
+        name: "I".into(),
+        procedures: vec![procedure("a"), procedure("b")],
+        ..Interface::default()
+    };
     let interfaces = Interfaces::new([interface]);
     let mut server = Server::new(at(0), interfaces, limits, HostFacts::default(), [1, 2]);
     let binding = bind(&mut server, 5).expect("there is room");

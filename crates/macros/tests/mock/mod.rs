@@ -110,6 +110,16 @@ pub mod stub {
         pub name: &'static str,
         pub docs: &'static str,
         pub procedures: &'static [Procedure],
+        pub revisions: Revisions,
+    }
+
+    /// As the library's, of an interface without revisions.
+    pub struct Revisions;
+
+    impl Revisions {
+        pub const fn none() -> Self {
+            Revisions
+        }
     }
 
     pub enum Signature {
@@ -133,6 +143,7 @@ pub mod stub {
         pub one_way: bool,
         pub in_place: Option<u8>,
         pub buffers: bool,
+        pub since: u32,
     }
 
     pub trait Exported: Send + Sync + 'static {

@@ -14,7 +14,7 @@ const NOW: Instant = Instant::from_nanos(1);
 
 fn interface() -> Interface {
     let procedures = vec![Procedure { name: "p".into(), signature: "p()".into() }];
-    Interface { name: "I".into(), procedures }
+    Interface { name: "I".into(), procedures, ..Interface::default() }
 }
 
 fn bound() -> (Server<Address>, BindingId) {

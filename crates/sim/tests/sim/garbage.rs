@@ -31,7 +31,7 @@ const LIMITS: Limits = Limits {
 
 fn interface() -> Interface {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };
-    Interface { name: "I".into(), procedures: (0..3).map(procedure).collect() }
+    Interface { name: "I".into(), procedures: (0..3).map(procedure).collect(), ..Interface::default() }
 }
 
 /// Gets a binding, with what was said to make it; none if the server has no more room.

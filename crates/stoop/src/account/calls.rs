@@ -10,7 +10,6 @@ use crate::account::times::{ProcedureTimes, Times};
 use crate::error::CallError;
 use crate::interface::Interface;
 use crate::metadata::trace::CurrentSpan;
-use crate::metadata::without_metadata;
 use std::sync::Arc;
 
 /// The calls of a binding that keeps an account.
@@ -49,7 +48,7 @@ impl Recorder {
     /// The call that [is taken apart](Self::is_taken_apart) has ended with a result.
     #[cold]
     pub(crate) fn note_taken_apart(&self, procedure: u16, server_ns: Option<u64>) {
-        let procedure = without_metadata(procedure);
+        let procedure = self.interface.base(procedure);
         self.samples.iter().for_each(|samples| samples.claim(procedure, server_ns));
     }
 
@@ -63,7 +62,7 @@ impl Recorder {
         facts: Facts,
         wake_up_ns: impl FnOnce() -> Option<u64>,
     ) -> Option<SlowCall> {
-        let procedure = without_metadata(procedure);
+        let procedure = self.interface.base(procedure);
         let (times, is_own) = self.times.of(usize::from(procedure));
         let in_bucket = times.add(stands_for, facts.whole_ns, facts.server_ns, is_own);
         if !times.is_slow(stands_for, facts.whole_ns, in_bucket, self.times.slow_after) {
@@ -78,7 +77,7 @@ impl Recorder {
     /// Records a call that has ended without a result, and stands for so many.
     #[cold]
     pub(crate) fn record_failure(&self, procedure: u16, stands_for: u32) {
-        let procedure = without_metadata(procedure);
+        let procedure = self.interface.base(procedure);
         let (times, is_own) = self.times.of(usize::from(procedure));
         times.note_failure(stands_for, is_own);
     }
@@ -87,14 +86,14 @@ impl Recorder {
     /// thread holds nothing that other calls wait for.
     #[inline]
     pub(crate) fn trace(&self, procedure: u16, facts: &Facts, slow: Option<&SlowCall>) {
-        let procedure = without_metadata(procedure);
+        let procedure = self.interface.base(procedure);
         self.spans.iter().for_each(|spans| spans.add(procedure, facts, slow));
     }
 
     /// As [`trace`](Self::trace), of a call that has ended without a result.
     #[cold]
     pub(crate) fn trace_failure(&self, procedure: u16, begun_ns: u64, error: &CallError) {
-        let procedure = without_metadata(procedure);
+        let procedure = self.interface.base(procedure);
         if let Some(spans) = &self.spans {
             let took_ns = stoop_net::clock::now_ns().saturating_sub(begun_ns);
             spans.add_failed(procedure, took_ns, error);

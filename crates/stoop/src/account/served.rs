@@ -11,6 +11,7 @@ use crate::account::spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
 use crate::account::times::{Served, Times};
 use crate::buffers::Memory;
+use crate::forms::base;
 use crate::interface::{Exported, Interface};
 use crate::later::deferred::Later;
 use crate::later::room::OpenRoom;
@@ -204,7 +205,7 @@ impl Exported for Recorded {
         // fields were stored just before.
         let arguments = call.into_payload();
         let run = || self.inner.dispatch(procedure, Reader::new(arguments), result);
-        self.ledger.run(self.interface, procedure, run)
+        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
     }
 
     fn dispatch_with_memory(
@@ -215,7 +216,7 @@ impl Exported for Recorded {
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_with_memory(procedure, call, memory, result);
-        self.ledger.run(self.interface, procedure, run)
+        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
     }
 
     fn dispatch_in_place(
@@ -226,7 +227,7 @@ impl Exported for Recorded {
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_in_place(procedure, leading, len, result);
-        self.ledger.run(self.interface, procedure, run)
+        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
     }
 
     fn lend_room(&self, room: &Arc<OpenRoom>) {

@@ -118,7 +118,7 @@ impl Spans {
     fn add_span(&self, parent: &Context, procedure: u16, took: Duration, own: Vec<KeyValue>, status: Status) {
         let ended = SystemTime::now();
         let begun = ended.checked_sub(took).unwrap_or(ended);
-        let procedure = self.interface.procedures[usize::from(procedure)].name;
+        let procedure = self.interface.procedures[usize::from(self.interface.base(procedure))].name;
         let method = format!("{}/{procedure}", self.interface.name);
         let attributes = self.common.iter().cloned().chain([KeyValue::new("rpc.method", method.clone())]);
         let span = SpanBuilder::from_name(method).with_kind(SpanKind::Client).with_start_time(begun);

@@ -105,6 +105,13 @@ pub(crate) fn refused_in_advance() -> Ended {
     Ended::With(CallError::refused(Refusal::new(RefusalCode::ShuttingDown, "")))
 }
 
+/// The server lacks the procedure, or knows another form of it: it would refuse the call, which is not sent.
+#[cold]
+pub(crate) fn lacks_form() -> CallError {
+    let why = "the server is of another revision of the interface";
+    CallError::refused(Refusal::new(RefusalCode::UnknownProcedure, why))
+}
+
 /// No lane is left for another call.
 fn no_lane() -> CallError {
     let why = "the server owes answers on all lanes of the binding";

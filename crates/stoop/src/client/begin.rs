@@ -7,6 +7,7 @@ use crate::client::binding::Binding;
 use crate::client::pending::{BegunCall, Pending};
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
+use crate::interface::Interface;
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::{AnswerMetadata, Carried};
 use crate::pipes::contract::{Ends, Pipes};
@@ -21,7 +22,7 @@ use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
-use stoop_marshal::{EncodeError, Writer};
+use stoop_marshal::{EncodeError, Form, Writer};
 use stoop_net::fork;
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
@@ -139,6 +140,12 @@ impl<'a> Begin<'a> {
             *calls = AnyCalls::Carrying(Arc::new(carrying));
         }
         self
+    }
+
+    /// The number and form in which calls of a procedure are begun, if the server knows it in an older form only.
+    pub fn older_form(&self, interface: &'static Interface, procedure: u16) -> Option<(u16, Form)> {
+        let number = self.binding.form(procedure).filter(|number| *number != procedure)?;
+        Some((number, interface.form_of_arguments(number)))
     }
 
     /// Starter: finds a packet for the arguments.

@@ -263,7 +263,7 @@ impl Binding {
             Awaited::UnknownYet => {}
             Awaited::Unknown(procedure) => {
                 self.order.clear();
-                let procedure = procedures[usize::from(procedure)].name;
+                let procedure = procedures[usize::from(self.source.interface.base(procedure))].name;
                 return not_sent(SendError::OneWayUnknown { interface, procedure });
             }
         }
@@ -465,6 +465,11 @@ impl Binding {
     /// Bytes of the longest block of metadata that the server takes. While the client is not bound: of any.
     pub(crate) fn metadata_max(&self) -> usize {
         self.known().map_or(BLOCK_MAX, |bound| bound.transport.metadata_max())
+    }
+
+    /// As [`Binding::form`](crate::transport::contract::Binding::form). While the client is not bound: the newest.
+    pub(crate) fn form(&self, procedure: u16) -> Option<u16> {
+        self.known().map_or(Some(procedure), |bound| bound.transport.form(procedure))
     }
 
     /// Bytes of the longest arguments that the options allow.

@@ -1,15 +1,19 @@
 //! A blocking call to another process, from its start to the end of its result.
 
 use crate::buffers::{WriteArguments, take_elements};
-use crate::error::{CallError, SendError};
+use crate::error::{CallError, Ran, SendError};
+use crate::interface::Interface;
 use crate::metadata::outgoing::Carried;
 use crate::metadata::served::goes_on;
 use crate::transport::local::caller::Local;
 use crate::transports::{AnyBinding, AnyLane};
 use std::time::Duration;
-use stoop_marshal::{DecodeError, EncodeError, GatherList, Reader, Scalar, Writer};
+use stoop_marshal::{DecodeError, EncodeError, Form, GatherList, Reader, Scalar, Writer};
 use stoop_probe::{Point, stamp};
 use stoop_shm::{InPlace, Number};
+
+/// Forms in which a call is made, at most: its server may be replaced by one of another revision while it is under way.
+const REVISIONS_MAX: u32 = 8;
 
 /// The way that a call takes.
 #[derive(Debug)]
@@ -121,6 +125,39 @@ impl Call<'_> {
             }
             Err(error) => Err(self.name(error)),
         }
+    }
+
+    /// The call has ended with this error because the server does not know the form of its arguments: makes it in the form that the server
+    /// knows, for which `write` writes them again. Returns the form of the result.
+    ///
+    /// # Errors
+    /// Why there is no result; the same error if that has another reason.
+    #[cold]
+    pub fn in_another_form(
+        &mut self,
+        interface: &'static Interface,
+        procedure: u16,
+        mut error: CallError,
+        write: &mut dyn FnMut(&mut Writer<'_>, Form),
+    ) -> Result<Form, CallError> {
+        let idempotent = interface.procedures[usize::from(procedure)].idempotent;
+        for _ in 0..REVISIONS_MAX {
+            let may_come_again = error.ran() == Ran::No || idempotent && error.ran() == Ran::Perhaps;
+            let other = self.lane.other_form(procedure, self.procedure);
+            let Some(number) = other.filter(|_| may_come_again) else { return Err(error) };
+            self.procedure = number;
+            let form = interface.form_of_arguments(number);
+            let mut arguments = self.lane.arguments();
+            write(&mut arguments, form);
+            let written = arguments.finish();
+            match self.transport(written) {
+                Ok(()) => return Ok(form),
+                // An earlier attempt may have run.
+                Err(again) if again.ran() == Ran::No && error.ran() != Ran::No => {}
+                Err(again) => error = again,
+            }
+        }
+        Err(error)
     }
 
     /// As [`transport`](Self::transport), with arguments that are not all in the call packet.

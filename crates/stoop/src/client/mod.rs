@@ -140,6 +140,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// A client that is not bound yet.
     fn unbound(interface: &'static Interface, uri: &str, options: &BindOptions) -> Result<Self, BindError> {
         choice::check_options(uri, options)?;
+        let refused = |why| BindError::Revisions { interface: interface.name, why };
+        interface.check_forms().map_err(refused)?;
         let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();

@@ -7,6 +7,7 @@ use crate::reflection::{self, AskError};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{LazyLock, Mutex};
+use stoop_exchange::FORMS;
 
 /// An interface that is known at run time only.
 ///
@@ -126,10 +127,10 @@ impl Interface {
     /// A signature is none, or the process keeps 1,024 other interfaces already: they are never given back.
     ///
     /// # Panics
-    /// There are more than 65,534 procedures.
+    /// There are more than 16,384 procedures.
     pub fn new(name: &str, procedures: impl IntoIterator<Item = Procedure>) -> Result<Self, InterfaceError> {
         let key = (name.to_owned(), procedures.into_iter().collect::<Vec<_>>());
-        assert!(key.1.len() < usize::from(u16::MAX), "procedures are numbered by 16 bits");
+        assert!(key.1.len() <= usize::from(FORMS), "procedures are numbered by 14 bits");
         if let Some(wrong) = key.1.iter().find(|procedure| procedure.name().is_none()) {
             return Err(InterfaceError::NoSignature(wrong.signature.clone()));
         }
@@ -145,6 +146,7 @@ impl Interface {
             name: leaked(&key.0),
             docs: "",
             procedures: Box::leak(key.1.iter().map(kept).collect::<Box<[_]>>()),
+            revisions: interface::Revisions::none(),
         })));
         interned.text_len += text_len;
         interned.all.insert(key, interface);
@@ -230,6 +232,7 @@ fn kept(procedure: &Procedure) -> interface::Procedure {
         one_way,
         in_place: None,
         buffers: false,
+        since: 0,
     }
 }
 

@@ -96,6 +96,13 @@ pub enum BindError {
         /// The reason, and what to do.
         why: String,
     },
+    /// The client's interface cannot be bound: its types and its revisions do not fit together.
+    Revisions {
+        /// The interface.
+        interface: &'static str,
+        /// The reason, and what to write.
+        why: String,
+    },
     /// A program answered that does not speak this protocol.
     Protocol {
         /// The address as it was given.
@@ -162,12 +169,13 @@ impl fmt::Display for BindError {
             }
             Self::Mismatch { interface, procedure, ours, theirs } if theirs.is_empty() => write!(
                 f,
-                "the server's {interface} has no procedure {procedure}; this caller has `{ours}`: build the server from the same interface"
+                "the server's {interface} has no procedure {procedure}; this caller has `{ours}`: build the server from the same interface, or \
+                 say since which revision there is the procedure: `#[since(N)]`"
             ),
             Self::Mismatch { interface, procedure, ours, theirs } => write!(
                 f,
                 "caller and server declare {interface}::{procedure} differently\n  caller: {ours}\n  server: {theirs}\n\
-                 build both from the same interface"
+                 build both from the same interface, or let it grow by revisions: `#[stoop(since = N)]`"
             ),
             Self::Refused { server, why } => write!(f, "the server at {server} refuses the binding: {why}"),
             Self::OtherUser { server, user, own } => write!(
@@ -196,6 +204,9 @@ impl fmt::Display for BindError {
                 addresses_of(schemes)
             ),
             Self::Security { server, why } => write!(f, "{server} {why}"),
+            Self::Revisions { interface, why } => {
+                write!(f, "the interface {interface} cannot be bound: {why}")
+            }
             Self::Protocol { server, why } => {
                 write!(
                     f,
@@ -285,6 +296,7 @@ impl Clone for BindError {
                 Self::UnusedOptions { server: server.clone(), option, schemes }
             }
             Self::Security { server, why } => Self::Security { server: server.clone(), why: why.clone() },
+            Self::Revisions { interface, why } => Self::Revisions { interface, why: why.clone() },
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
             Self::OtherHost { server, named } => Self::OtherHost { server: server.clone(), named: *named },

@@ -42,6 +42,13 @@ pub enum ListenError {
     /// [`Server::procedure`](crate::Server::procedure) or [`Server::callers`](crate::Server::callers) names this procedure,
     /// `Interface.procedure`, or interface, and the server exports none of that name.
     UnknownProcedure(String),
+    /// The types and the revisions of an exported interface do not fit together.
+    Revisions {
+        /// The interface.
+        interface: &'static str,
+        /// The reason, and what to write.
+        why: String,
+    },
     /// The machine cannot be kept awake, as [`Server::low_latency`](crate::Server::low_latency) asks for.
     LowLatency(io::Error),
     /// The server's programs could not be registered, as [`Server::register`](crate::Server::register) asks for.
@@ -80,6 +87,9 @@ impl fmt::Display for ListenError {
                 }
             }
             Self::Unprotected(uri) => unprotected(uri, f),
+            Self::Revisions { interface, why } => {
+                write!(f, "the interface {interface} cannot be served: {why}")
+            }
             Self::UnknownProcedure(name) => write!(
                 f,
                 "options or callers are set for {name}, which the server does not export; write the names as in the trait"
@@ -148,6 +158,7 @@ impl Clone for ListenError {
                 Self::UnusedOptions { option, addresses: addresses.clone(), schemes }
             }
             Self::UnknownProcedure(name) => Self::UnknownProcedure(name.clone()),
+            Self::Revisions { interface, why } => Self::Revisions { interface, why: why.clone() },
             Self::LowLatency(cause) => Self::LowLatency(cloned(cause)),
             Self::Rpcbind(cause) => Self::Rpcbind(cloned(cause)),
         }
@@ -163,6 +174,7 @@ impl std::error::Error for ListenError {
             Self::Unprotected(_)
             | Self::Incomplete(_)
             | Self::UnusedOptions { .. }
+            | Self::Revisions { .. }
             | Self::UnknownProcedure(_) => None,
         }
     }

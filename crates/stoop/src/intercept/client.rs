@@ -115,6 +115,7 @@ impl ClientChain {
     #[inline]
     fn call(&self, procedure: u16, deadline_ns: u64) -> CallInfo<'_> {
         let is_timed = self.interceptors.is_timed();
+        let procedure = self.interface.base(procedure);
         InterceptedCall::new((self.interface, procedure), None, deadline_ns, is_timed).at(Some(&self.uri))
     }
 

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError};
 use std::sync::{Mutex, MutexGuard};
 #[cfg(not(all(test, loom)))]
 use std::thread::{self, Thread};
-use stoop_marshal::Writer;
+use stoop_marshal::{Form, Writer};
 use stoop_net::{clock, fork};
 
 /// The result of a procedure that is given later, by its [`Reply`].
@@ -219,6 +219,18 @@ impl<R: Send + 'static> Deferred<R> {
     #[cold]
     fn put_later(self, put: Put<R>) -> Result<(), Unserved> {
         Err(Unserved::Later(Later::new(Box::new((self, put)))))
+    }
+
+    /// For stubs: the same answer, with the form in which its caller is told it.
+    pub fn in_form(self, form: Form) -> Deferred<(R, Form)> {
+        let (reply, deferred) = deferred();
+        self.then(move |answer| {
+            // Without an answer the reply is dropped, too.
+            if let Some(answer) = answer {
+                let _ = reply.send((answer, form));
+            }
+        });
+        deferred
     }
 
     /// Passes the answer to `then`, in the thread that gives it, or at once if it is there; `None`: it is not given.

@@ -1,6 +1,6 @@
 //! The interface of the handshakes by which callers of a sealed address authenticate themselves.
 
-use crate::interface::{Interface, Procedure, Signature};
+use crate::interface::{Interface, Procedure, Revisions, Signature};
 use stoop_wire::bind::SEAL_INTERFACE;
 
 /// The procedure that takes the caller's part of the handshake before it has authenticated itself, and returns the server's.
@@ -13,6 +13,7 @@ pub(crate) static INTERFACE: Interface = Interface {
     name: SEAL_INTERFACE,
     docs: "",
     procedures: &[procedure("hello", "hello(bytes) -> bytes"), procedure("finish", "finish(bytes) -> bytes")],
+    revisions: Revisions::none(),
 };
 
 const fn procedure(name: &'static str, signature: &'static str) -> Procedure {
@@ -24,5 +25,6 @@ const fn procedure(name: &'static str, signature: &'static str) -> Procedure {
         one_way: false,
         in_place: None,
         buffers: false,
+        since: 0,
     }
 }

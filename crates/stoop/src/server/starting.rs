@@ -89,6 +89,10 @@ impl Server {
         if self.exports.is_empty() && !self.has_programs() {
             return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
         }
+        for interface in self.exports.iter().map(|export| export.interface()) {
+            let refused = |why| ListenError::Revisions { interface: interface.name, why };
+            interface.check_forms().map_err(refused)?;
+        }
         if self.listeners.is_empty() {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }

@@ -136,7 +136,15 @@ impl Exports {
     #[inline]
     pub(crate) fn time(&self, interface: u16, procedure: u16) -> &ProcedureTime {
         let times = &self.times[usize::from(interface)];
-        times.get(usize::from(procedure)).unwrap_or_else(|| time_with_metadata(times, procedure))
+        times.get(usize::from(procedure)).unwrap_or_else(|| self.time_otherwise(interface, procedure))
+    }
+
+    /// [`time`](Self::time), of a number with the bit of metadata, or of an older form.
+    #[cold]
+    fn time_otherwise(&self, interface: u16, procedure: u16) -> &ProcedureTime {
+        let interface = usize::from(interface);
+        let procedure = self.all[interface].interface().base(procedure);
+        &self.times[interface][usize::from(procedure)]
     }
 
     /// The terms of a call for the queue.
@@ -147,7 +155,7 @@ impl Exports {
         (owner, part, call): (Owner, u64, CallId),
         deadline_ns: u64,
     ) -> CallTerms {
-        let procedure = without_metadata(procedure);
+        let procedure = self.all[usize::from(interface)].interface().base(procedure);
         let options = &self.options[usize::from(interface)][usize::from(procedure)];
         let number = u32::from(interface) << 16 | u32::from(procedure);
         let (priority, limit) = (options.its_priority(), options.limit());
@@ -294,11 +302,6 @@ impl Exports {
 }
 
 #[cold]
-fn time_with_metadata(times: &[ProcedureTime], procedure: u16) -> &ProcedureTime {
-    &times[usize::from(without_metadata(procedure))]
-}
-
-#[cold]
 fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
     #[cfg(feature = "onc")]
     if let Some((code, detail)) = crate::program::refusal(&*panic) {
@@ -395,6 +398,9 @@ fn too_large(why: EncodeError) -> Outcome {
     let detail = match why {
         EncodeError::NoMemory { needed_at_least } => {
             format!("{NO_MEMORY} it, which has at least {needed_at_least} bytes")
+        }
+        why @ EncodeError::Inexpressible { .. } => {
+            return Outcome::failed(FailureCode::Inexpressible, why.to_string());
         }
         why => why.to_string(),
     };

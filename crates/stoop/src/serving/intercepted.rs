@@ -73,7 +73,8 @@ impl Intercepted {
         run: impl FnOnce(&mut Writer<'_>) -> Result<(), Unserved>,
     ) -> Result<(), Unserved> {
         let (interface, caller) = (self.inner.interface(), serving_caller());
-        if usize::from(procedure) >= interface.procedures.len() {
+        let base = interface.base(procedure);
+        if usize::from(base) >= interface.procedures.len() {
             return run(result);
         }
         let served = served_call();
@@ -88,7 +89,7 @@ impl Intercepted {
             }
             None => {
                 let is_timed = self.interceptors.is_timed();
-                let call = (interface, procedure);
+                let call = (interface, base);
                 let mut call = InterceptedCall::new(call, Some(caller), deadline_ns, is_timed).at(None);
                 if let Err(Stopped { by, why }) = self.interceptors.before(&mut call, 0) {
                     let admitted =

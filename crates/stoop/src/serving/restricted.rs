@@ -7,6 +7,7 @@ use crate::buffers::Memory;
 use crate::context::peer::Peer;
 use crate::context::{Caller, served_call, serving_caller};
 use crate::error::Refusal;
+use crate::forms::base;
 use crate::interface::{Exported, Interface};
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
@@ -118,6 +119,7 @@ impl Restricted {
     /// It may not.
     #[inline]
     fn check(&self, procedure: u16) -> Result<(), Unserved> {
+        let procedure = base(&*self.inner, procedure);
         let Some(Some(names)) = self.lists.get(usize::from(procedure)) else { return Ok(()) };
         // The names of a binding's caller and those in a list never change.
         let binding = served_call().id().binding();

@@ -169,6 +169,12 @@ pub(crate) trait Binding: Send + Sync + Sized + 'static {
     /// Bytes of the longest block of metadata that the server takes; 0 if it knows none.
     fn metadata_max(&self) -> usize;
 
+    /// The number of the form in which calls of a procedure are made at present: the procedure itself, or that of an older form; `None` if
+    /// the server lacks it.
+    fn form(&self, procedure: u16) -> Option<u16> {
+        Some(procedure)
+    }
+
     /// The number that tells this start of the server from others; 0 where the address does.
     fn incarnation(&self) -> u64 {
         0
@@ -193,6 +199,13 @@ pub(crate) trait Lane {
 
     /// The writer of the arguments.
     fn arguments(&mut self) -> Writer<'_>;
+
+    /// For a call of a procedure with arguments in the form of the number `made`, if the server of the lane knows another form of it: the
+    /// number of that form. What is left of the time of the call is then the time of the next.
+    fn other_form(&self, procedure: u16, made: u16) -> Option<u16> {
+        let _ = (procedure, made);
+        None
+    }
 
     /// Sends the call, which has `len` bytes of arguments, and waits for the result.
     ///

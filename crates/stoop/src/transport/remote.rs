@@ -21,7 +21,6 @@ use crate::error::{BindError, CallError, Callee, InPlaceError, SendError};
 use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::locked::locked;
-use crate::metadata::without_metadata;
 use crate::options::{BindOptions, TransportOptions};
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
@@ -35,6 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_exchange::binder::Bound;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_exchange::retry::RetryBudget;
 use stoop_marshal::{GatherList, Reader, Writer};
@@ -91,6 +91,9 @@ pub(crate) trait Remote: Sized + 'static {
 
     /// As [`Binding::metadata_max`].
     fn metadata_max(session: &Self::Session) -> usize;
+
+    /// What the server has granted.
+    fn bound(session: &Self::Session) -> &Bound;
 
     /// As [`Binding::offers`].
     fn offers(session: &Self::Session) -> String {
@@ -341,7 +344,7 @@ impl<R: Remote> RemoteBinding<R> {
 
     /// Whether the procedure of that number may run more than once for one call.
     pub(crate) fn is_idempotent(&self, procedure: u16) -> bool {
-        self.interface.procedures[usize::from(without_metadata(procedure))].idempotent
+        self.interface.procedures[usize::from(self.interface.base(procedure))].idempotent
     }
 
     /// As [`RetryBudget::wait`], for a blocking call.
@@ -473,6 +476,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
 
     fn metadata_max(&self) -> usize {
         R::metadata_max(&self.present())
+    }
+
+    fn form(&self, procedure: u16) -> Option<u16> {
+        R::bound(&self.present()).form(procedure)
     }
 
     fn offers(&self) -> String {

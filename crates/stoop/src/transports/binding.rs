@@ -120,6 +120,10 @@ impl AnyBinding {
         on!(AnyBinding, self, binding => binding.metadata_max())
     }
 
+    pub(crate) fn form(&self, procedure: u16) -> Option<u16> {
+        on!(AnyBinding, self, binding => binding.form(procedure))
+    }
+
     pub(crate) fn offers(&self) -> String {
         on!(AnyBinding, self, binding => binding.offers())
     }

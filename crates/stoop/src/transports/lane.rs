@@ -69,6 +69,11 @@ impl AnyLane<'_> {
     }
 
     #[cold]
+    pub(crate) fn other_form(&self, procedure: u16, made: u16) -> Option<u16> {
+        on!(AnyLane, self, lane => lane.other_form(procedure, made))
+    }
+
+    #[cold]
     pub(crate) fn callee(&self, procedure: u16) -> Callee {
         on!(AnyLane, self, lane => lane.callee(procedure))
     }

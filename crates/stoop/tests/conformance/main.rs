@@ -28,6 +28,7 @@ mod one_way;
 mod outcomes;
 mod overload;
 mod processes;
+mod revisions;
 mod tasks;
 
 use crate::harness::eventually;

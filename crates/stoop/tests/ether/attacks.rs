@@ -34,6 +34,7 @@ fn declared() -> Interface {
     Interface {
         name: interface.name.into(),
         procedures: interface.procedures.iter().map(procedure).collect(),
+        ..Interface::default()
     }
 }
 

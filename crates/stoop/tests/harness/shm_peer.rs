@@ -59,6 +59,7 @@ pub(crate) fn bind(socket: &mut UnixStream, interface: &stoop::stub::Interface) 
     let interface = Interface {
         name: interface.name.into(),
         procedures: interface.procedures.iter().map(procedure).collect(),
+        ..Interface::default()
     };
     let begun = Instant::now();
     let now = || stoop_exchange::Instant::from_nanos(begun.elapsed().as_nanos() as u64);

@@ -11,6 +11,7 @@ mod fork;
 mod one_thread;
 mod open_calls;
 mod rolling_restart;
+mod rolling_revisions;
 mod shutdown;
 mod shutdown_queued;
 mod slow_readers;
@@ -26,6 +27,7 @@ fn process() {
         one_thread::play,
         open_calls::play,
         rolling_restart::play,
+        rolling_revisions::play,
         two_servers::play,
     ]);
 }

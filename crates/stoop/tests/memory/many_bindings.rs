@@ -80,6 +80,7 @@ impl Caller {
         let interface = Interface {
             name: interface.name.into(),
             procedures: interface.procedures.iter().map(procedure).collect(),
+            ..Interface::default()
         };
         let limit = self.now() + Duration::from_secs(60);
         let binders: HashMap<u32, Binder> = numbers

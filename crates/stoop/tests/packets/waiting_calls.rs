@@ -65,7 +65,8 @@ impl Holding {
         let procedure =
             |p: &stoop::stub::Procedure| Procedure { name: p.name.into(), signature: p.signature() };
         let procedures = told.procedures.iter().map(procedure).collect();
-        let interfaces = Interfaces::new([Interface { name: told.name.into(), procedures }]);
+        let interfaces =
+            Interfaces::new([Interface { name: told.name.into(), procedures, ..Interface::default() }]);
         let begun = Instant::now();
         let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let secret = [start.as_nanos() as u64, std::process::id().into()];

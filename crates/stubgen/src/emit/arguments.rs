@@ -3,8 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
+use super::later;
 use super::layouts::leading_of_result;
-use super::names::{Names, coming_back, data, local, travels_with_call, whole};
+use super::names::{Names, coming_back, decode, encode, encode_all, local, travels_with_call, whole};
 use crate::model::{Argument, Fallible, Mode, Procedure, Returns, Shape, Way};
 
 /// The method's return type, and the conversions of a call error and of a call's outcome into it.
@@ -28,6 +29,11 @@ pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenSt
 
 /// Writes an argument into the call packet.
 pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
+    let sent = send_always(argument, names);
+    if names.is_older { later::send(argument, sent, names) } else { sent }
+}
+
+fn send_always(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");
     match (argument.mode, &argument.shape) {
@@ -37,8 +43,8 @@ pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
             quote!(#writer.value::<u64>(&#window);)
         }
         (Mode::Value, shape) => {
-            let encode = data(&whole(shape), "encode", names);
-            quote!(#encode(&#name, &mut #writer);)
+            let encode = encode(&whole(shape), quote!(&#name), &writer, names);
+            quote!(#encode;)
         }
         (Mode::OptionalIn, shape) => {
             let some = send_borrowed(argument, shape, names);
@@ -59,10 +65,10 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
     match shape {
         Shape::Text => quote!(#writer.text(#name);),
         Shape::Slice(element) => {
-            let encode_all = data(&element.ty, "encode_all", names);
+            let encode_all = encode_all(&element.ty, quote!(&*#name), &writer, names);
             quote! {
                 #writer.count(#name.len());
-                #encode_all(&*#name, &mut #writer);
+                #encode_all;
             }
         }
         Shape::Buffer(_) => {
@@ -70,8 +76,8 @@ fn send_borrowed(argument: &Argument, shape: &Shape, names: &Names) -> TokenStre
             quote!(#stub::put_contents(&*#name, &mut #writer);)
         }
         shape => {
-            let encode = data(&whole(shape), "encode", names);
-            quote!(#encode(&*#name, &mut #writer);)
+            let encode = encode(&whole(shape), quote!(&*#name), &writer, names);
+            quote!(#encode;)
         }
     }
 }
@@ -99,8 +105,8 @@ pub(super) fn read_others<'a>(
     let returned = match &procedure.returns {
         Returns::Nothing => quote!(let returned = ();),
         returns => {
-            let decode = data(&returns.ty(), "decode", names);
-            quote!(let returned = #decode(&mut #reader)?;)
+            let decode = decode(&returns.ty(), &reader, names);
+            quote!(let returned = #decode?;)
         }
     };
     quote! {
@@ -119,10 +125,10 @@ pub(super) fn receive(argument: &Argument, names: &Names) -> TokenStream {
             quote!(#reader.scalars(&mut #name[..])?;)
         }
         Shape::Slice(element) => {
-            let decode = data(&element.ty, "decode", names);
+            let decode = decode(&element.ty, &reader, names);
             quote! {
                 for #name in #name.iter_mut() {
-                    *#name = #decode(&mut #reader)?;
+                    *#name = #decode?;
                 }
             }
         }
@@ -131,8 +137,8 @@ pub(super) fn receive(argument: &Argument, names: &Names) -> TokenStream {
             quote!(#result.take_buffer(&mut #reader, #name)?;)
         }
         shape => {
-            let decode = data(&whole(shape), "decode", names);
-            quote!(*#name = #decode(&mut #reader)?;)
+            let decode = decode(&whole(shape), &reader, names);
+            quote!(*#name = #decode?;)
         }
     }
 }

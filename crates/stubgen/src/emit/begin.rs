@@ -7,8 +7,8 @@ use syn::{Ident, Type};
 
 use super::arguments::send;
 use super::layouts::{leading_of_call, leading_of_result};
-use super::names::{Names, coming_back, data, default, local, named, named_error, whole};
-use super::{docs, program};
+use super::names::{Names, coming_back, decode, decode_all, default, local, named, named_error, whole};
+use super::{docs, later, program};
 use crate::model::{
     Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, Way, some_value, target,
 };
@@ -83,10 +83,19 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
     let documentation = docs::of_begun(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let by_program = program::begun_call(index, number, procedure, names);
-    let arguments = arguments(index, &quote!(self.begin), procedure, names);
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
-    let decode = decode(index, procedure, names);
+    let older = later::begun(index, &quote!(self.begin), procedure, names, |names| {
+        let arguments = arguments(&form_number(), &quote!(self.begin), procedure, names);
+        let decode = decode_outcome(index, procedure, names);
+        quote! {
+            #arguments
+            #(#lens)*
+            #call.submit_with(#written, move #decode)
+        }
+    });
+    let arguments = arguments(&number_of(index), &quote!(self.begin), procedure, names);
+    let decode = decode_outcome(index, procedure, names);
     if procedure.has_pipes() {
         return submit_with_pipes(
             &documentation,
@@ -106,6 +115,7 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
             #by_program
+            #older
             #arguments
             #(#lens)*
             #submit
@@ -175,22 +185,38 @@ pub(super) fn tell(
     let documentation = docs::of_one_way(procedure, names);
     let parameters = procedure.arguments.iter().filter_map(parameter);
     let (begin, call, written) = (local("begin"), local("call"), local("written"));
-    let arguments = arguments(index, &quote!(#begin), procedure, names);
-    let tell = format_ident!("{}", if procedure.unordered { "tell" } else { "tell_in_order" });
+    let told = |number: TokenStream, names: &Names| {
+        let arguments = arguments(&number, &quote!(#begin), procedure, names);
+        let tell = format_ident!("{}", if procedure.unordered { "tell" } else { "tell_in_order" });
+        quote!(#arguments self.client.#tell(#call, #written)#named)
+    };
+    let older = later::begun(index, &quote!(#begin), procedure, names, |names| told(form_number(), names));
+    let told = told(number_of(index), names);
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> ::core::result::Result<(), #root::CallError> {
             #by_program
             let #begin = self.client.begin();
-            #arguments
-            self.client.#tell(#call, #written)#named
+            #older
+            #told
         }
     }
 }
 
-/// Starts a call and writes its arguments.
-fn arguments(index: usize, begin: &TokenStream, procedure: &Procedure, names: &Names) -> TokenStream {
+/// The number of a procedure.
+fn number_of(index: usize) -> TokenStream {
     let number = u16::try_from(index).expect("the number of procedures has been checked");
+    quote!(#number)
+}
+
+/// The variable with the number of an older form.
+fn form_number() -> TokenStream {
+    let number = later::number();
+    quote!(#number)
+}
+
+/// Starts a call of that number and writes its arguments.
+fn arguments(number: &TokenStream, begin: &TokenStream, procedure: &Procedure, names: &Names) -> TokenStream {
     let (call, writer, written) = (local("call"), local("arguments"), local("written"));
     let leading = leading_of_call(procedure, names);
     let sent = procedure.arguments.iter().map(|argument| match (argument.mode, &argument.shape) {
@@ -302,7 +328,7 @@ fn tuple(parts: Vec<TokenStream>) -> TokenStream {
 }
 
 /// The closure that converts the call's outcome into the handle's result.
-fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+fn decode_outcome(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { root, stub, .. } = names;
     let (outcome, reader, returned) = (local("outcome"), local("results"), local("returned"));
     let leading = leading_of_result(procedure, names);
@@ -310,8 +336,8 @@ fn decode(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let outs: Vec<TokenStream> = results(procedure).map(|each| each.name.to_token_stream()).collect();
     let with = |returned: Option<TokenStream>| tuple(returned.into_iter().chain(outs.clone()).collect());
     let decode_returned = |ty: TokenStream| {
-        let decode = data(&ty, "decode", names);
-        quote!(let #returned = #decode(&mut #reader)?;)
+        let decode = decode(&ty, &reader, names);
+        quote!(let #returned = #decode?;)
     };
     let (read, value, into_error, flatten) = match &procedure.returns {
         Returns::Nothing => (TokenStream::new(), with(None), TokenStream::new(), TokenStream::new()),
@@ -376,12 +402,12 @@ fn receive(argument: &Argument, names: &Names) -> TokenStream {
             quote!(let #name = #reader.elements::<#ty>(#len)?;)
         }
         Shape::Slice(element) => {
-            let decode_all = data(&element.ty, "decode_all", names);
-            quote!(let #name = #decode_all(#len, &mut #reader)?;)
+            let decode_all = decode_all(&element.ty, quote!(#len), &reader, names);
+            quote!(let #name = #decode_all?;)
         }
         shape => {
-            let decode = data(&whole(shape), "decode", names);
-            quote!(let #name = #decode(&mut #reader)?;)
+            let decode = decode(&whole(shape), &reader, names);
+            quote!(let #name = #decode?;)
         }
     }
 }

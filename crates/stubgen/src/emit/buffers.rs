@@ -80,7 +80,7 @@ pub(super) fn dispatch(interface: &Interface, names: &Names) -> Option<TokenStre
     let (call, result, memory) = (local("call"), local("result"), local("memory"));
     let numbered = (0u16..).zip(&interface.procedures).filter(|(_, procedure)| procedure.has_buffers());
     let arms = numbered.map(|(number, procedure)| {
-        let name = stub_name(procedure);
+        let name = stub_name(procedure, names);
         quote!(#number => self.#name(#call.into_payload(), #memory, #result),)
     });
     interface.has_buffers().then(|| {

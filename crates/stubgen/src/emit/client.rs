@@ -7,7 +7,7 @@ use super::arguments::{outcome, receive_all, send};
 use super::gather::call_if_large;
 use super::layouts::leading_of_call;
 use super::names::{Names, default, local};
-use super::{asynchronous, begin, buffers, docs, program, signature};
+use super::{asynchronous, begin, buffers, docs, later, program, signature};
 use crate::model::{Argument, Interface, Mode, Number, Procedure, Shape};
 
 pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
@@ -23,6 +23,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let number = |index: usize| numbers.as_ref().map(|numbers| &numbers[index]);
     let numbered = interface.procedures.iter().enumerate();
     let methods = numbered.map(|(index, each)| method(index, number(index), each, in_order, names));
+    let older = later::client_functions(interface, names);
     let close = close(interface, names);
     let begin = begin::method(names);
     let to_async = asynchronous::method(names);
@@ -100,6 +101,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             #description
 
             #(#methods)*
+
+            #older
         }
     }
 }
@@ -257,6 +260,7 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
     let received = receive_all(procedure, names);
     let (_, _, into_result) = outcome(&procedure.returns, names);
     let if_large = call_if_large(index, procedure, names);
+    let transport = later::transport(&quote!(#call.transport(#writer)), into_error, procedure, names);
     quote! {
         #if_large
         let mut #call = #route.start(#number)#into_error?;
@@ -268,7 +272,7 @@ fn remote_call(index: usize, procedure: &Procedure, names: &Names, into_error: &
             #writer.finish()
         };
         #stub::stamp(#stub::Point::ArgumentsWritten);
-        #call.transport(#writer)#into_error?;
+        #transport
         let #result = &#call;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
         #stub::stamp(#stub::Point::ResultRead);

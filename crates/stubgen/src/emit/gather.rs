@@ -8,6 +8,7 @@ use quote::{format_ident, quote};
 use syn::Lit;
 
 use super::arguments::{outcome, read_others, receive, send};
+use super::later;
 use super::names::{Names, coming_back, local};
 use crate::model::{Argument, Element, Mode, Procedure, Shape};
 
@@ -49,6 +50,12 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
         quote!(#gathered.place::<#ty>(#index);)
     });
     let decoded = decode(procedure, names);
+    let transport = later::transport(
+        &quote!(#call.transport_gathered(#writer, #gathered)),
+        &into_error,
+        procedure,
+        names,
+    );
     quote! {
         if #(#is_large)||* {
             #[cold]
@@ -63,7 +70,7 @@ pub(super) fn call_if_large(index: usize, procedure: &Procedure, names: &Names) 
                     #writer.finish()
                 };
                 #(#placed)*
-                #call.transport_gathered(#writer, #gathered)#into_error?;
+                #transport
                 let #result = &#call;
                 #decoded
                 #result.end(decoded) #into_result

@@ -9,7 +9,12 @@ use syn::{Ident, Path, Type};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape};
 
 /// Names of the parts of the stubs.
+#[derive(Clone)]
 pub(super) struct Names {
+    /// Whether the code is for messages of an older form, which a variable names.
+    pub(super) is_older: bool,
+    /// Whether the interface has revisions.
+    pub(super) has_revisions: bool,
     pub(super) root: Path,
     pub(super) stub: TokenStream,
     /// The module with the form of values in Sun RPC.
@@ -30,6 +35,8 @@ impl Names {
     pub(super) fn new(interface: &Interface, root: &Path) -> Self {
         let plain = interface.name.unraw();
         Names {
+            is_older: false,
+            has_revisions: interface.revisions.is_some(),
             root: root.clone(),
             stub: quote!(#root::stub),
             xdr: quote!(#root::xdr),
@@ -43,6 +50,73 @@ impl Names {
                 true => format_ident!("{plain}Here", span = interface.name.span()),
                 false => interface.name.clone(),
             },
+        }
+    }
+}
+
+impl Names {
+    /// The same, for code that writes and reads messages of an older form.
+    pub(super) fn older(&self) -> Self {
+        Names { is_older: true, ..self.clone() }
+    }
+}
+
+/// The variable with the form of a message.
+pub(super) fn form() -> Ident {
+    local("form")
+}
+
+/// The call of a method of `Data`; with an older form, of the one for that.
+fn marshal(ty: &dyn ToTokens, item: &str, arguments: TokenStream, names: &Names) -> TokenStream {
+    match names.is_older {
+        false => {
+            let method = data(ty, item, names);
+            quote!(#method(#arguments))
+        }
+        true => {
+            let (method, form) = (data(ty, &format!("{item}_at"), names), form());
+            quote!(#method(#arguments, #form))
+        }
+    }
+}
+
+/// The expression that writes a value of a type.
+pub(super) fn encode(ty: &dyn ToTokens, value: TokenStream, writer: &Ident, names: &Names) -> TokenStream {
+    marshal(ty, "encode", quote!(#value, &mut #writer), names)
+}
+
+/// The expression that writes the elements of a slice.
+pub(super) fn encode_all(
+    ty: &dyn ToTokens,
+    values: TokenStream,
+    writer: &Ident,
+    names: &Names,
+) -> TokenStream {
+    marshal(ty, "encode_all", quote!(#values, &mut #writer), names)
+}
+
+/// The expression that reads a value of a type.
+pub(super) fn decode(ty: &dyn ToTokens, reader: &Ident, names: &Names) -> TokenStream {
+    marshal(ty, "decode", quote!(&mut #reader), names)
+}
+
+/// The expression that reads so many values of a type.
+pub(super) fn decode_all(
+    ty: &dyn ToTokens,
+    count: TokenStream,
+    reader: &Ident,
+    names: &Names,
+) -> TokenStream {
+    marshal(ty, "decode_all", quote!(#count, &mut #reader), names)
+}
+
+/// The expression for the layout of a type.
+pub(super) fn layout(ty: &dyn ToTokens, names: &Names) -> TokenStream {
+    match names.is_older {
+        false => data(ty, "LAYOUT", names),
+        true => {
+            let (method, form) = (data(ty, "layout_at", names), form());
+            quote!(#method(#form))
         }
     }
 }
@@ -84,8 +158,9 @@ pub(super) fn implementation() -> Ident {
 }
 
 /// The name of the server stub of a procedure.
-pub(super) fn stub_name(procedure: &Procedure) -> Ident {
-    format_ident!("serve_{}", procedure.name.unraw(), span = procedure.name.span())
+pub(super) fn stub_name(procedure: &Procedure, names: &Names) -> Ident {
+    let older = if names.is_older { "_older" } else { "" };
+    format_ident!("serve{}_{}", older, procedure.name.unraw(), span = procedure.name.span())
 }
 
 /// Whether an argument, or its capacity, travels with the call.

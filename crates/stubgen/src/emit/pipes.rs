@@ -12,7 +12,7 @@ use crate::model::Procedure;
 
 /// The stub: it keeps the arguments, and says how the procedure is to be run once the call has its pipes.
 pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
-    let (stub, stub_name) = (&names.stub, stub_name(procedure));
+    let (stub, stub_name) = (&names.stub, stub_name(procedure, names));
     let (payload, result, writer) = (local("payload"), local("result"), local("writer"));
     let (returned, run) = (local("returned"), local("run"));
     let (put, pipes) = (put_all(procedure, names), pipes(procedure, names));

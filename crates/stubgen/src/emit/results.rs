@@ -5,7 +5,7 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::names::{Names, coming_back, data, local, whole};
+use super::names::{Names, coming_back, encode, encode_all, form, local, whole};
 use crate::model::{Argument, Mode, Procedure, Returns, Shape};
 
 /// The local variable with the contents or the length of an argument written in place, until its position in the result packet is
@@ -42,8 +42,8 @@ pub(super) fn put_all(procedure: &Procedure, names: &Names) -> TokenStream {
     let value = match &procedure.returns {
         Returns::Nothing => quote!(let () = #returned;),
         returns => {
-            let encode = data(&returns.ty(), "encode", names);
-            quote!(#encode(&#returned, &mut #writer);)
+            let encode = encode(&returns.ty(), quote!(&#returned), &writer, names);
+            quote!(#encode;)
         }
     };
     let resumed = has_results(procedure).then(|| {
@@ -61,16 +61,30 @@ pub(super) fn put_later(procedure: &Procedure, names: &Names) -> TokenStream {
     let (result, writer, returned) = (local("result"), local("writer"), local("returned"));
     let put = put_all(procedure, names);
     let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
+    let (answer, taken) = with_form(&returned, quote!(#returned.in_form), names);
     quote! {
         #root::Deferred::put(
-            #returned,
+            #answer,
             #result,
-            |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| {
+            |#taken, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| {
                 #restarted
                 #put
                 ::core::result::Result::Ok(())
             },
         )
+    }
+}
+
+/// An answer that is written later, and the pattern of what is written then: with its form, if that is an older one.
+pub(super) fn with_form(
+    returned: &Ident,
+    and_form: TokenStream,
+    names: &Names,
+) -> (TokenStream, TokenStream) {
+    let form = form();
+    match names.is_older {
+        false => (quote!(#returned), quote!(#returned)),
+        true => (quote!(#and_form(#form)), quote!((#returned, #form))),
     }
 }
 
@@ -92,13 +106,13 @@ fn put(argument: &Argument, names: &Names) -> TokenStream {
             quote!(#name.finish::<#ty>();)
         }
         Shape::Slice(element) => {
-            let encode_all = data(&element.ty, "encode_all", names);
-            quote!(#encode_all(&#name, &mut #writer);)
+            let encode_all = encode_all(&element.ty, quote!(&#name), &writer, names);
+            quote!(#encode_all;)
         }
         Shape::Buffer(_) => quote!(#name.finish(&mut #writer);),
         shape => {
-            let encode = data(&whole(shape), "encode", names);
-            quote!(#encode(&#name, &mut #writer);)
+            let encode = encode(&whole(shape), quote!(&#name), &writer, names);
+            quote!(#encode;)
         }
     }
 }

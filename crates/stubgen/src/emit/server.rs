@@ -4,9 +4,11 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::layouts::leading_of_call;
-use super::names::{Names, data, default, implementation, local, stub_name, whole};
-use super::results::{has_results, incoming, put_all, put_later, room};
-use super::{buffers, in_place, pipes, program};
+use super::names::{
+    Names, decode, decode_all, default, form, implementation, layout, local, stub_name, whole,
+};
+use super::results::{has_results, incoming, put_all, put_later, room, with_form};
+use super::{buffers, in_place, later, pipes, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape, Way};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -15,7 +17,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let doc = format!("Exports a [`{name}`], so that others can call its procedures.");
     let (implementation, numbers) = (implementation(), 0u16..);
     let arms = numbers.zip(&interface.procedures).map(|(number, procedure)| {
-        let name = stub_name(procedure);
+        let name = stub_name(procedure, names);
         let memory = procedure.has_buffers().then(|| quote!(#stub::Memory::none(),));
         quote!(#number => self.#name(call, #memory result),)
     });
@@ -25,6 +27,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let exported_program = program::exported(interface, names);
     let (room, no_room, lend_room) = room_for_open_calls(interface, names);
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
+    let (older_stubs, otherwise) = later::server_stubs(interface, names);
     quote! {
         #[doc = #doc]
         #visibility struct #server<#implementation> {
@@ -44,6 +47,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
         impl<#implementation: #name> #server<#implementation> {
             #(#bodies)*
             #in_place
+            #older_stubs
         }
 
         impl<#implementation: #name> #stub::Exported for #server<#implementation> {
@@ -62,7 +66,7 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                 let call = call.into_payload();
                 match procedure {
                     #(#arms)*
-                    _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
+                    #otherwise
                 }
             }
 
@@ -107,10 +111,10 @@ fn room_for_open_calls(interface: &Interface, names: &Names) -> (TokenStream, To
     (quote!(#room #tasks), quote!(#no_room #no_tasks), quote!(#lend_room #lend_tasks))
 }
 
-fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
+pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { stub, interface, .. } = names;
     let name = &procedure.name;
-    let stub_name = stub_name(procedure);
+    let stub_name = stub_name(procedure, names);
     let (payload, call, result) = (local("payload"), local("call"), local("result"));
     let (returned, implementation) = (local("returned"), implementation());
     let taken = procedure.arguments.iter().map(|each| take(each, names));
@@ -131,11 +135,13 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     };
     let leading = leading_of_call(procedure, names);
     let memory = buffers::memory_parameter(procedure, names);
+    let form = form_parameter(names);
     quote! {
         // Not inlined, so that it saves only the registers that it uses itself.
         #[inline(never)]
         fn #stub_name(
             &self,
+            #form
             #payload: &[u8],
             #memory
             #result: &mut #stub::Writer<'_>,
@@ -154,10 +160,16 @@ fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     }
 }
 
+/// The parameter with the form of the messages.
+fn form_parameter(names: &Names) -> Option<TokenStream> {
+    let (stub, form) = (&names.stub, form());
+    names.is_older.then(|| quote!(#form: #stub::Form,))
+}
+
 /// The stub of an `async fn`: a task with the arguments, as they came, runs it.
 fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { stub, interface, .. } = names;
-    let (name, stub_name, implementation) = (&procedure.name, stub_name(procedure), implementation());
+    let (name, stub_name, implementation) = (&procedure.name, stub_name(procedure, names), implementation());
     let (payload, call, result, writer) = (local("payload"), local("call"), local("result"), local("writer"));
     let (returned, server) = (local("returned"), local("server"));
     let taken = procedure.arguments.iter().map(|each| take(each, names));
@@ -166,11 +178,14 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let leading = leading_of_call(procedure, names);
     let put = put_all(procedure, names);
     let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
+    let form = form_parameter(names);
+    let (answer, answered) = with_form(&returned, quote!((|form| (#returned, form))), names);
     quote! {
         #[inline(never)]
         #[allow(clippy::unused_unit)]
         fn #stub_name(
             &self,
+            #form
             #payload: &[u8],
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
@@ -184,13 +199,14 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
                     #call.finish().map_err(#stub::Unserved::BadArguments)?;
                     (#(#names_taken,)*)
                 };
-                ::core::result::Result::Ok(<#implementation as #interface>::#name(&#server, #(#lent),*).await)
+                let #returned = <#implementation as #interface>::#name(&#server, #(#lent),*).await;
+                ::core::result::Result::Ok(#answer)
             };
             #stub::run_task(
                 &self.tasks,
                 task,
                 #result,
-                |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
+                |#answered, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
             )
         }
     }
@@ -198,6 +214,11 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
 
 /// The statement that reads an argument from the call packet, or makes the one that the procedure fills.
 pub(super) fn take(argument: &Argument, names: &Names) -> TokenStream {
+    let taken = take_always(argument, names);
+    if names.is_older { later::take(argument, taken, names) } else { taken }
+}
+
+fn take_always(argument: &Argument, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = &argument.name;
     let (call, incoming) = (local("call"), incoming(argument));
@@ -271,11 +292,11 @@ fn read(shape: &Shape, names: &Names) -> TokenStream {
         }
         Shape::Slice(element) => {
             let ty = &element.ty;
-            let (layout, decode_all) = (data(ty, "LAYOUT", names), data(ty, "decode_all", names));
+            let (layout, decode_all) = (layout(ty, names), decode_all(ty, quote!(count), &call, names));
             quote! {
                 #call
                     .counted(#layout.min(), ::core::mem::size_of::<#ty>())
-                    .and_then(|count| #decode_all(count, &mut #call))
+                    .and_then(|count| #decode_all)
             }
         }
         Shape::Array(element, len) if element.is_scalar => {
@@ -286,10 +307,7 @@ fn read(shape: &Shape, names: &Names) -> TokenStream {
             let (stub, memory) = (&names.stub, local("memory"));
             quote!(#stub::Buffer::<#ty>::take(&mut #call, #memory))
         }
-        shape => {
-            let decode = data(&whole(shape), "decode", names);
-            quote!(#decode(&mut #call))
-        }
+        shape => decode(&whole(shape), &call, names),
     }
 }
 
@@ -297,7 +315,11 @@ fn read(shape: &Shape, names: &Names) -> TokenStream {
 fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let (payload, result, extent) = (local("payload"), local("result"), local("extent"));
-    let (writer, views, stub_name) = (local("writer"), local("views"), stub_name(procedure));
+    let (writer, views, stub_name) = (local("writer"), local("views"), stub_name(procedure, names));
+    let form = names.is_older.then(|| {
+        let form = form();
+        quote!(#form,)
+    });
     let is_restarted = has_results(procedure) && procedure.deferred.is_none();
     let restarted = is_restarted.then(|| quote!(let mut #writer = #result.restarted();));
     let in_place: Vec<&Argument> =
@@ -327,7 +349,7 @@ fn reserve(procedure: &Procedure, names: &Names) -> TokenStream {
         let #extent = #writer.extent()#(#extents)*;
         let ::core::option::Option::Some(mut #views) = #writer.reserve(#extent) else {
             return #result
-                .with_room(#extent, |#result| self.#stub_name(#payload, #memory #result))
+                .with_room(#extent, |#result| self.#stub_name(#form #payload, #memory #result))
                 .unwrap_or(::core::result::Result::Err(#stub::Unserved::ResultTooLarge));
         };
         #(#given)*

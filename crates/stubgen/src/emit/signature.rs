@@ -9,7 +9,8 @@ use syn::spanned::Spanned;
 use super::in_place;
 use super::names::{Names, data, local, whole};
 use crate::documentation::first_paragraph;
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Shape, Way, plain};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Revisions, Shape, Way, plain};
+use crate::since::Since;
 
 /// The function that returns the description.
 pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
@@ -17,6 +18,10 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     let name = interface.name.unraw().to_string();
     let procedures = interface.procedures.iter().map(|each| procedure(each, names));
     let docs = first_paragraph(&interface.attributes);
+    let revisions = match interface.revisions {
+        None => quote!(#stub::Revisions::none()),
+        Some(Revisions { newest, oldest }) => quote!(#stub::Revisions::new(#newest, #oldest)),
+    };
     let checks = interface.procedures.iter().filter_map(|each| check_returned(each, names));
     quote! {
         /// The interface as it is compared at bind time.
@@ -25,7 +30,12 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
         pub fn interface() -> &'static #stub::Interface {
             #(#checks)*
             static INTERFACE: #stub::Interface =
-                #stub::Interface { name: #name, docs: #docs, procedures: &[#(#procedures),*] };
+                #stub::Interface {
+                    name: #name,
+                    docs: #docs,
+                    procedures: &[#(#procedures),*],
+                    revisions: #revisions,
+                };
             &INTERFACE
         }
     }
@@ -79,7 +89,21 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
     let description = local("description");
     // Callers that wait and callers that do not must not bind to each other's procedures.
     let begin = format!("{}{name}(", if one_way { "one_way " } else { "" });
-    let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| argument(index, each, names));
+    let is_later = |each: &Argument| each.since.is_some();
+    let (separator, has_later) = (local("separator"), procedure.arguments.iter().any(is_later));
+    let arguments = procedure.arguments.iter().enumerate().map(|(index, each)| {
+        if !has_later {
+            return argument(if index == 0 { "" } else { ", " }, each, names);
+        }
+        let described = argument("", each, names);
+        let added = quote!(#description.text(#separator); #separator = ", "; #described);
+        match &each.since {
+            None => added,
+            Some(Since { number, .. }) => quote!(if #description.has(#number) { #added }),
+        }
+    });
+    let begun = has_later.then(|| quote!(let mut #separator = "";));
+    let (since, ended) = (procedure.since, has_later.then(|| quote!(let _ = #separator;)));
     let returns = match &procedure.returns {
         Returns::Nothing => quote!(#description.text(")");),
         returns => {
@@ -97,20 +121,22 @@ fn procedure(procedure: &Procedure, names: &Names) -> TokenStream {
             docs: #docs,
             signature: #stub::Signature::Emitted(|#description: &mut #stub::Description| {
                 #description.text(#begin);
+                #begun
                 #(#arguments)*
+                #ended
                 #returns
             }),
             idempotent: #idempotent,
             one_way: #one_way,
             in_place: #in_place,
             buffers: #buffers,
+            since: #since,
         }
     }
 }
 
-fn argument(index: usize, argument: &Argument, names: &Names) -> TokenStream {
+fn argument(separator: &str, argument: &Argument, names: &Names) -> TokenStream {
     let description = local("description");
-    let separator = if index == 0 { "" } else { ", " };
     let (mode, end) = match argument.mode {
         Mode::Value | Mode::In => ("", ""),
         Mode::OptionalIn => ("Option<", ">"),

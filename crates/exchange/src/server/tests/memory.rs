@@ -39,6 +39,7 @@ fn ten_thousand_bindings_take_a_kibibyte_each() {
     let interface = Interface {
         name: "I".into(),
         procedures: vec![Procedure { name: "a".into(), signature: "a".into() }],
+        ..Interface::default()
     };
     let (interfaces, limits) = (Interfaces::new([interface]), Limits::default());
     let mut server = Server::<Socket>::new(at(0), interfaces, limits, HostFacts::default(), [1, 2]);

@@ -12,7 +12,7 @@ use crate::tables::lab::{At, Lab, Way};
 use crate::tables::model::{Figure, US};
 use std::any::Any;
 use std::sync::Arc;
-use stoop::stub::{Client, Exported, Interface, Reader, Route, Unserved, Writer};
+use stoop::stub::{Client, Exported, Interface, Reader, Revisions, Route, Unserved, Writer};
 use stoop::{BindOptions, CallError, RunningServer, Security, Server};
 
 /// The caller's stubs: a procedure for each of the two calls.
@@ -36,6 +36,7 @@ const fn procedure(name: &'static str, signature: &'static str) -> stoop::stub::
         one_way: false,
         in_place: None,
         buffers: false,
+        since: 0,
     }
 }
 
@@ -43,6 +44,7 @@ static INTERFACE: Interface = Interface {
     name: "ByHand",
     docs: "",
     procedures: &[procedure("null", "null()"), procedure("result", "result() -> [u8; 1440]")],
+    revisions: Revisions::none(),
 };
 
 impl Exported for Stubs {

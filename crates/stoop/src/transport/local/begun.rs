@@ -22,6 +22,7 @@ use crate::pipes::contract::Ends;
 use crate::pipes::error::PipeError;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::serving::one_call;
+use crate::transport::local::agreed::Agreed;
 use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,8 @@ pub(crate) struct LocalCalls(Arc<Calls>);
 pub(crate) struct Calls {
     server: Arc<LocalServer>,
     interface: u16,
+    /// What the server has of the client's procedures, if its trait is another.
+    agreed: Option<Agreed>,
     table: Mutex<CallTable<LocalCall>>,
     /// Ends polled calls at their deadlines.
     background: Background,
@@ -74,10 +77,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 impl LocalCalls {
-    pub(crate) fn new(server: Arc<LocalServer>, interface: u16) -> Self {
+    pub(crate) fn new(server: Arc<LocalServer>, interface: u16, agreed: Option<Agreed>) -> Self {
         Self(Arc::new(Calls {
             server,
             interface,
+            agreed,
             table: Mutex::default(),
             background: Background::default(),
             has_background: Mutex::default(),
@@ -129,6 +133,10 @@ impl Calls {
         if batch.deadline <= batch.begun {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
+        let number = calls.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.number(procedure));
+        let Some(procedure) = number else {
+            return Err(refused(RefusalCode::UnknownProcedure, String::new()));
+        };
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed) + 1;
         let mut arguments = Vec::new();
         keep_arguments(&mut arguments, &batch.packet[batch.start..batch.start + len])?;

@@ -8,13 +8,14 @@ use crate::intercept::client::ClientChain;
 use crate::interface::{Interface, Procedure};
 use crate::locked::locked;
 use crate::transport::contract::{Binding, IsOurs, Target};
+use crate::transport::local::agreed::Agreed;
 use crate::transport::local::begun::LocalCalls;
 use crate::transport::local::lane::LocalLane;
 use crate::transport::local::server::{LocalServer, find, is_taken};
 use std::any::Any;
 use std::io;
 use std::sync::{Arc, Mutex};
-use stoop_exchange::fingerprint;
+use stoop_exchange::{Interfaces, fingerprint};
 use stoop_wire::metadata::BLOCK_MAX;
 
 /// Where a client looks for a server of its own process.
@@ -37,7 +38,7 @@ pub(crate) struct LocalBinding {
     /// Whether calls have their arguments marshaled, and do not go through the trait: one of the ends has interceptors.
     pub(crate) is_marshaled: bool,
     /// The server of marshaled calls.
-    present: Mutex<Arc<LocalServer>>,
+    present: Mutex<Present>,
 }
 
 impl Source {
@@ -84,28 +85,58 @@ impl LocalBinding {
         let object = export.local();
         let theirs = export.interface();
         let is_dynamic = interface.is_dynamic() || theirs.is_dynamic();
+        let mut agreed = None;
         if !(is_ours(&*object) || is_dynamic && begins_as(interface, theirs)) {
-            return Err(mismatch(interface, theirs, uri.clone()));
+            let server = Interfaces::new([theirs.for_exchange()]);
+            let found = server.agree(&interface.for_exchange());
+            // Without revisions, two traits of one name are taken for a mistake.
+            let has_revisions = [interface, theirs].iter().any(|each| each.revision_range().0 > 0);
+            agreed = found.ok().filter(|_| has_revisions).map(Agreed::from);
+            if agreed.is_none() {
+                return Err(mismatch(interface, theirs, uri.clone()));
+            }
         }
         let interceptors = ClientChain::new(interceptors, interface, uri);
-        let is_marshaled = interceptors.is_some() || export.is_intercepted() || is_dynamic;
-        let (source, present) = (Arc::clone(source), Mutex::new(Arc::clone(&server)));
+        let is_marshaled =
+            interceptors.is_some() || export.is_intercepted() || is_dynamic || agreed.is_some();
+        let present = Present { server: Arc::clone(&server), agreed };
+        let (source, present) = (Arc::clone(source), Mutex::new(present));
         Ok(Self { source, object, server, interceptors, is_marshaled, present })
     }
 
-    /// The server that has the name now, and the number of the interface there.
-    pub(crate) fn present(&self) -> Result<(Arc<LocalServer>, u16), SendError> {
+    /// The server that has the name now, with the number of the interface there.
+    pub(crate) fn present(&self) -> Result<(Present, u16), SendError> {
         let mut present = locked(&self.present);
-        if !present.is_open() {
-            *present = self.source.find_next()?.server;
+        if !present.server.is_open() {
+            *present = locked(&self.source.find_next()?.present).clone();
         }
         let number =
-            present.number(self.source.interface).expect("the interface was looked up in finding it");
-        Ok((Arc::clone(&present), number as u16))
+            present.server.number(self.source.interface).expect("the interface was looked up in finding it");
+        Ok((present.clone(), number as u16))
     }
 
     fn calls(&self) -> Arc<LocalCalls> {
-        Arc::new(self.server.calls(self.source.interface))
+        let agreed = locked(&self.present).agreed.clone();
+        Arc::new(self.server.calls(self.source.interface, agreed))
+    }
+}
+
+/// A server, and what it has of the client's interface.
+#[derive(Clone)]
+pub(crate) struct Present {
+    pub(crate) server: Arc<LocalServer>,
+    agreed: Option<Agreed>,
+}
+
+impl Present {
+    /// As [`Agreed::number`].
+    pub(crate) fn number(&self, made: u16) -> Option<u16> {
+        self.agreed.as_ref().map_or(Some(made), |agreed| agreed.number(made))
+    }
+
+    /// As [`Agreed::form`].
+    pub(crate) fn form(&self, procedure: u16) -> Option<u16> {
+        self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
     }
 }
 
@@ -155,7 +186,7 @@ impl Binding for LocalBinding {
     fn describe(&self) -> String {
         match self.is_marshaled {
             false => "calls through the trait, because the server is in this process".into(),
-            true => "calls in the caller's thread with marshaled arguments, because the server is in this process and an end has interceptors, or knows the interface at run time only".into(),
+            true => "calls in the caller's thread with marshaled arguments, because the server is in this process and an end has interceptors, knows the interface at run time only, or knows another revision of it".into(),
         }
     }
 
@@ -175,6 +206,10 @@ impl Binding for LocalBinding {
 
     fn metadata_max(&self) -> usize {
         BLOCK_MAX
+    }
+
+    fn form(&self, procedure: u16) -> Option<u16> {
+        locked(&self.present).form(procedure)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A blocking call to a server of this process whose arguments are marshaled, because it carries metadata, or because interceptors
 //! at either end stand between caller and trait. The calling thread runs the procedure.
 
+use crate::calling::recovery::lacks_form;
 use crate::context::{Caller, bounded_deadline, is_too_late, noting_asked, served_call};
 use crate::error::{CallError, Callee, FailureCode, SendError};
 use crate::intercept::client::Attempt;
@@ -12,7 +13,7 @@ use crate::serving::dispatch::{CallLimits, Outcome};
 use crate::serving::one_call;
 use crate::transport::contract::{Binding, Lane};
 use crate::transport::local::begun::result_len;
-use crate::transport::local::binding::LocalBinding;
+use crate::transport::local::binding::{LocalBinding, Present};
 use crate::transport::local::server::LocalServer;
 use std::cell::Cell;
 use std::mem;
@@ -39,7 +40,7 @@ fn memory() -> (Vec<u8>, Vec<u8>) {
 /// A call, from its arguments to its result.
 pub(crate) struct LocalLane<'a> {
     binding: &'a LocalBinding,
-    server: Arc<LocalServer>,
+    present: Present,
     /// The number of the interface there.
     interface: u16,
     timeout_ns: u64,
@@ -51,10 +52,10 @@ pub(crate) struct LocalLane<'a> {
 
 impl<'a> LocalLane<'a> {
     pub(crate) fn hold(binding: &'a LocalBinding, timeout_ns: u64) -> Result<Box<Self>, CallError> {
-        let (server, interface) = binding.present().map_err(CallError::not_sent)?;
+        let (present, interface) = binding.present().map_err(CallError::not_sent)?;
         // A thread that ends has none.
         let (arguments, packet) = UNUSED.try_with(Cell::take).ok().flatten().unwrap_or_else(memory);
-        Ok(Box::new(Self { binding, server, interface, timeout_ns, arguments, packet, result_len: 0 }))
+        Ok(Box::new(Self { binding, present, interface, timeout_ns, arguments, packet, result_len: 0 }))
     }
 }
 
@@ -74,10 +75,14 @@ impl Lane for Box<LocalLane<'_>> {
         self.binding.callee(procedure)
     }
 
+    fn other_form(&self, procedure: u16, made: u16) -> Option<u16> {
+        if self.present.number(made).is_some() { None } else { self.present.form(procedure) }
+    }
+
     #[cold]
     #[inline(never)]
     fn arguments(&mut self) -> Writer<'_> {
-        Writer::new(&mut self.arguments, 0, self.server.message_max)
+        Writer::new(&mut self.arguments, 0, self.present.server.message_max)
     }
 
     #[cold]
@@ -97,6 +102,9 @@ impl Lane for Box<LocalLane<'_>> {
     ) -> Result<(), CallError> {
         let deadline_ns = bounded_deadline(clock::now_ns(), self.timeout_ns);
         let binding = self.binding;
+        if self.present.number(procedure).is_none() {
+            return Err(lacks_form());
+        }
         let mut call = LocalCall { lane: self, procedure, len, deadline_ns };
         match &binding.interceptors {
             Some(interceptors) => interceptors.around(procedure, deadline_ns, carried, &mut call),
@@ -125,7 +133,8 @@ impl Attempt for LocalCall<'_, '_> {
             return self.run(self.procedure, self.len);
         };
         let lane = &mut *self.lane;
-        let mut arguments = Writer::new(&mut lane.arguments, 0, lane.server.message_max).behind(self.len, 0);
+        let mut arguments =
+            Writer::new(&mut lane.arguments, 0, lane.present.server.message_max).behind(self.len, 0);
         arguments.scalars(outgoing.block());
         let len = arguments.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
         self.run(self.procedure | IN_PROCEDURE, len)?;
@@ -148,11 +157,12 @@ impl LocalCall<'_, '_> {
         if deadline_ns <= clock::now_ns() {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
-        let result_max = lane.server.message_max;
+        let result_max = lane.present.server.message_max;
+        let procedure = lane.present.number(procedure).expect("it has been looked up before");
         // A cancel of the call that this thread serves cancels this one, too.
         let (caller, call) = (Caller::Local, served_call().id());
         let limits = CallLimits { deadline_ns, caller, call, result_max, out_limit: result_max };
-        let exports = &lane.server.exports;
+        let exports = &lane.present.server.exports;
         let (arguments, packet) = (&lane.arguments[..len], &mut lane.packet);
         let run = || exports.run(lane.interface, procedure, arguments, packet, limits);
         let (ran, asked) = noting_asked(run);
@@ -160,7 +170,7 @@ impl LocalCall<'_, '_> {
             Outcome::Later(mut later) => {
                 // Until the caller has the answer.
                 let _held = later.take_held();
-                let waiting = Arc::new(WaitingCaller::new(&lane.server, limits, later.at_deadline()));
+                let waiting = Arc::new(WaitingCaller::new(&lane.present.server, limits, later.at_deadline()));
                 later.goes_to(Arc::clone(&waiting) as Arc<dyn Open>);
                 let (ran, packet) = waiting.wait();
                 lane.packet = packet;

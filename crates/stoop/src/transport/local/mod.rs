@@ -1,5 +1,6 @@
 //! Servers of this process, by name: a call is a call through the trait.
 
+pub(crate) mod agreed;
 pub(crate) mod begun;
 pub(crate) mod binding;
 pub(crate) mod caller;

@@ -6,6 +6,7 @@ use crate::locked::locked;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::running::{RunningEndpoint, Setup};
+use crate::transport::local::agreed::Agreed;
 use crate::transport::local::begun::{LocalCalls, LocalJob};
 use std::collections::HashMap;
 use std::io;
@@ -81,9 +82,9 @@ impl LocalServer {
     }
 
     /// A table for begun calls of that interface.
-    pub(crate) fn calls(self: &Arc<Self>, interface: &Interface) -> LocalCalls {
+    pub(crate) fn calls(self: &Arc<Self>, interface: &Interface, agreed: Option<Agreed>) -> LocalCalls {
         let number = self.number(interface).expect("a client is bound to an interface that is exported");
-        LocalCalls::new(Arc::clone(self), number as u16)
+        LocalCalls::new(Arc::clone(self), number as u16, agreed)
     }
 
     /// Names of its interfaces.

@@ -30,6 +30,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
+use stoop_exchange::binder::Bound;
 use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
@@ -97,6 +98,10 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
             plan.options.waiting,
             if session.placement.together { "can" } else { "cannot" },
         )
+    }
+
+    fn bound(session: &Session) -> &Bound {
+        &session.bound
     }
 
     fn metadata_max(session: &Session) -> usize {

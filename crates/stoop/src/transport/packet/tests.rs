@@ -1,6 +1,6 @@
 //! A server and a binding for the tests of the packet transport.
 
-use crate::interface::{Exported, Interface, Procedure, Signature};
+use crate::interface::{Exported, Interface, Procedure, Revisions, Signature};
 use crate::later::unserved::Unserved;
 use crate::options::BindOptions;
 use crate::server::{RunningServer, Server};
@@ -14,8 +14,12 @@ use stoop_exchange::Instant;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::waiting::Waiting;
 
-pub(crate) static INTERFACE: Interface =
-    Interface { name: "Lab", docs: "", procedures: &[procedure("null", false), procedure("again", true)] };
+pub(crate) static INTERFACE: Interface = Interface {
+    name: "Lab",
+    docs: "",
+    procedures: &[procedure("null", false), procedure("again", true)],
+    revisions: Revisions::none(),
+};
 
 const fn procedure(name: &'static str, idempotent: bool) -> Procedure {
     Procedure {
@@ -26,6 +30,7 @@ const fn procedure(name: &'static str, idempotent: bool) -> Procedure {
         one_way: false,
         in_place: None,
         buffers: false,
+        since: 0,
     }
 }
 

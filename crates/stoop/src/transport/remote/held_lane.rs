@@ -64,6 +64,11 @@ impl<R: Remote> Lane for HeldLane<'_, R> {
         self.binding.callee(procedure)
     }
 
+    fn other_form(&self, procedure: u16, made: u16) -> Option<u16> {
+        let bound = R::bound(self.made().session());
+        if bound.known(made).is_some() { None } else { bound.form(procedure) }
+    }
+
     #[inline]
     fn arguments(&mut self) -> Writer<'_> {
         let limit = self.limit();
@@ -201,6 +206,10 @@ impl<R: Remote> HeldLane<'_, R> {
         arguments: Arguments<'_, '_, '_>,
         carried: Option<&Carried>,
     ) -> Result<(), CallError> {
+        if R::bound(self.made().session()).known(procedure).is_none() {
+            // Made in another form, it is recorded and goes through the interceptors.
+            return self.attempt_and_recover(times, procedure, arguments);
+        }
         let Some(interceptors) = &self.binding.care.interceptors else {
             return self.call_with_metadata(procedure, times, arguments, carried, &mut Metadata::new());
         };
@@ -404,6 +413,9 @@ impl<R: Remote> HeldLane<'_, R> {
         let outcome = recover(&mut call, ended, &terms);
         outcome.inspect_err(|error| {
             self.binding.note_failure(error);
+            // It may be made in another form.
+            let left_ns = deadline.latest_ns.saturating_sub(clock::now_ns());
+            self.guard.spend(self.guard.timeout_ns().saturating_sub(left_ns));
         })
     }
 

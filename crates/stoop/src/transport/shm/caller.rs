@@ -23,6 +23,7 @@ use crate::transport::shm::options::ShmOptions;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
+use stoop_exchange::binder::Bound;
 use stoop_net::clock;
 use stoop_net::stream::{Credentials, StreamAddress};
 use stoop_shm::{InPlace, Number};
@@ -75,6 +76,10 @@ impl Remote for ShmTransport {
             plan.options.waiting,
             if session.placement.together { "can" } else { "cannot" },
         )
+    }
+
+    fn bound(session: &Session) -> &Bound {
+        &session.bound
     }
 
     fn metadata_max(session: &Session) -> usize {

@@ -30,6 +30,7 @@ use crate::uri::split_key;
 use std::io;
 use std::sync::Arc;
 use stoop_exchange::Instant;
+use stoop_exchange::binder::Bound;
 use stoop_marshal::{GatherList, Writer};
 use stoop_net::clock;
 use stoop_net::stream::StreamAddress;
@@ -81,6 +82,10 @@ impl Remote for StreamTransport {
             plan.options.waiting,
             if session.placement.together { "can" } else { "cannot" },
         )
+    }
+
+    fn bound(session: &Session) -> &Bound {
+        &session.bound
     }
 
     fn metadata_max(session: &Session) -> usize {

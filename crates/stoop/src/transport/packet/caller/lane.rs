@@ -3,6 +3,7 @@
 use crate::calling::counters::CallCounters;
 use crate::calling::fate::Loss;
 use crate::calling::lanes::Counted;
+use crate::calling::recovery::lacks_form;
 use crate::error::{CallError, SendError};
 use crate::options::BindOptions;
 use crate::transport::packet::caller::large_buffers::{LargeBuffers, RESULT_LEN};
@@ -151,7 +152,9 @@ impl<E: CallerEndpoint> PacketLane<E> {
         procedure: u16,
         len: usize,
     ) -> Result<(), Ended> {
-        let procedure = self.session.bound.number(procedure);
+        let Some(procedure) = self.session.bound.known(procedure) else {
+            return Err(Ended::With(lacks_form()));
+        };
         let packet = &mut self.call[..HEADER_LEN + len];
         self.exchange.start(begun, deadline, procedure, packet);
         stamp(Point::CallLeaves);

@@ -1,5 +1,6 @@
 //! Blocking calls of many packets, or with results of many packets.
 
+use crate::calling::recovery::lacks_form;
 use crate::error::{CallError, SendError};
 use crate::transport::packet::caller::lane::PacketLane;
 use crate::transport::packet::caller::large_buffers::LargeBuffers;
@@ -63,7 +64,10 @@ impl<E: CallerEndpoint> PacketLane<E> {
         if expects_large {
             buffers.expect_result(&self.endpoint);
         }
-        let procedure = self.session.bound.number(procedure);
+        let Some(procedure) = self.session.bound.known(procedure) else {
+            self.large = Some(buffers);
+            return Err(Ended::With(lacks_form()));
+        };
         if is_large {
             let len = u32::try_from(len).expect("a message is shorter than 4 GiB");
             self.exchange.start_large(begun, deadline, procedure, len, self.session.bound.window);

@@ -156,6 +156,7 @@ impl LaneSlot {
         self.begun_ns.store(now_ns, Relaxed);
         self.deadline_ns.store(deadline_ns, Relaxed);
         let procedure = self.procedure.load(Relaxed) as u16;
+        let procedure = session.bound.number(procedure);
         let request = session.request(self.last(), procedure, len, deadline_ns, cpu);
         self.ticket.store(ticket, Relaxed);
         // From now on the call can be answered, and the slot used for another.

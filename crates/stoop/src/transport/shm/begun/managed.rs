@@ -91,7 +91,8 @@ impl ManagedCall {
     ) {
         let mut call = PublishedCall::none_on(lane.next());
         let (len, cpu) = (self.arguments.len(), host::current_cpu() as u16);
-        let request = session.request(call.lane, self.procedure, len, deadline_ns, cpu);
+        let procedure = session.bound.number(self.procedure);
+        let request = session.request(call.lane, procedure, len, deadline_ns, cpu);
         match channel {
             Some(channel) => {
                 call.publish_long(session, request, channel, &self.arguments, &GatherList::none());

@@ -6,7 +6,7 @@ use crate::calling::deadline::{CallTimes, Deadline};
 use crate::calling::fate::{Ended, Loss};
 use crate::calling::kept_memory;
 use crate::calling::lanes::Counted;
-use crate::calling::recovery::refused_in_advance;
+use crate::calling::recovery::{lacks_form, refused_in_advance};
 use crate::error::{CallError, SendError, UnbindReason};
 use crate::transport::remote::{Observed, Plan, RemoteLane};
 use crate::transport::shm::ShmTransport;
@@ -238,6 +238,9 @@ impl ShmLane {
         if !self.session.takes_calls() {
             return Err(self.not_taken());
         }
+        let Some(procedure) = self.session.bound.known(procedure) else {
+            return Err(Ended::With(lacks_form()));
+        };
         self.arguments_len = len;
         self.scattered = None;
         if len > SLOT {

@@ -177,7 +177,7 @@ impl Session {
         self.channel_freed.notify_all();
     }
 
-    /// The request for the next call on `lane`, of the procedure with that position in the interface and with `len` bytes of
+    /// The request for the next call on `lane`, of the procedure with that number at the server and with `len` bytes of
     /// arguments. `deadline_ns` is by this process's clock, `cpu` the present processor.
     #[inline]
     pub(crate) fn request(
@@ -192,7 +192,7 @@ impl Session {
             kind: RequestKind::Call,
             lane: lane.number,
             number: lane.last,
-            procedure: self.bound.number(procedure),
+            procedure,
             cpu,
             len: len as u32,
             deadline_ns: deadline_ns.saturating_add_signed(self.clock_ahead_ns),

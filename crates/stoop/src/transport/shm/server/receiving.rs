@@ -2,7 +2,6 @@
 
 use crate::calling::unbind_notice;
 use crate::error::RefusalCode;
-use crate::metadata::is_one_of;
 use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
 use crate::serving::workers::Endpoint;
 use crate::transport::shm::server::ShmEndpoint;
@@ -244,7 +243,9 @@ impl ShmEndpoint {
         worker.waiter.set_together(binding.together && worker.cpu != request.cpu);
         let len = request.len as usize;
         let procedures = self.service.interfaces.procedure_count(binding.interface.into());
-        let known = usize::from(request.procedure) < procedures || is_one_of(procedures, request.procedure);
+        let interfaces = &self.service.interfaces;
+        let known = usize::from(request.procedure) < procedures
+            || interfaces.has_procedure(binding.interface.into(), request.procedure);
         if !known || len > self.service.message_max {
             self.refuse_impossible(binding, worker, request, known);
             return Look::Nothing;

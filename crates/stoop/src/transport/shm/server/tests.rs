@@ -1,7 +1,7 @@
 //! An endpoint, and a peer that writes by hand what it wants into the memory of its binding.
 
 use crate::context::{Caller, Credentials, cancelled};
-use crate::interface::{Exported, Interface, Procedure, Signature};
+use crate::interface::{Exported, Interface, Procedure, Revisions, Signature};
 use crate::later::unserved::Unserved;
 use crate::options::Waiting;
 use crate::serving::binder::Bound;
@@ -37,7 +37,9 @@ static IDLE: Interface = Interface {
         one_way: false,
         in_place: None,
         buffers: false,
+        since: 0,
     }],
+    revisions: Revisions::none(),
 };
 
 impl Exported for Idle {

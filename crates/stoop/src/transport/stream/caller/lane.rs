@@ -2,7 +2,7 @@
 
 use crate::calling::fate::Ended;
 use crate::calling::receive_role::Pause;
-use crate::calling::recovery::refused_in_advance;
+use crate::calling::recovery::{lacks_form, refused_in_advance};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, SendError};
 use crate::transport::stream::caller::answer::Answer;
@@ -106,6 +106,9 @@ impl StreamLane {
         if !self.session.takes_calls(begun_ns) {
             return Err(self.not_taken());
         }
+        let Some(procedure) = self.session.bound.known(procedure) else {
+            return Err(Ended::With(lacks_form()));
+        };
         if self.mailbox.is_none() {
             self.await_lane(deadline_ns)?;
         }
@@ -113,7 +116,7 @@ impl StreamLane {
         let number = self.mailbox().expect();
         let bound = &self.session.bound;
         let mut header = Header::bare(Kind::Call, bound.binding, self.mailbox().lane, number);
-        header.procedure = bound.number(procedure);
+        header.procedure = procedure;
         header.message_len = len as u32;
         header.time = left_of_nanos(deadline_ns.saturating_sub(begun_ns));
         let message = OutgoingMessage::new(header, &mut self.call);

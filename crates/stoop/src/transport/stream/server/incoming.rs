@@ -1,6 +1,5 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
-use crate::metadata::is_one_of;
 use crate::pipes::queue::Disorder;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
@@ -230,7 +229,9 @@ impl StreamEndpoint {
             return Err(Malformed);
         };
         let procedures = self.service.interfaces.procedure_count(bound.interface.into());
-        if usize::from(header.procedure) >= procedures && !is_one_of(procedures, header.procedure) {
+        if usize::from(header.procedure) >= procedures
+            && !self.service.interfaces.has_procedure(bound.interface.into(), header.procedure)
+        {
             self.send_refusal(connection, &header, RefusalCode::UnknownProcedure, "");
             return Ok(Brought::Nothing);
         }

@@ -1,0 +1,233 @@
+//! Code for messages of older forms, in interfaces with revisions. All of it is apart from the code for the newest form, so that two ends
+//! of one revision pay nothing for it.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Ident, Type};
+
+use super::arguments::{outcome, receive_all, send as send_argument};
+use super::names::{Names, form, local, stub_name};
+use super::server::server_stub;
+use crate::model::{Argument, Interface, Mode, Procedure, Shape};
+use crate::since::Since;
+
+/// The variable with the number of an older form.
+pub(super) fn number() -> Ident {
+    local("number")
+}
+
+/// The client's function that makes a call of the procedure in another form.
+fn function_name(procedure: &Procedure) -> Ident {
+    format_ident!("__older_{}", procedure.name.unraw(), span = procedure.name.span())
+}
+
+/// Whether the procedure can be called in older forms.
+fn has_forms(procedure: &Procedure, names: &Names) -> bool {
+    names.has_revisions && procedure.may_grow()
+}
+
+/// The statement that makes a call, which `transport` does in the newest form. If the server knows another one, it is made in that.
+pub(super) fn transport(
+    transport: &TokenStream,
+    into_error: &TokenStream,
+    procedure: &Procedure,
+    names: &Names,
+) -> TokenStream {
+    if !has_forms(procedure, names) {
+        return quote!(#transport #into_error?;);
+    }
+    let (client, function, call, error) =
+        (&names.client, function_name(procedure), local("call"), local("error"));
+    let passed = procedure.arguments.iter().map(|argument| &argument.name);
+    quote! {
+        if let ::core::result::Result::Err(#error) = #transport {
+            return #client::#function(&mut #call, #error, #(#passed),*);
+        }
+    }
+}
+
+/// The functions of the client that make calls in other forms.
+pub(super) fn client_functions(interface: &Interface, names: &Names) -> TokenStream {
+    let numbered = (0u16..).zip(&interface.procedures);
+    let having = numbered.filter(|(_, procedure)| has_forms(procedure, names));
+    having.map(|(index, procedure)| client_function(index, procedure, &names.older())).collect()
+}
+
+fn client_function(index: u16, procedure: &Procedure, names: &Names) -> TokenStream {
+    let (root, stub, function) = (&names.root, &names.stub, function_name(procedure));
+    let (call, error, writer, result) = (local("call"), local("error"), local("arguments"), local("result"));
+    let (ended, form) = (local("ended"), form());
+    let parameters =
+        procedure.arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
+    let sent = procedure.arguments.iter().map(|each| send_argument(each, names));
+    let ty = procedure.returns.ty();
+    let received = receive_all(procedure, names);
+    let (returned, into_error, into_result) = outcome(&procedure.returns, names);
+    quote! {
+        #[cold]
+        #[inline(never)]
+        #[allow(clippy::too_many_arguments, clippy::ptr_arg, clippy::needless_pass_by_value)]
+        fn #function(
+            #call: &mut #stub::Call<'_>,
+            #error: #root::CallError,
+            #(#parameters),*
+        ) -> #returned {
+            let #form = #call.in_another_form(
+                Self::interface(),
+                #index,
+                #error,
+                &mut |#[allow(unused_mut)] mut #writer: &mut #stub::Writer<'_>, #form: #stub::Form| {
+                    let _ = #form;
+                    #(#sent)*
+                },
+            )#into_error?;
+            let _ = #form;
+            let #result = &*#call;
+            let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
+            let #ended = #result.end(decoded);
+            #ended #into_result
+        }
+    }
+}
+
+/// The branch of a method that begins a call: it begins it in an older form if the server knows only that.
+pub(super) fn begun(
+    index: usize,
+    begin: &TokenStream,
+    procedure: &Procedure,
+    names: &Names,
+    begun: impl FnOnce(&Names) -> TokenStream,
+) -> Option<TokenStream> {
+    let index = u16::try_from(index).expect("the number of procedures has been checked");
+    let (client, number, form) = (&names.client, number(), form());
+    has_forms(procedure, names).then(|| {
+        let begun = begun(&names.older());
+        quote! {
+            if let ::core::option::Option::Some((#number, #form)) =
+                #begin.older_form(#client::interface(), #index)
+            {
+                let _ = #form;
+                return { #begun };
+            }
+        }
+    })
+}
+
+/// The statement that writes an argument, for which `sent` stands, if the form has it.
+pub(super) fn send(argument: &Argument, sent: TokenStream, names: &Names) -> TokenStream {
+    let Some(Since { number, may_drop, .. }) = &argument.since else { return sent };
+    let (form, writer) = (form(), local("arguments"));
+    if *may_drop {
+        return quote!(if #form.has(#number) { #sent });
+    }
+    let (item, is_default) = (argument.name.unraw().to_string(), is_default(argument, names));
+    quote! {
+        if #form.has(#number) {
+            #sent
+        } else {
+            #writer.leave_out(#form, (#item, #number), || #is_default);
+        }
+    }
+}
+
+/// The expression whether an argument has its default.
+fn is_default(argument: &Argument, names: &Names) -> TokenStream {
+    let (stub, name) = (&names.stub, &argument.name);
+    match (argument.mode, &argument.shape) {
+        (Mode::OptionalIn, _) => quote!(#name.is_none()),
+        (_, Shape::Slice(_)) => quote!(#name.is_empty()),
+        (_, Shape::Text) => {
+            let default = default_text(argument);
+            quote!(*#name == *#default)
+        }
+        (mode, shape) => {
+            let ty = whole(shape);
+            let (default, value) =
+                (default(argument, ty), if mode == Mode::Value { quote!(&) } else { quote!() });
+            quote_spanned!(ty.span()=> #stub::is_default::<#ty>(#value #name, &#default))
+        }
+    }
+}
+
+/// The statement that reads an argument, for which `taken` stands, if the form has it, and otherwise gives it its default.
+pub(super) fn take(argument: &Argument, taken: TokenStream, names: &Names) -> TokenStream {
+    let Some(Since { number, .. }) = &argument.since else { return taken };
+    let (stub, name, form) = (&names.stub, &argument.name, form());
+    let default = match (argument.mode, &argument.shape) {
+        (Mode::OptionalIn, _) => quote!(::core::option::Option::None),
+        (_, Shape::Slice(element)) if element.is_scalar => quote!(#stub::View::InPlace(&[])),
+        (_, Shape::Slice(_)) => quote!(::std::vec::Vec::new()),
+        (_, Shape::Text) => default_text(argument),
+        (_, shape) => default(argument, whole(shape)),
+    };
+    quote! {
+        let #name = if #form.has(#number) {
+            #taken
+            #name
+        } else {
+            #default
+        };
+    }
+}
+
+fn default(argument: &Argument, ty: &Type) -> TokenStream {
+    match argument.since.as_ref().and_then(|since| since.default.as_ref()) {
+        Some(value) => quote_spanned!(value.span()=> { let default: #ty = #value; default }),
+        None => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+    }
+}
+
+fn default_text(argument: &Argument) -> TokenStream {
+    match argument.since.as_ref().and_then(|since| since.default.as_ref()) {
+        Some(value) => quote_spanned!(value.span()=> { let default: &str = #value; default }),
+        None => quote!(""),
+    }
+}
+
+/// The type of an argument; those of other shapes have been refused or have no type of their own.
+fn whole(shape: &Shape) -> &Type {
+    match shape {
+        Shape::Whole(ty) => ty,
+        _ => unreachable!("it has been refused"),
+    }
+}
+
+/// The server's stubs for older forms, and the last arm of the dispatch, which leads to them.
+pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream, TokenStream) {
+    let stub = &names.stub;
+    if !names.has_revisions {
+        return (
+            TokenStream::new(),
+            quote!(_ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),),
+        );
+    }
+    let (client, names) = (&names.client, names.older());
+    let (number, form, payload, result) = (number(), form(), local("payload"), local("result"));
+    let having = || (0u16..).zip(&interface.procedures).filter(|(_, procedure)| has_forms(procedure, &names));
+    let arms = having().map(|(index, procedure)| {
+        let name = stub_name(procedure, &names);
+        quote!(::core::option::Option::Some((#index, #form)) => self.#name(#form, #payload, #result),)
+    });
+    let stubs = having().map(|(_, procedure)| server_stub(procedure, &names));
+    let stubs = quote! {
+        #[cold]
+        #[inline(never)]
+        fn serve_older(
+            &self,
+            #number: u16,
+            #payload: &[u8],
+            #result: &mut #stub::Writer<'_>,
+        ) -> ::core::result::Result<(), #stub::Unserved> {
+            let _ = (#payload, &#result);
+            match #client::interface().form_of_call(#number) {
+                #(#arms)*
+                _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
+            }
+        }
+
+        #(#stubs)*
+    };
+    (stubs, quote!(other => self.serve_older(other, call, result),))
+}
