@@ -18,7 +18,8 @@ const LONG: usize = 30_000;
 
 fn binder(now: Instant) -> Binder {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };
-    let interface = Interface { name: "I".into(), procedures: (0..130).map(procedure).collect() };
+    let procedures = (0..130).map(procedure).collect();
+    let interface = Interface { name: "I".into(), procedures, ..Interface::default() };
     Binder::new(now, now + Duration::from_millis(300), interface, HostFacts::default(), NONCE)
 }
 

@@ -28,7 +28,7 @@ impl Peer for From {
 
 fn interface() -> Interface {
     let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}()") };
-    Interface { name: "I".into(), procedures: (0..3).map(procedure).collect() }
+    Interface { name: "I".into(), procedures: (0..3).map(procedure).collect(), ..Interface::default() }
 }
 
 fn bind(server: &mut Server<From>, now: Instant, nonce: u64) -> Option<BindingId> {

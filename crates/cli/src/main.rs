@@ -5,6 +5,7 @@
 #[cfg(any(test, not(all(feature = "lab", feature = "seal"))))]
 mod absent;
 mod call;
+mod check;
 mod complete;
 mod describe;
 mod dissector;
@@ -48,6 +49,8 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Calls a procedure of a running server, without its types.
     Call(call::CallArgs),
+    /// Tells whether programs of an old and of a new form of an interface can call each other.
+    Check(check::CheckArgs),
     /// Prints the script by which a shell completes this command, also from running servers.
     Completions {
         /// The shell
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Dissector => dissector::run(),
         Command::Describe(args) => describe::run(&args),
         Command::Call(args) => Ok(call::run(&args)),
+        Command::Check(args) => Ok(check::run(&args)),
         Command::Completions { shell } => complete::print_script(shell),
         Command::Complete { words } => complete::print_candidates::<Args>(&words),
         #[cfg(feature = "seal")]

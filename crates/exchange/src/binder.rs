@@ -4,6 +4,7 @@
 mod negotiation;
 
 use self::negotiation::{Next, Page};
+pub use crate::interfaces::Found;
 use crate::interfaces::fingerprint;
 use crate::retransmit::Jitter;
 use crate::{Instant, Interface, RoundTrip};
@@ -85,21 +86,6 @@ pub struct Bound {
     /// Calls that may be outstanding before the server grants more;
     /// [`NO_CREDIT_LIMIT`](stoop_wire::bind::NO_CREDIT_LIMIT): as many as there are lanes.
     pub credit: u32,
-}
-
-/// What a server has of a procedure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// The caller's number of the form that both know: its procedure, or one of its [older forms](crate::FORMS); [`NO_PROCEDURE`] if the
-    /// server lacks the procedure.
-    pub form: u16,
-    /// The server's number of that form.
-    pub number: u16,
-}
-
-impl Found {
-    /// Of a procedure that the server lacks.
-    pub const NOTHING: Self = Self { form: NO_PROCEDURE, number: NO_PROCEDURE };
 }
 
 /// The effect of an arriving packet on the binding.

@@ -1,6 +1,5 @@
 //! The interfaces that a server exports, and their comparison with the interface that a caller expects.
 
-use crate::binder::Found;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -91,6 +90,21 @@ pub struct OlderForm {
     pub procedure: u16,
     /// Its signature at that revision.
     pub signature: String,
+}
+
+/// What a server has of a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The caller's number of the form that both know: its procedure, or one of its [older forms](FORMS); [`NO_PROCEDURE`] if the
+    /// server lacks the procedure.
+    pub form: u16,
+    /// The server's number of that form.
+    pub number: u16,
+}
+
+impl Found {
+    /// Of a procedure that the server lacks.
+    pub const NOTHING: Self = Self { form: NO_PROCEDURE, number: NO_PROCEDURE };
 }
 
 /// The number of the first older form of an interface; those of its procedures are below.

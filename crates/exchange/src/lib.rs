@@ -27,7 +27,7 @@ pub mod stream;
 mod time;
 
 pub use flow::Flow;
-pub use interfaces::{FORMS, FORMS_MAX, Interface, Interfaces, OlderForm, Procedure, fingerprint};
+pub use interfaces::{FORMS, FORMS_MAX, Found, Interface, Interfaces, OlderForm, Procedure, fingerprint};
 pub use memory::{has_margin, lengthen, reserve, zeroed};
 pub use retransmit::RoundTrip;
 pub use time::Instant;

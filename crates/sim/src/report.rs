@@ -136,6 +136,7 @@ report! {
     /// Changes of the server to which the address leads.
     wanderings: "changes of the server behind the address",
     /// Starts of a server.
+    older_forms: "calls in an older form",
     server_starts: "starts of a server",
     /// Bindings whose callers heard that the server shuts down.
     heard_closing: "bindings whose callers heard of a shutdown",

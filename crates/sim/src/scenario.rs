@@ -68,6 +68,8 @@ pub struct Scenario {
     pub idempotent: u32,
     /// Procedures of the interface; more than 128 are bound page by page.
     pub procedures: u16,
+    /// The newest revision of the interface: each caller and each start of a server is of one up to it.
+    pub revisions: u32,
     /// After a call whose outcome is unknown, its lane is left alone for a minute; else the next call uses it.
     pub retires_lanes: bool,
     /// Longest silence of a server after an acknowledgement.
@@ -159,6 +161,7 @@ impl Scenario {
             shares_window: true,
             idempotent: 0,
             procedures: 2,
+            revisions: 0,
             retires_lanes: true,
             silence_limit: Duration::from_secs(2),
             faults: Faults::none(),

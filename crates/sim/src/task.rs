@@ -2,7 +2,7 @@
 
 use crate::ledger::CallId;
 use core::time::Duration;
-use stoop_exchange::{Interface, Procedure};
+use stoop_exchange::{Interface, OlderForm, Procedure};
 
 /// The task that a call gives to the procedure, at the beginning of the arguments.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +22,16 @@ pub(crate) enum Manner {
     BadArguments,
 }
 
-/// The interface that is served, as both sides know it.
-pub(crate) fn interface(procedures: u16) -> Interface {
-    let procedure = |i| Procedure { name: format!("p{i}"), signature: format!("p{i}(Task) -> CallId") };
+/// The interface that is served, as one side knows it that is of that revision.
+pub(crate) fn interface(procedures: u16, revision: u32) -> Interface {
+    let form = |i, revision| format!("p{i}(Task{}) -> CallId", ", u8".repeat(revision as usize));
+    let procedure = |i| Procedure { name: format!("p{i}"), signature: form(i, revision) };
+    let older =
+        |i| (0..revision).rev().map(move |revision| OlderForm { procedure: i, signature: form(i, revision) });
     Interface {
         name: "Errands".into(),
         procedures: (0..procedures).map(procedure).collect(),
+        older: (0..procedures).flat_map(older).collect(),
         ..Interface::default()
     }
 }

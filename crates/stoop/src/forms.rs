@@ -35,6 +35,14 @@ pub(crate) fn base(export: &dyn Exported, number: u16) -> u16 {
     if number < FORMS { number } else { export.interface().base(number) }
 }
 
+/// A form of a procedure: the first and the last revision at which it holds, and its signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownForm {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) signature: String,
+}
+
 /// What a bind compares of an interface.
 #[derive(Debug)]
 pub(crate) struct Forms {
@@ -62,6 +70,24 @@ impl Interface {
     /// The present revision and the oldest that is understood.
     pub(crate) fn revision_range(&self) -> (u32, u32) {
         (self.revisions.newest, self.revisions.oldest)
+    }
+
+    /// All forms of its procedures, with the revisions at which they hold, and its name.
+    pub(crate) fn known_forms(&self) -> (String, Vec<KnownForm>) {
+        let (Forms { compared, revisions, .. }, newest) = (self.forms(), self.revisions.newest);
+        let mut known = Vec::new();
+        for ((number, procedure), declared) in (0..).zip(&compared.procedures).zip(self.procedures) {
+            let older = compared.older.iter().zip(revisions).filter(|(form, _)| form.procedure == number);
+            let mut last = newest;
+            let mut signature = &procedure.signature;
+            for (form, revision) in older {
+                known.push(KnownForm { first: revision + 1, last, signature: signature.clone() });
+                (last, signature) = (*revision, &form.signature);
+            }
+            let first = declared.since.max(self.revisions.oldest);
+            known.push(KnownForm { first, last, signature: signature.clone() });
+        }
+        (self.name.into(), known)
     }
 
     /// The procedure of a number, which may be that of an older form, and may have the bit of metadata.

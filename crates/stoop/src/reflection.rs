@@ -13,7 +13,8 @@
 //! interface does not fit.
 
 use crate::context::{Caller, Peer, served_call, serving_caller};
-use crate::error::{BindError, CallError};
+use crate::error::{BindError, CallError, RefusalCode};
+use crate::forms::KnownForm;
 use crate::interface::{Exported, Interface};
 use crate::options::BindOptions;
 use crate::serving::procedures::ProcedureOptions;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
-use stoop_exchange::FORMS;
+use stoop_exchange::{FORMS, FORMS_MAX};
 
 /// How much a server tells of its interfaces.
 ///
@@ -44,7 +45,7 @@ pub enum Reflection {
 }
 
 /// The interface by which servers tell their interfaces.
-#[stoop_macros::interface]
+#[stoop_macros::interface(revision = 1)]
 pub trait StoopReflection {
     /// The names of the interfaces of the server's program, in the order in which it exports them.
     #[idempotent]
@@ -52,6 +53,19 @@ pub trait StoopReflection {
     /// The interface of that name, with its procedures from number `first` on: as many as an answer holds.
     #[idempotent]
     fn describe(&self, interface: &str, first: u32) -> Option<Described>;
+    /// All forms of the procedures of the interface of that name, from the one at place `first` on: as many as an answer holds.
+    #[since(1)]
+    #[idempotent]
+    fn forms(&self, interface: &str, first: u32) -> Option<DescribedForms>;
+}
+
+/// The forms of an interface's procedures, or a part of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
+pub struct DescribedForms {
+    /// Number of all forms.
+    pub total: u32,
+    /// For each, the first and the last revision at which it holds, and its signature.
+    pub forms: Vec<(u32, u32, String)>,
 }
 
 /// An interface, or a part of its procedures.
@@ -187,6 +201,19 @@ impl StoopReflection for Reflector {
         self.told().map(|told| told.interface.name.to_owned()).collect()
     }
 
+    fn forms(&self, interface: &str, first: u32) -> Option<DescribedForms> {
+        let told = self.told().find(|told| told.interface.name == interface)?;
+        let (_, all) = told.interface.known_forms();
+        let (total, mut len) = (all.len() as u32, 0);
+        let forms = all.into_iter().skip(first as usize).take_while(|form| {
+            let has_room = len <= ANSWER_LEN;
+            len += form.signature.len();
+            has_room
+        });
+        let forms = forms.map(|form| (form.first, form.last, form.signature)).collect();
+        Some(DescribedForms { total, forms })
+    }
+
     fn describe(&self, interface: &str, first: u32) -> Option<Described> {
         let told = self.told().find(|told| told.interface.name == interface)?;
         let (all, tells_docs) = (told.procedures(), self.tells_docs());
@@ -290,6 +317,43 @@ impl std::error::Error for AskError {}
 /// ```
 pub fn interfaces(uri: &str, options: &BindOptions) -> Result<Vec<String>, AskError> {
     bind(uri, options)?.interfaces().map_err(AskError::Call)
+}
+
+/// Asks the server at `uri` for all forms of the interface of that name. One that was built before it could tell them has the newest only.
+pub(crate) fn ask_forms(
+    uri: &str,
+    interface: &str,
+    options: &BindOptions,
+) -> Result<Vec<KnownForm>, AskError> {
+    let client = bind(uri, options)?;
+    let mut all = Vec::new();
+    let mut len = 0;
+    loop {
+        let told = match client.forms(interface, all.len() as u32) {
+            Ok(Some(told)) => told,
+            Ok(None) => return Err(AskError::NoSuchInterface(client.interfaces().unwrap_or_default())),
+            Err(CallError::Refused(refusal, ..)) if refusal.code == RefusalCode::UnknownProcedure => {
+                let newest = ask(uri, interface, options)?.procedures.into_iter();
+                let form =
+                    |told: DescribedProcedure| KnownForm { first: 0, last: 0, signature: told.signature };
+                return Ok(newest.map(form).collect());
+            }
+            Err(why) => return Err(AskError::Call(why)),
+        };
+        len += told.forms.iter().map(|(_, _, signature)| signature.len()).sum::<usize>();
+        if len > ASKED_LEN || all.len() > usize::from(FORMS) + FORMS_MAX {
+            return Err(AskError::TooLong);
+        }
+        let is_last = told.forms.is_empty();
+        all.extend(told.forms.into_iter().map(|(first, last, signature)| KnownForm {
+            first,
+            last,
+            signature,
+        }));
+        if is_last || all.len() >= told.total as usize {
+            return Ok(all);
+        }
+    }
 }
 
 /// Asks the server at `uri` for the whole interface of that name.

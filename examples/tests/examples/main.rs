@@ -8,6 +8,7 @@ mod documents;
 mod files;
 mod gateway;
 mod intercept;
+mod locked;
 mod olympus;
 mod papers;
 mod processes;

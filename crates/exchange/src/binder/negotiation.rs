@@ -9,8 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use stoop_wire::bind::{FINGERPRINTS_PER_PAGE, NO_PROCEDURE};
 
-use super::Found;
-use crate::interfaces::FORMS;
+use crate::interfaces::{FORMS, Found};
 
 /// Times that a server may say that it does not know a form which it knew before: it has been replaced meanwhile.
 const REPLACED_MAX: u32 = 4;

@@ -54,7 +54,8 @@ impl Sim {
     /// Begins to ask the server at the caller's place for a binding, from `start` until `until`.
     fn ask_for_binding(&mut self, caller: usize, (start, until): (Instant, Instant)) {
         let host = self.facts_of(self.machine_of(caller));
-        let interface = interface(self.scenario.procedures);
+        let revision = caller as u32 % (self.scenario.revisions + 1);
+        let interface = interface(self.scenario.procedures, revision);
         let nonce = self.random.nonce();
         let (longest, window) = (self.scenario.longest_result, self.scenario.caller_window());
         let binder = Binder::new(start, until, interface, host, nonce);

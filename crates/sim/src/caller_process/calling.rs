@@ -62,7 +62,10 @@ impl Sim {
         let thread = &mut process.threads[at.thread];
         let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
         let bound = &process.binding.as_ref().expect("it is sent on a binding").bound;
-        let procedure = bound.procedures[usize::from(call.procedure)];
+        // Encoded again each time, in the form that this server knows.
+        let form = bound.form(call.procedure).expect("every server has the procedure");
+        let procedure = bound.known(form).expect("it is the form that the server knows");
+        self.report.older_forms += u64::from(form != call.procedure);
         call.stage = Stage::Calling { first_sent: now };
         if self.sabotage != Sabotage::KeepsRefusal {
             call.refused = None;

@@ -62,6 +62,7 @@ impl Scenario {
         scenario.unbinds = random.pick(&[0, 1000]);
         scenario.clocks_from(&mut Random::new(seed ^ 0x0063_6c6f_636b));
         scenario.later_from(&mut Random::new(seed ^ 0x006c_6174_6572));
+        scenario.revisions = Random::new(seed ^ 0x7265_7669_7365).pick(&[0, 0, 1, 3]);
         scenario
     }
 

@@ -144,7 +144,7 @@ impl<'a> Begin<'a> {
 
     /// The number and form in which calls of a procedure are begun, if the server knows it in an older form only.
     pub fn older_form(&self, interface: &'static Interface, procedure: u16) -> Option<(u16, Form)> {
-        let number = self.binding.form(procedure).filter(|number| *number != procedure)?;
+        let number = self.binding.known()?.transport.form(procedure).filter(|number| *number != procedure)?;
         Some((number, interface.form_of_arguments(number)))
     }
 

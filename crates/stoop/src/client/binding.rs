@@ -335,7 +335,7 @@ impl Binding {
     }
 
     /// The binding of this process, if there is one by now.
-    fn known(&self) -> Option<&Bound> {
+    pub(super) fn known(&self) -> Option<&Bound> {
         match self.is_of_this_process() {
             true => self.remote.get().or_else(|| self.in_process.get()),
             false => self.of_children.get(),
@@ -465,11 +465,6 @@ impl Binding {
     /// Bytes of the longest block of metadata that the server takes. While the client is not bound: of any.
     pub(crate) fn metadata_max(&self) -> usize {
         self.known().map_or(BLOCK_MAX, |bound| bound.transport.metadata_max())
-    }
-
-    /// As [`Binding::form`](crate::transport::contract::Binding::form). While the client is not bound: the newest.
-    pub(crate) fn form(&self, procedure: u16) -> Option<u16> {
-        self.known().map_or(Some(procedure), |bound| bound.transport.form(procedure))
     }
 
     /// Bytes of the longest arguments that the options allow.

@@ -13,7 +13,7 @@ use crate::buffers::{NamedRanges, SharedBuffers, WriteArguments};
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
 use crate::calling::fate::{Ended, Loss};
-use crate::calling::handshake::{self, NotBound};
+use crate::calling::handshake::NotBound;
 use crate::calling::lanes::{Counted, LaneGuard, Lanes};
 use crate::calling::patience;
 use crate::calling::sessions::{Generation, Sessions};
@@ -27,7 +27,6 @@ use crate::transport::remote::held_lane::HeldLane;
 use crate::transport::remote::located::{Located, Terms};
 use crate::transport::remote::moving::{Care, Name};
 pub(crate) use crate::transport::remote::replaced::{Replaced, next_generation};
-use crate::users::Users;
 use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,7 +38,6 @@ use stoop_exchange::outcome::{Unbound, Verdict};
 use stoop_exchange::retry::RetryBudget;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
-use stoop_net::stream::StreamAddress;
 use stoop_shm::{InPlace, Number};
 use stoop_wire::Refused;
 
@@ -140,14 +138,6 @@ pub(crate) struct Plan<'a, R: Remote> {
     pub(crate) address: &'a R::Address,
     pub(crate) options: &'a BindOptions,
     pub(crate) own: &'a R::Options,
-}
-
-impl<R: Remote<Address = StreamAddress>> Plan<'_, R> {
-    /// The plan of the handshake on a connection to a server of `trusted` users.
-    pub(crate) fn handshake<'b>(&'b self, trusted: &'b Users) -> handshake::Plan<'b> {
-        let &Self { interface, uri, address, .. } = self;
-        handshake::Plan { interface, uri, address, trusted }
-    }
 }
 
 /// The lane of a thread.

@@ -1,14 +1,16 @@
 //! A session together with the address of its server, and how one is made.
 
-use crate::calling::handshake::NotBound;
+use crate::calling::handshake::{self, NotBound};
 use crate::calling::sessions::Generation;
 use crate::error::BindError;
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::transport::remote::{Plan, Remote, Replaced};
+use crate::users::Users;
 use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::clock;
+use stoop_net::stream::StreamAddress;
 
 /// A session, and the address at which its server is.
 pub(crate) struct Located<R: Remote> {
@@ -35,6 +37,14 @@ impl<'a, R: Remote> Terms<'a, R> {
     pub(crate) fn at(&self, address: &'a R::Address) -> Plan<'a, R> {
         let &Self { interface, uri, options, own } = self;
         Plan { interface, uri, address, options, own }
+    }
+}
+
+impl<R: Remote<Address = StreamAddress>> Plan<'_, R> {
+    /// The plan of the handshake on a connection to a server of `trusted` users.
+    pub(crate) fn handshake<'b>(&'b self, trusted: &'b Users) -> handshake::Plan<'b> {
+        let &Self { interface, uri, address, .. } = self;
+        handshake::Plan { interface, uri, address, trusted }
     }
 }
 

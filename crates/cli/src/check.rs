@@ -1,0 +1,83 @@
+//! `stoop check`: whether programs of an old and of a new form of an interface can call each other.
+
+use crate::remote::{TIMEOUT, options};
+use crate::terminal::{harmless, shown};
+use std::path::Path;
+use std::process::ExitCode;
+use stoop::compatibility::{Break, Callers, Known, breaks};
+use stoop_schema::json::Json;
+
+/// The two forms that `check` compares.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The old form: a lock file, or the address of a running server
+    old: String,
+    /// The new form
+    new: String,
+    /// A break that is meant, as Interface or Interface.procedure; may be given several times
+    #[arg(long, value_name = "NAME")]
+    except: Vec<String>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> ExitCode {
+    match compared(args) {
+        Ok(breaks) if breaks.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(why) => {
+            eprintln!("{}", harmless(&why));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn compared(args: &CheckArgs) -> Result<Vec<Break>, String> {
+    let mut found = breaks(&known(&args.old)?, &known(&args.new)?);
+    found.retain(|each| !args.except.iter().any(|name| *name == each.interface || *name == full_name(each)));
+    if args.json {
+        println!("{}", shown(&Json::Array(found.iter().map(json).collect())));
+        return Ok(found);
+    }
+    for each in &found {
+        println!("{}", harmless(&each.to_string()));
+    }
+    match found.len() {
+        0 => println!("nothing breaks"),
+        1 => println!("1 break"),
+        count => println!("{count} breaks"),
+    }
+    Ok(found)
+}
+
+fn full_name(each: &Break) -> String {
+    format!("{}.{}", each.interface, each.procedure)
+}
+
+fn json(each: &Break) -> Json {
+    let callers = if each.callers == Callers::Old { "old" } else { "new" };
+    let texts = [
+        ("interface", each.interface.as_str()),
+        ("procedure", &each.procedure),
+        ("breaks", callers),
+        ("caller", &each.caller),
+        ("server", &each.server),
+    ];
+    Json::Object(texts.map(|(name, text)| (name.to_owned(), Json::Text(text.to_owned()))).into())
+}
+
+/// The forms in a lock file, or of a running server.
+fn known(place: &str) -> Result<Known, String> {
+    let path = Path::new(place);
+    if path.extension().is_some_and(|extension| extension == "rs") {
+        return Err(format!(
+            "{place}: types of Rust are known to the compiler only; check the lock file that a test writes (stoop::compatibility::locked)"
+        ));
+    }
+    if !path.is_file() {
+        return Known::ask(place, &options(TIMEOUT)).map_err(|why| format!("{place}: {why}"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|why| format!("{place}: {why}"))?;
+    Known::parse(&text).map_err(|why| format!("{place}: {why}"))
+}
