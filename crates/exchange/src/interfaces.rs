@@ -409,4 +409,33 @@ mod tests {
         assert_eq!(server().compare("C", &[]), Err((BindStatus::NoSuchInterface, vec![])));
         assert_eq!(server().names(), "A, B");
     }
+
+    #[test]
+    fn older_forms_have_numbers_behind_the_procedures_and_equal_ones_the_lowest() {
+        let older = |number: usize| OlderForm { procedure: 0, signature: alloc::format!("x(u{number})") };
+        let interface =
+            Interface { older: (0..FORMS_MAX).map(older).collect(), ..server().all[0].interface.clone() };
+        let mut twice = interface.clone();
+        twice.older[7].signature = "y()".into();
+        for (interfaces, of_y) in [(Interfaces::new([interface]), 2), (Interfaces::new([twice]), 2)] {
+            let theirs = ["x()", "x(u0)", "x(u4095)", "y()"].map(fingerprint);
+            assert_eq!(interfaces.compare("A", &theirs), Ok((0, vec![0, FORMS, FORMS + 4095, of_y])));
+            assert_eq!(interfaces.procedure_count(0), 3);
+            for (number, is_known) in [(2, true), (3, false), (FORMS - 1, false), (FORMS + 4095, true)] {
+                assert_eq!(interfaces.has_procedure(0, number), is_known, "{number}");
+                assert_eq!(interfaces.has_procedure(0, number | IN_PROCEDURE), is_known, "{number}");
+            }
+            for number in [FORMS + 4096, 0x7fff, 0xffff] {
+                assert!(!interfaces.has_procedure(0, number) && !interfaces.has_procedure(1, number));
+            }
+            assert_eq!(interfaces.in_place(0, FORMS), None);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "older forms are numbered by 12 bits")]
+    fn more_than_4096_older_forms_are_refused() {
+        let older = |number: usize| OlderForm { procedure: 0, signature: alloc::format!("x(u{number})") };
+        Interfaces::new([Interface { older: (0..=FORMS_MAX).map(older).collect(), ..Interface::default() }]);
+    }
 }

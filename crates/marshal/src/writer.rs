@@ -149,6 +149,11 @@ impl<'a> Writer<'a> {
         self.failure.is_some() || self.position > self.limit || self.limit == NO_MEMORY
     }
 
+    /// Whether it has failed because its peer [cannot be told](EncodeError::Inexpressible) something.
+    pub fn is_inexpressible(&self) -> bool {
+        matches!(self.failure, Some(EncodeError::Inexpressible { .. }))
+    }
+
     /// Declares the message unsendable; the first reason counts.
     #[cold]
     pub fn fail(&mut self, error: EncodeError) {

@@ -135,8 +135,9 @@ report! {
     hints: "hints that a sealed binding is lost",
     /// Changes of the server to which the address leads.
     wanderings: "changes of the server behind the address",
-    /// Starts of a server.
+    /// Transmissions of calls in a form that is not the newest of their callers.
     older_forms: "calls in an older form",
+    /// Starts of a server.
     server_starts: "starts of a server",
     /// Bindings whose callers heard that the server shuts down.
     heard_closing: "bindings whose callers heard of a shutdown",

@@ -206,3 +206,6 @@ impl Forms {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::calling::timed_lock::TimedLock;
 use crate::error::BindError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -12,6 +12,11 @@ use stoop_net::clock;
 pub(crate) trait Generation {
     /// The number of sessions before it.
     fn generation(&self) -> u64;
+
+    /// Whether its server lacks procedures, or knows some in an older form only.
+    fn has_forms(&self) -> bool {
+        false
+    }
 }
 
 /// The present session of a binding; when it is lost, until it is replaced.
@@ -19,13 +24,16 @@ pub(crate) struct Sessions<S> {
     present: Mutex<Arc<S>>,
     /// The generation of the present session, for a look before each call.
     generation: AtomicU64,
+    /// Of the present session.
+    has_forms: AtomicBool,
     rebinding: TimedLock,
 }
 
 impl<S: Generation> Sessions<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
-        let generation = AtomicU64::new(first.generation());
-        Self { present: Mutex::new(first), generation, rebinding: TimedLock::default() }
+        let (generation, has_forms) =
+            (AtomicU64::new(first.generation()), AtomicBool::new(first.has_forms()));
+        Self { present: Mutex::new(first), generation, has_forms, rebinding: TimedLock::default() }
     }
 
     pub(crate) fn present(&self) -> Arc<S> {
@@ -36,6 +44,12 @@ impl<S: Generation> Sessions<S> {
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Whether the present session [has forms](Generation::has_forms).
+    #[inline]
+    pub(crate) fn has_forms(&self) -> bool {
+        self.has_forms.load(Ordering::Relaxed)
     }
 
     /// Replaces the session of generation `lost` by the session that `bind` makes, unless another thread has done so already. `bind` gets a deadline. Waits until
@@ -62,6 +76,7 @@ impl<S: Generation> Sessions<S> {
         *present = Arc::clone(&session);
         // Before any thread sees the session: what follows that reads no earlier generation.
         self.generation.store(session.generation(), Ordering::Relaxed);
+        self.has_forms.store(session.has_forms(), Ordering::Relaxed);
         drop(present);
         Ok(session)
     }

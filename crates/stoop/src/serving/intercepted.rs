@@ -272,6 +272,9 @@ fn ended(result: &Writer<'_>, deadline_ns: u64) -> Result<(), CallError> {
     if is_near && clock::now_ns() >= deadline_ns {
         return Err(failed(FailureCode::FinishedTooLate));
     }
+    if result.is_inexpressible() {
+        return Err(failed(FailureCode::Inexpressible));
+    }
     if result.has_failed() {
         return Err(failed(FailureCode::ResultTooLarge));
     }

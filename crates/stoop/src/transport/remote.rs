@@ -3,6 +3,7 @@
 //! A transport to other processes implements [`Remote`] and [`RemoteLane`]. [`RemoteBinding`] and [`HeldLane`] make a binding and a
 //! lane of the [contract](crate::transport::contract) of them.
 
+mod arguments;
 pub(crate) mod held_lane;
 pub(crate) mod located;
 pub(crate) mod moving;
@@ -469,7 +470,10 @@ impl<R: Remote> Binding for RemoteBinding<R> {
     }
 
     fn form(&self, procedure: u16) -> Option<u16> {
-        R::bound(&self.present()).form(procedure)
+        match self.sessions.has_forms() {
+            true => R::bound(&self.present()).form(procedure),
+            false => Some(procedure),
+        }
     }
 
     fn offers(&self) -> String {

@@ -1,57 +1,36 @@
 //! A lane held by a call, and the call until it has ended.
 
-mod attempts;
-
-use self::attempts::{InterceptedCall, Repeated};
 use crate::account::calls::Recorder;
 use crate::account::slow::Facts;
 use crate::buffers::WriteArguments;
 use crate::calling::counters::CallCounters;
 use crate::calling::deadline::CallTimes;
-use crate::calling::fate::Ended;
+use crate::calling::fate::{Ended, Loss};
 use crate::calling::lanes::{Counted, LaneGuard};
-use crate::calling::recovery::{CallTerms, recover};
-use crate::error::{CallError, Callee, SendError};
+use crate::calling::recovery::{Attempts, CallTerms, recover};
+use crate::error::{BindError, CallError, Callee, SendError};
+use crate::intercept::client::Attempt;
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::transport::contract::{Binding, Lane};
+use crate::transport::remote::arguments::Arguments;
 use crate::transport::remote::{Observed, Remote, RemoteBinding, RemoteLane};
+use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
+use stoop_calls::life::Why;
 use stoop_exchange::Instant;
+use stoop_exchange::outcome::Verdict;
 use stoop_marshal::{GatherList, Reader, Writer};
 use stoop_net::clock;
 use stoop_shm::{InPlace, Number};
+use stoop_wire::Refused;
 use stoop_wire::metadata::{Block, IN_PROCEDURE};
 
 /// A lane held by a call.
 pub(crate) struct HeldLane<'a, R: Remote> {
     pub(super) binding: &'a RemoteBinding<R>,
     pub(super) guard: LaneGuard<'a, R::Lane>,
-}
-
-/// The arguments of a call.
-enum Arguments<'r, 'p, 'a> {
-    /// So many bytes in the lane, and some that are borrowed.
-    Written(usize, &'r mut GatherList<'p, 'a>),
-    /// Written for each attempt: buffers do not lie in the memory of another session.
-    ToWrite(&'r mut WriteArguments<'a>),
-}
-
-impl<'p, 'a> Arguments<'_, 'p, 'a> {
-    fn reborrow(&mut self) -> Arguments<'_, 'p, 'a> {
-        match self {
-            Self::Written(len, gather) => Arguments::Written(*len, gather),
-            Self::ToWrite(write) => Arguments::ToWrite(&mut **write),
-        }
-    }
-
-    /// Whether they are no longer as they were, after an attempt on the lane.
-    fn are_overwritten<R: Remote>(&self, lane: &R::Lane) -> bool {
-        match self {
-            Self::Written(_, gather) => gather.are_overwritten(),
-            Self::ToWrite(_) => lane.are_buffers_changed(),
-        }
-    }
 }
 
 impl<R: Remote> Lane for HeldLane<'_, R> {
@@ -203,8 +182,8 @@ impl<R: Remote> HeldLane<'_, R> {
         arguments: Arguments<'_, '_, '_>,
         carried: Option<&Carried>,
     ) -> Result<(), CallError> {
-        if R::bound(self.made().session()).known(procedure).is_none() {
-            // Made in another form, it is recorded and goes through the interceptors.
+        if self.other_form(self.binding.interface.base(procedure), procedure).is_some() {
+            // Made in that form, it is recorded and goes through the interceptors.
             return self.attempt_and_recover(times, procedure, arguments);
         }
         let Some(interceptors) = &self.binding.care.interceptors else {
@@ -430,5 +409,79 @@ impl<R: Remote> HeldLane<'_, R> {
         let located = self.binding.located();
         let (plan, session) = (self.binding.plan(&located), Arc::clone(&located.session));
         Arc::ptr_eq(self.made().session(), &session) || self.lane().adopt(&plan, session)
+    }
+}
+
+/// A call between interceptors.
+struct InterceptedCall<'h, 'b, 'r, 'p, 'a, R: Remote> {
+    held: &'h mut HeldLane<'b, R>,
+    procedure: u16,
+    arguments: Arguments<'r, 'p, 'a>,
+    times: CallTimes,
+    is_again: bool,
+}
+
+impl<R: Remote> Attempt for InterceptedCall<'_, '_, '_, '_, '_, R> {
+    fn make(&mut self, carried: Option<&Carried>, answer: &mut Metadata) -> Result<(), CallError> {
+        let deadline_ns = self.times.deadline.latest_ns;
+        // Interceptors may have taken their time.
+        if clock::coarse_now_ns() >= deadline_ns {
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
+        }
+        if mem::replace(&mut self.is_again, true) {
+            self.times = CallTimes::exact(clock::now_ns(), deadline_ns);
+        }
+        let arguments = self.arguments.reborrow();
+        self.held.call_with_metadata(self.procedure, self.times, arguments, carried, answer)
+    }
+
+    fn is_repeatable(&self) -> bool {
+        !self.arguments.are_overwritten(self.held.made().are_buffers_changed())
+    }
+}
+
+/// A call that is made once more.
+struct Repeated<'h, 'b, 'r, 'p, 'a, R: Remote> {
+    held: &'h mut HeldLane<'b, R>,
+    procedure: u16,
+    arguments: Arguments<'r, 'p, 'a>,
+    /// When it was sent on the present session.
+    sent_ns: u64,
+}
+
+impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
+    fn bind(&mut self, why: Why, deadline: Instant) -> Result<Verdict, BindError> {
+        let (lane, binding) = (self.held.made(), self.held.binding);
+        match why {
+            Why::Leave => binding.leave(lane.session(), deadline)?,
+            Why::Lost => drop(binding.rebind(lane.session(), None, deadline)?),
+            Why::Judge(refusal) => {
+                let session = binding.rebind(lane.session(), Some(refusal), deadline)?;
+                let idempotent = binding.is_idempotent(self.procedure);
+                return Ok(lane.judge(self.sent_ns, refusal, &session, idempotent));
+            }
+        }
+        Ok(Verdict::NotRun)
+    }
+
+    fn adopt(&mut self) -> bool {
+        self.held.adopt_present()
+    }
+
+    fn attempt(&mut self, now_ns: u64, deadline_ns: u64) -> Result<(), Ended> {
+        self.sent_ns = now_ns;
+        self.held.attempt_apart(CallTimes::exact(now_ns, deadline_ns), self.procedure, &mut self.arguments)
+    }
+
+    fn loss(&self) -> Loss {
+        self.held.made().loss()
+    }
+
+    fn is_overwritten(&self) -> bool {
+        self.arguments.are_overwritten(self.held.made().are_buffers_changed())
+    }
+
+    fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
+        self.held.binding.wait_after(refused, attempts, left)
     }
 }

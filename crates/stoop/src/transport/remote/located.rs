@@ -22,6 +22,10 @@ impl<R: Remote> Generation for Located<R> {
     fn generation(&self) -> u64 {
         self.session.generation()
     }
+
+    fn has_forms(&self) -> bool {
+        R::bound(&self.session).forms.is_some()
+    }
 }
 
 /// A plan but for the address.

@@ -1,0 +1,116 @@
+use crate::interface::{Interface, Procedure, Revisions, Signature};
+use crate::{BindError, ListenError, Server, stub};
+use std::collections::BTreeMap;
+use stoop_exchange::{FORMS, FORMS_MAX};
+use stoop_marshal::{Description, Form};
+
+/// A procedure whose signature changed with each of many revisions.
+fn restless(description: &mut Description) {
+    description.text("restless(");
+    for since in 1..=FORMS_MAX as u32 + 1 {
+        if description.has(since) {
+            description.text("u8, ");
+        }
+    }
+    description.text(")");
+}
+
+const fn procedure(describe: fn(&mut Description), since: u32, buffers: bool) -> Procedure {
+    let signature = Signature::Emitted(describe);
+    Procedure {
+        name: "restless",
+        docs: "",
+        signature,
+        idempotent: false,
+        one_way: false,
+        in_place: None,
+        buffers,
+        since,
+    }
+}
+
+fn interface(procedures: &'static [Procedure], newest: u32, oldest: u32) -> Interface {
+    Interface { name: "I", docs: "", procedures, revisions: Revisions::new(newest, oldest) }
+}
+
+const RESTLESS: &[Procedure] = &[procedure(restless, 0, false)];
+const LATER: &[Procedure] = &[procedure(restless, 4090, false)];
+const WITH_BUFFERS: &[Procedure] = &[procedure(restless, 0, true)];
+
+#[test]
+fn an_interface_has_at_most_4096_older_forms() {
+    let newest = FORMS_MAX as u32 + 1;
+    let many = interface(RESTLESS, newest, 0);
+    assert!(many.check_forms().unwrap_err().contains("4097 older forms"), "{:?}", many.check_forms());
+    let fewer = interface(RESTLESS, newest, 1);
+    fewer.check_forms().unwrap();
+    assert_eq!(fewer.forms().compared.older.len(), FORMS_MAX);
+    let last = FORMS + FORMS_MAX as u16 - 1;
+    assert_eq!((fewer.base(last), fewer.base(last | 0x8000), fewer.base(0x8000)), (0, 0, 0));
+    assert_eq!(fewer.form_of_call(last), Some((0, Form::of_results(1))));
+    assert_eq!(fewer.form_of_call(last + 1), None);
+    assert_eq!(fewer.form_of_call(0), None);
+    assert_eq!(fewer.form_of_arguments(FORMS), Form::of_arguments(newest - 1));
+}
+
+#[test]
+fn forms_begin_with_the_procedure_and_end_with_the_oldest_revision() {
+    let newest = FORMS_MAX as u32 + 1;
+    assert_eq!(interface(LATER, newest, 0).forms().compared.older.len(), 7);
+    assert_eq!(interface(LATER, newest, 0).forms().compared.later, [0]);
+    assert_eq!(interface(LATER, newest, 4095).forms().compared.older.len(), 2);
+    assert_eq!(interface(LATER, newest, 4095).forms().compared.later, [] as [u16; 0]);
+    let forms = interface(LATER, newest, 4095).known_forms().1;
+    let ranges: Vec<_> = forms.iter().map(|form| (form.first, form.last)).collect();
+    assert_eq!(ranges, [(4097, 4097), (4096, 4096), (4095, 4095)]);
+}
+
+#[test]
+fn a_procedure_with_buffers_has_one_form() {
+    let interface = interface(WITH_BUFFERS, 5000, 4000);
+    assert!(interface.check_forms().unwrap_err().contains("InPlace"), "{:?}", interface.check_forms());
+}
+
+mod beyond {
+    #[derive(Clone, Debug, PartialEq, stoop_macros::Data)]
+    pub struct Grown {
+        #[stoop(since = 2)]
+        pub later: u8,
+    }
+
+    #[stoop_macros::interface(revision = 1)]
+    pub trait Beyond {
+        fn get(&self) -> Grown;
+    }
+}
+
+struct Nothing;
+
+impl beyond::Beyond for Nothing {
+    fn get(&self) -> beyond::Grown {
+        beyond::Grown { later: 1 }
+    }
+}
+
+#[test]
+fn a_type_beyond_the_revision_of_its_interface_is_an_error_of_start_and_bind() {
+    let error = beyond::BeyondClient::bind("udp://127.0.0.1:9").unwrap_err();
+    assert!(matches!(error, BindError::Revisions { .. }), "{error}");
+    assert!(error.to_string().contains("#[stoop::interface(revision = 2)]"), "{error}");
+    let server =
+        Server::new().export(beyond::BeyondServer::new(Nothing)).listen("udp://127.0.0.1:0").unwrap();
+    let error = server.start().unwrap_err();
+    assert!(matches!(error, ListenError::Revisions { .. }), "{error}");
+}
+
+#[test]
+fn a_grown_key_behind_a_sequence_is_an_error() {
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, stoop_macros::Data)]
+    struct Key {
+        #[stoop(since = 1)]
+        later: u8,
+    }
+    const KEYED: &[Procedure] = &[procedure(<BTreeMap<Vec<Key>, u8> as stub::Data>::describe, 0, false)];
+    let error = interface(KEYED, 1, 0).check_forms().unwrap_err();
+    assert!(error.contains("two of them could become one"), "{error}");
+}
