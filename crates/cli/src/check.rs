@@ -10,7 +10,7 @@ use stoop_schema::json::Json;
 /// The two forms that `check` compares.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// The old form: a lock file, or the address of a running server
+    /// The old form: a lock file, a Rust file, or the address of a running server
     old: String,
     /// The new form
     new: String,
@@ -67,17 +67,18 @@ fn json(each: &Break) -> Json {
     Json::Object(texts.map(|(name, text)| (name.to_owned(), Json::Text(text.to_owned()))).into())
 }
 
-/// The forms in a lock file, or of a running server.
+/// The forms in a lock file or a Rust file, or of a running server.
 fn known(place: &str) -> Result<Known, String> {
     let path = Path::new(place);
-    if path.extension().is_some_and(|extension| extension == "rs") {
-        return Err(format!(
-            "{place}: types of Rust are known to the compiler only; check the lock file that a test writes (stoop::compatibility::locked)"
-        ));
-    }
     if !path.is_file() {
         return Known::ask(place, &options(TIMEOUT)).map_err(|why| format!("{place}: {why}"));
     }
     let text = std::fs::read_to_string(path).map_err(|why| format!("{place}: {why}"))?;
-    Known::parse(&text).map_err(|why| format!("{place}: {why}"))
+    if path.extension().is_none_or(|extension| extension != "rs") {
+        return Known::parse(&text).map_err(|why| format!("{place}: {why}"));
+    }
+    let forms = stoop_stubgen::forms::of_text(&text).map_err(|why| format!("{place}:{why}"))?;
+    Ok(Known::of_forms(
+        forms.into_iter().map(|form| (form.interface, form.revisions.0, form.revisions.1, form.signature)),
+    ))
 }

@@ -159,6 +159,19 @@ pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// A type that has grown cannot be the key of a map or a member of a set, because two keys could become one:
+///
+/// ```compile_fail,E0080
+/// #[derive(PartialEq, Eq, Hash, stoop::Data)]
+/// pub struct Key {
+///     #[stoop(since = 1)]
+///     later: u8,
+/// }
+///
+/// #[stoop::interface(revision = 1)]
+/// pub trait Keyed { fn count(&self, of: std::collections::HashMap<Key, u8>) -> u64; }
+/// ```
 #[proc_macro_derive(Data, attributes(stoop))]
 pub fn derive_data(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as syn::DeriveInput);

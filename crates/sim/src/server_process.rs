@@ -33,7 +33,7 @@ impl Sim {
             Sabotage::SameSecret => [1, 2],
             _ => [self.random.bits(), self.random.bits()],
         };
-        let revision = life as u32 % (self.scenario.revisions + 1);
+        let revision = life % (self.scenario.revisions + 1);
         let interfaces = Interfaces::new([interface(self.scenario.procedures, revision)]);
         let (now, facts, limits) = (self.server_now(), self.facts_of(SERVERS), self.scenario.limits.clone());
         let server = Server::new(now, interfaces, limits, facts, secret);

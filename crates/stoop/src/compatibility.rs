@@ -109,10 +109,22 @@ impl Known {
         let mut known = Vec::new();
         for name in reflection::interfaces(uri, options)? {
             let told = reflection::ask_forms(uri, &name, options)?;
-            let lines: String = told.iter().map(|form| form.line(&name)).collect();
-            known.extend(Self::parse(&lines).map_err(AskError::NoInterface)?.0);
+            known.extend(told.into_iter().map(|form| (name.clone(), form.first, form.last, form.signature)));
         }
-        Ok(Self(known))
+        Ok(Self::of_forms(known))
+    }
+
+    /// Those in a list: for each form its interface, the first and the last revision at which it holds, and its signature.
+    pub fn of_forms(forms: impl IntoIterator<Item = (String, u32, u32, String)>) -> Self {
+        let mut known: Vec<(String, Vec<KnownForm>)> = Vec::new();
+        for (name, first, last, signature) in forms {
+            let form = KnownForm { first, last, signature };
+            match known.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, forms)) => forms.push(form),
+                None => known.push((name, vec![form])),
+            }
+        }
+        Self(known.into_iter().map(KnownInterface::from).collect())
     }
 
     /// Those of a lock file with that text.
@@ -120,18 +132,13 @@ impl Known {
     /// # Errors
     /// A line is none of a lock file, or was changed by hand.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut known: Vec<(String, Vec<KnownForm>)> = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
-            if line.trim().is_empty() || line.starts_with('#') {
-                continue;
-            }
+        let lines =
+            (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let parsed = lines.map(|(number, line)| {
             let (name, form) = KnownForm::parse(line).map_err(|why| format!("line {number}: {why}"))?;
-            match known.iter_mut().find(|(other, _)| other == name) {
-                Some((_, forms)) => forms.push(form),
-                None => known.push((name.into(), vec![form])),
-            }
-        }
-        Ok(Self(known.into_iter().map(KnownInterface::from).collect()))
+            Ok((name.to_owned(), form.first, form.last, form.signature))
+        });
+        parsed.collect::<Result<Vec<_>, String>>().map(Self::of_forms)
     }
 }
 

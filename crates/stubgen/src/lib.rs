@@ -9,6 +9,8 @@ pub mod check;
 pub mod documentation;
 pub mod emit;
 #[cfg(feature = "interface-file")]
+pub mod forms;
+#[cfg(feature = "interface-file")]
 pub mod interface_file;
 pub mod mistakes;
 pub mod model;

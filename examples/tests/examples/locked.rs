@@ -1,6 +1,10 @@
 //! The interfaces of the examples are as `interfaces.lock` has them. `STOOP_LOCK=update cargo test` writes it anew.
 
+#[allow(dead_code, unreachable_pub)]
+mod grown;
+
 use crate::programs::example;
+use stoop::compatibility::Known;
 use stoop_examples::auction::AuctionClient;
 use stoop_examples::files::FilesClient;
 use stoop_examples::greeter::GreeterClient;
@@ -19,6 +23,25 @@ fn the_interfaces_of_the_examples_are_as_locked() {
         WeatherClient::interface(),
     ];
     stoop::compatibility::locked(concat!(env!("CARGO_MANIFEST_DIR"), "/interfaces.lock"), &interfaces);
+}
+
+/// What `stoop check` reads in a Rust file is what the compiler makes of it.
+#[test]
+fn forms_in_the_text_of_a_file_are_those_that_the_compiler_makes() {
+    let of = |interface| Known::of(&[interface]).to_string();
+    let in_file = |text| {
+        let forms = stoop_stubgen::forms::of_text(text).unwrap().into_iter();
+        Known::of_forms(
+            forms.map(|form| (form.interface, form.revisions.0, form.revisions.1, form.signature)),
+        )
+        .to_string()
+    };
+    assert_eq!(in_file(include_str!("../../src/auction.rs")), of(AuctionClient::interface()));
+    assert_eq!(in_file(include_str!("../../src/files.rs")), of(FilesClient::interface()));
+    assert_eq!(in_file(include_str!("../../src/greeter.rs")), of(GreeterClient::interface()));
+    assert_eq!(in_file(include_str!("../../src/kv.rs")), of(StoreClient::interface()));
+    assert_eq!(in_file(include_str!("../../src/weather.rs")), of(WeatherClient::interface()));
+    assert_eq!(in_file(include_str!("locked/grown.rs")), of(grown::GrownClient::interface()));
 }
 
 #[test]

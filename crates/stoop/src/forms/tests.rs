@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use stoop_exchange::{FORMS, FORMS_MAX};
 use stoop_marshal::{Description, Form};
 
-/// A procedure whose signature changed with each of many revisions.
-fn restless(description: &mut Description) {
+/// A procedure whose signature changed with each of so many revisions.
+fn restless<const REVISIONS: u32>(description: &mut Description) {
     description.text("restless(");
-    for since in 1..=FORMS_MAX as u32 + 1 {
+    for since in 1..=REVISIONS {
         if description.has(since) {
             description.text("u8, ");
         }
@@ -33,41 +33,42 @@ fn interface(procedures: &'static [Procedure], newest: u32, oldest: u32) -> Inte
     Interface { name: "I", docs: "", procedures, revisions: Revisions::new(newest, oldest) }
 }
 
-const RESTLESS: &[Procedure] = &[procedure(restless, 0, false)];
-const LATER: &[Procedure] = &[procedure(restless, 4090, false)];
-const WITH_BUFFERS: &[Procedure] = &[procedure(restless, 0, true)];
+/// Their older forms are as many as an interface may have, and one more for each.
+const RESTLESS: &[Procedure] = &[const { procedure(restless::<64>, 0, false) }; FORMS_MAX / 64];
+const TOO_RESTLESS: &[Procedure] = &[const { procedure(restless::<65>, 0, false) }; FORMS_MAX / 64];
+const LATER: &[Procedure] = &[procedure(restless::<64>, 60, false)];
+const WITH_BUFFERS: &[Procedure] = &[procedure(restless::<64>, 0, true)];
 
 #[test]
 fn an_interface_has_at_most_4096_older_forms() {
-    let newest = FORMS_MAX as u32 + 1;
-    let many = interface(RESTLESS, newest, 0);
-    assert!(many.check_forms().unwrap_err().contains("4097 older forms"), "{:?}", many.check_forms());
-    let fewer = interface(RESTLESS, newest, 1);
-    fewer.check_forms().unwrap();
-    assert_eq!(fewer.forms().compared.older.len(), FORMS_MAX);
+    let many = interface(TOO_RESTLESS, 65, 0);
+    assert!(many.check_forms().unwrap_err().contains("4160 older forms"), "{:?}", many.check_forms());
+    interface(TOO_RESTLESS, 65, 1).check_forms().unwrap();
+    let most = interface(RESTLESS, 64, 0);
+    most.check_forms().unwrap();
+    assert_eq!(most.forms().compared.older.len(), FORMS_MAX);
     let last = FORMS + FORMS_MAX as u16 - 1;
-    assert_eq!((fewer.base(last), fewer.base(last | 0x8000), fewer.base(0x8000)), (0, 0, 0));
-    assert_eq!(fewer.form_of_call(last), Some((0, Form::of_results(1))));
-    assert_eq!(fewer.form_of_call(last + 1), None);
-    assert_eq!(fewer.form_of_call(0), None);
-    assert_eq!(fewer.form_of_arguments(FORMS), Form::of_arguments(newest - 1));
+    assert_eq!((most.base(last), most.base(last | 0x8000), most.base(0x8001)), (63, 63, 1));
+    assert_eq!(most.form_of_call(last), Some((63, Form::of_results(0))));
+    assert_eq!(most.form_of_call(last + 1), None);
+    assert_eq!(most.form_of_call(0), None);
+    assert_eq!(most.form_of_arguments(FORMS), Form::of_arguments(63));
 }
 
 #[test]
 fn forms_begin_with_the_procedure_and_end_with_the_oldest_revision() {
-    let newest = FORMS_MAX as u32 + 1;
-    assert_eq!(interface(LATER, newest, 0).forms().compared.older.len(), 7);
-    assert_eq!(interface(LATER, newest, 0).forms().compared.later, [0]);
-    assert_eq!(interface(LATER, newest, 4095).forms().compared.older.len(), 2);
-    assert_eq!(interface(LATER, newest, 4095).forms().compared.later, [] as [u16; 0]);
-    let forms = interface(LATER, newest, 4095).known_forms().1;
+    assert_eq!(interface(LATER, 64, 0).forms().compared.older.len(), 4);
+    assert_eq!(interface(LATER, 64, 0).forms().compared.later, [0]);
+    assert_eq!(interface(LATER, 64, 62).forms().compared.older.len(), 2);
+    assert_eq!(interface(LATER, 64, 62).forms().compared.later, [] as [u16; 0]);
+    let forms = interface(LATER, 64, 62).known_forms().1;
     let ranges: Vec<_> = forms.iter().map(|form| (form.first, form.last)).collect();
-    assert_eq!(ranges, [(4097, 4097), (4096, 4096), (4095, 4095)]);
+    assert_eq!(ranges, [(64, 64), (63, 63), (62, 62)]);
 }
 
 #[test]
 fn a_procedure_with_buffers_has_one_form() {
-    let interface = interface(WITH_BUFFERS, 5000, 4000);
+    let interface = interface(WITH_BUFFERS, 64, 60);
     assert!(interface.check_forms().unwrap_err().contains("InPlace"), "{:?}", interface.check_forms());
 }
 

@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::in_place;
-use super::names::{Names, data, local, whole};
+use super::names::{Names, data, layout, local, whole};
 use crate::documentation::first_paragraph;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Revisions, Shape, Way, plain};
 use crate::since::Since;
@@ -22,6 +22,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
         None => quote!(#stub::Revisions::none()),
         Some(Revisions { newest, oldest }) => quote!(#stub::Revisions::new(#newest, #oldest)),
     };
+    let keys = names.has_revisions.then(|| check_keys(interface, names));
     let checks = interface.procedures.iter().filter_map(|each| check_returned(each, names));
     quote! {
         /// The interface as it is compared at bind time.
@@ -29,6 +30,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
         #[inline]
         pub fn interface() -> &'static #stub::Interface {
             #(#checks)*
+            #keys
             static INTERFACE: #stub::Interface =
                 #stub::Interface {
                     name: #name,
@@ -39,6 +41,20 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
             &INTERFACE
         }
     }
+}
+
+/// Code by which the compiler checks now, and not only where the stubs are used, that keys of maps have not grown.
+fn check_keys(interface: &Interface, names: &Names) -> TokenStream {
+    let of_argument = |argument: &Argument| match &argument.shape {
+        Shape::Text | Shape::Buffer(_) => None,
+        Shape::Slice(element) => Some(layout(&element.ty, names)),
+        shape => Some(layout(&whole(shape), names)),
+    };
+    let layouts = interface.procedures.iter().flat_map(|procedure| {
+        let returned = layout(&procedure.returns.ty(), names);
+        procedure.arguments.iter().filter_map(of_argument).chain([returned])
+    });
+    quote!(const _: () = { #(let _ = #layouts;)* };)
 }
 
 /// Code by which the compiler checks that a procedure's type is not an alias of `Result`; empty if the macro can see that.
