@@ -37,7 +37,6 @@ fn forms_in_the_text_of_a_file_are_those_that_the_compiler_makes() {
         .to_string()
     };
     assert_eq!(in_file(include_str!("../../src/auction.rs")), of(AuctionClient::interface()));
-    assert_eq!(in_file(include_str!("../../src/files.rs")), of(FilesClient::interface()));
     assert_eq!(in_file(include_str!("../../src/greeter.rs")), of(GreeterClient::interface()));
     assert_eq!(in_file(include_str!("../../src/kv.rs")), of(StoreClient::interface()));
     assert_eq!(in_file(include_str!("../../src/weather.rs")), of(WeatherClient::interface()));

@@ -7,6 +7,7 @@ mod account;
 #[cfg(feature = "lab")]
 mod bench;
 mod call;
+mod check;
 mod generate;
 mod ping;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
