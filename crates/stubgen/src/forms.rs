@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, Fields, File, GenericArgument, Item, Lit, PathArguments, Type};
 
 use crate::mistakes::Mistakes;
-use crate::model::{Argument, Interface, Mode, Procedure, Returns, Revisions, Shape, plain};
+use crate::model::{Argument, Interface, Mode, Procedure, Returns, Revisions, Shape, Way, plain};
 use crate::since::{Since, SinceOptions};
 use crate::traits;
 
@@ -167,6 +167,8 @@ impl<'a> Describer<'a> {
             Shape::Text => self.text.push_str("String"),
             Shape::Slice(element) => self.wrapped("[", &element.ty, "]")?,
             Shape::Buffer(ty) => self.wrapped("in place [", ty, "]")?,
+            Shape::Pipe(Way::In, item) => self.wrapped("pipe in ", item, "")?,
+            Shape::Pipe(Way::Out, item) => self.wrapped("pipe out ", item, "")?,
             Shape::Array(element, len) => self.array(&element.ty, len)?,
             Shape::Whole(ty) => self.ty(ty)?,
         }

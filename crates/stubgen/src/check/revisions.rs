@@ -29,7 +29,8 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
                 mistakes.add(&argument.name, advice);
             }
             if procedure.has_buffers() || procedure.has_pipes() {
-                let advice = "a procedure with `InPlace` buffers or pipes has one form; add another procedure";
+                let advice =
+                    "a procedure with `InPlace` buffers or pipes has one form; add another procedure";
                 mistakes.add(&argument.name, advice);
             }
         }

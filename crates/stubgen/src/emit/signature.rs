@@ -46,7 +46,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
 /// Code by which the compiler checks now, and not only where the stubs are used, that keys of maps have not grown.
 fn check_keys(interface: &Interface, names: &Names) -> TokenStream {
     let of_argument = |argument: &Argument| match &argument.shape {
-        Shape::Text | Shape::Buffer(_) => None,
+        Shape::Text | Shape::Buffer(_) | Shape::Pipe(..) => None,
         Shape::Slice(element) => Some(layout(&element.ty, names)),
         shape => Some(layout(&whole(shape), names)),
     };
