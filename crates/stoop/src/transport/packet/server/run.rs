@@ -214,10 +214,18 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             PacketLocation::AtWorker if !binding.has_trailer() => {
                 self.link.answer(&worker.link, answer, &assignment.peer);
             }
+            PacketLocation::AtWorker => self.answer_protected(worker, answer, &assignment.peer),
             _ => self.send(answer, &assignment.peer),
         }
         stamp(Point::ResultLeft);
         None
+    }
+
+    /// Answers the packet that the worker has received last by itself with one that has a trailer.
+    #[inline(never)]
+    fn answer_protected(&self, worker: &WorkerState<S>, answer: &[u8], peer: &S::Peer) {
+        let send = |packet: &[u8]| self.link.answer(&worker.link, packet, peer);
+        let _ = self.protection.protected(answer, send);
     }
 
     /// Makes the answer of a call. The exchange sends a [large](Assignment::is_large) one.
