@@ -67,6 +67,9 @@ fn trailer_of(header: &[u8; HEADER_LEN]) -> usize {
     }
 }
 
+/// Bytes of a packet that is protected in a small buffer: to clear a large one takes as long as to encrypt some hundred bytes.
+const SHORT: usize = 256 - SEAL_LEN;
+
 /// The reason of a refusal, as its header has it.
 const UNKNOWN_BINDING: [u8; 4] = [1, 0, 0, 0];
 
@@ -214,7 +217,21 @@ impl Protection {
 
     #[inline(never)]
     fn with_trailer<T>(&self, packet: &[u8], trailer_len: usize, send: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let mut framed = [0; MAX_DATAGRAM + SEAL_LEN];
+        match packet.len() <= SHORT {
+            true => self.with_trailer_in::<{ SHORT + SEAL_LEN }, T>(packet, trailer_len, send),
+            false => self.with_trailer_in::<{ MAX_DATAGRAM + SEAL_LEN }, T>(packet, trailer_len, send),
+        }
+    }
+
+    /// The same, in a buffer of so many bytes.
+    #[inline]
+    fn with_trailer_in<const ROOM: usize, T>(
+        &self,
+        packet: &[u8],
+        trailer_len: usize,
+        send: impl FnOnce(&[u8]) -> T,
+    ) -> Option<T> {
+        let mut framed = [0; ROOM];
         let len = packet.len();
         framed[..len].copy_from_slice(packet);
         self.try_frame(&mut framed, len).then(|| send(&framed[..len + trailer_len]))
