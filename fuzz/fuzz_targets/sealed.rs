@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use stoop_seal::toy::Toy;
 use stoop_seal::{
-    HEADER_LEN, Opened, RECORD_OVERHEAD, RecordOpener, RecordSealer, Seal, Secret, Side, TRAILER_LEN,
+    HEADER_LEN, Numbers, Opened, RECORD_OVERHEAD, RecordOpener, RecordSealer, Seal, Secret, Side, TRAILER_LEN,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -44,6 +44,7 @@ fn open(server: &Seal<Toy>, now_ns: u64, packet: &[u8], sent: &[Sent]) -> Opened
 fuzz_target!(|input: &[u8]| {
     let (mut caller, mut server, mut now_ns) = (end(input, Side::Caller), end(input, Side::Server), SECOND);
     let (mut sealer, mut opener) = (RecordSealer::new(Toy, secret(input, 3), 0), RecordOpener::new(Toy, secret(input, 3)));
+    let mut numbers = [Numbers::default(), Numbers::default()];
     let (mut sent, mut records, mut next_record) = (Vec::<Sent>::new(), Vec::<Vec<u8>>::new(), 0);
     for (at, fields) in input.chunks_exact(4).enumerate() {
         let [operation, which, place, bits] = *fields else { unreachable!("they are four") };
@@ -53,13 +54,13 @@ fuzz_target!(|input: &[u8]| {
                 let mut clear = vec![place; HEADER_LEN + usize::from(which) + TRAILER_LEN];
                 clear[3] = 0;
                 let mut sealed = clear.clone();
-                assert!(caller.seal(&mut sealed, HEADER_LEN + usize::from(which)));
+                assert!(caller.seal(&mut numbers[usize::from(bits & 1)], &mut sealed, HEADER_LEN + usize::from(which)));
                 assert!(sent.iter().all(|other| other.sealed != sealed), "no number is used twice");
                 sent.push(Sent { clear, sealed });
             }
             (1, Some(chosen)) => {
                 if open(&server, now_ns, &sent[chosen].sealed, &sent) == Opened::InNextPhase {
-                    server.go_on(server.phase(), now_ns, true);
+                    server = server.next(now_ns, true);
                 }
             }
             (2, Some(chosen)) if bits != 0 => {
@@ -81,7 +82,7 @@ fuzz_target!(|input: &[u8]| {
                 // As after an hour: both ends have heard each other.
                 now_ns += u64::from(which) * SECOND / 16;
                 if caller.phase() == server.phase() {
-                    caller.go_on(caller.phase(), now_ns, true);
+                    caller = caller.next(now_ns, true);
                 }
             }
             (6, _) => {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The two ends of a sealed binding have a [`Seal`] each, made of the same two secrets: one for packets of the caller, one for those of the
-//! server. A packet gets the next number of its direction, which no other packet of that direction has; the nonce is made of it. The
-//! header is associated data.
+//! server. A packet gets a number that no other packet of its direction has; the nonce is made of it. Threads reserve [`Numbers`] in runs.
+//! The header is associated data.
 //!
 //! Keys have *phases*, which a bit in the header tells. Both directions are in the same phase. An end goes on to the next phase when it
 //! has used up the numbers or the time of the present one, or when a packet of the next phase opens. It goes on only after it has opened a
@@ -21,6 +21,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 mod keyed;
 mod records;
 mod seal;
@@ -28,7 +30,7 @@ mod suite;
 pub mod toy;
 
 pub use records::{RECORD_DATA_MAX, RECORD_HEADER_LEN, RECORD_OVERHEAD, RecordOpener, RecordSealer};
-pub use seal::{KEY_PHASE, Opened, PHASE_NUMBERS, PHASE_NUMBERS_MAX, Seal, Side};
+pub use seal::{KEY_PHASE, Numbers, Opened, PHASE_NUMBERS, PHASE_NUMBERS_MAX, Seal, Side};
 pub use suite::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
 
 /// Bytes of the clear header of a packet.

@@ -3,6 +3,7 @@
 use crate::keyed::Keyed;
 use crate::suite::{Cipher, Secret, Suite, TAG_LEN};
 use crate::{HEADER_LEN, NUMBER_LEN, TRAILER_LEN};
+use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,17 +36,41 @@ pub enum Side {
 pub enum Opened {
     /// It is as it was sealed, and its data is clear.
     Yes,
-    /// The same, and the other end has gone on to the next phase: [`Seal::go_on`] is to be called.
+    /// The same, and the other end has gone on to the next phase: this one has to, too ([`Seal::next`]).
     InNextPhase,
     /// It was not sealed by the other end for this binding, was changed on the way, or is of an earlier phase.
     No,
 }
 
-/// One end of a sealed binding.
+/// Numbers of packets that one thread has reserved at one end of a binding, and uses alone.
+///
+/// The first reservation is of one number, and each further one of twice as many as the one before, up to 64. So threads that seal many
+/// packets seldom write to memory that they share, and one that seals a few wastes few numbers.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    next: u64,
+    end: u64,
+    /// How many were reserved last.
+    run: u64,
+}
+
+/// Numbers that a thread reserves at most.
+const RUN_MAX: u64 = 64;
+
+impl Numbers {
+    /// Whether the next packet needs another reservation.
+    #[inline]
+    pub fn are_used_up(&self) -> bool {
+        self.next == self.end
+    }
+}
+
+/// One end of a sealed binding, in one phase. Threads share it.
 pub struct Seal<S: Suite> {
     suite: S,
-    /// Of the present phase: the secrets of what this end seals, and of what it opens in the next phase.
+    /// Of the present phase: the secrets of what this end seals and opens; and of what it opens in the next phase.
     seals: Secret,
+    opens: Secret,
     next_opens: Secret,
     sealing: Keyed<S::Cipher>,
     opening: Keyed<S::Cipher>,
@@ -59,14 +84,17 @@ pub struct Seal<S: Suite> {
     first: u64,
     /// A packet of the present phase has been opened.
     is_confirmed: AtomicBool,
-    /// The next number of this end.
-    next: AtomicU64,
+    /// The first number of this end that nobody has reserved: one sequence for all phases.
+    reserved: Arc<AtomicU64>,
 }
 
 impl<S: Suite> fmt::Debug for Seal<S> {
     /// Nothing of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seal").field("phase", &self.phase).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("Seal")
+            .field("phase", &self.phase)
+            .field("reserved", &self.reserved)
+            .finish_non_exhaustive()
     }
 }
 
@@ -77,6 +105,15 @@ impl<S: Suite> Seal<S> {
             Side::Caller => (of_caller, of_server),
             Side::Server => (of_server, of_caller),
         };
+        Self::in_phase(suite, (seals, opens), (0, now_ns), Arc::default())
+    }
+
+    fn in_phase(
+        suite: S,
+        (seals, opens): (Secret, Secret),
+        (phase, begun_ns): (u32, u64),
+        reserved: Arc<AtomicU64>,
+    ) -> Self {
         let next_opens = suite.next(&opens);
         Self {
             sealing: Keyed::of(&suite, &seals),
@@ -84,29 +121,41 @@ impl<S: Suite> Seal<S> {
             opening_next: Keyed::of(&suite, &next_opens),
             opening_former: None,
             seals,
+            opens,
             next_opens,
             suite,
-            phase: 0,
-            begun_ns: now_ns,
-            first: 0,
+            phase,
+            begun_ns,
+            first: reserved.load(Ordering::Relaxed),
             is_confirmed: AtomicBool::new(false),
-            next: AtomicU64::new(0),
+            reserved,
         }
     }
 
-    /// Seals a packet in which the data ends at `end` and the trailer follows. `false`: the numbers of the phase are used up, and nothing
-    /// is written.
+    /// Seals a packet in which the data ends at `end` and the trailer follows. `numbers` are the calling thread's for this end. `false`: the
+    /// numbers of the phase are used up, and nothing is written.
     ///
     /// # Panics
     /// If the packet has no room for header and trailer.
     #[inline]
-    pub fn seal(&self, packet: &mut [u8], end: usize) -> bool {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if number.wrapping_sub(self.first) >= PHASE_NUMBERS_MAX {
+    pub fn seal(&self, numbers: &mut Numbers, packet: &mut [u8], end: usize) -> bool {
+        // Those of the phase before are not counted in this one.
+        if numbers.are_used_up() || numbers.next < self.first {
+            self.reserve(numbers);
+        }
+        if numbers.next - self.first >= PHASE_NUMBERS_MAX {
             return false;
         }
-        self.seal_numbered(number, packet, end);
+        self.seal_numbered(numbers.next, packet, end);
+        numbers.next += 1;
         true
+    }
+
+    #[cold]
+    fn reserve(&self, numbers: &mut Numbers) {
+        let run = (2 * numbers.run).clamp(1, RUN_MAX);
+        let next = self.reserved.fetch_add(run, Ordering::Relaxed);
+        *numbers = Numbers { next, end: next + run, run };
     }
 
     fn seal_numbered(&self, number: u64, packet: &mut [u8], end: usize) {
@@ -148,41 +197,39 @@ impl<S: Suite> Seal<S> {
         opened
     }
 
-    /// Whether this end should go on to the next phase by itself: it has sealed much or for long in the present one, and the other end is
-    /// in it, too.
+    /// Whether this end should go on to the next phase by itself: it has sealed much or for long in the present one, and
+    /// [may](Self::may_go_on) do so.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        let numbers = self.next.load(Ordering::Relaxed).wrapping_sub(self.first);
+        let numbers = self.reserved.load(Ordering::Relaxed) - self.first;
         let lasted = now_ns.saturating_sub(self.begun_ns);
-        let is_used_up = numbers >= PHASE_NUMBERS || lasted >= PHASE_NANOS;
-        is_used_up && lasted >= FORMER_NANOS && self.is_confirmed.load(Ordering::Relaxed)
+        (numbers >= PHASE_NUMBERS || lasted >= PHASE_NANOS) && self.may_go_on(now_ns)
     }
 
-    /// Numbers that this end has used in all phases.
-    pub fn numbers(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
+    /// Whether this end may go on to the next phase by itself: the other end is in the present one, too, which has lasted as long as packets
+    /// of the one before open.
+    pub fn may_go_on(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.begun_ns) >= FORMER_NANOS && self.is_confirmed.load(Ordering::Relaxed)
     }
 
     /// The present phase; the first is 0.
+    #[inline]
     pub fn phase(&self) -> u32 {
         self.phase
     }
 
-    /// Goes on to the phase behind `from`, if that is the present one. `by_peer`: a packet of the other end has shown that it is there.
-    pub fn go_on(&mut self, from: u32, now_ns: u64, by_peer: bool) {
-        if self.phase != from {
-            return;
+    /// The end in the next phase, which begins now. `by_peer`: a packet of the other end has shown that it is there.
+    #[must_use]
+    pub fn next(&self, now_ns: u64, by_peer: bool) -> Self
+    where
+        S: Copy,
+    {
+        let secrets = (self.suite.next(&self.seals), self.next_opens);
+        let reserved = Arc::clone(&self.reserved);
+        Self {
+            opening_former: Some((Keyed::of(&self.suite, &self.opens), now_ns.saturating_add(FORMER_NANOS))),
+            is_confirmed: AtomicBool::new(by_peer),
+            ..Self::in_phase(self.suite, secrets, (self.phase + 1, now_ns), reserved)
         }
-        self.seals = self.suite.next(&self.seals);
-        self.next_opens = self.suite.next(&self.next_opens);
-        let further = Keyed::of(&self.suite, &self.next_opens);
-        let present = core::mem::replace(&mut self.opening_next, further);
-        let former = core::mem::replace(&mut self.opening, present);
-        self.opening_former = Some((former, now_ns.saturating_add(FORMER_NANOS)));
-        self.sealing = Keyed::of(&self.suite, &self.seals);
-        self.phase += 1;
-        self.begun_ns = now_ns;
-        self.first = *self.next.get_mut();
-        *self.is_confirmed.get_mut() = by_peer;
     }
 }
 

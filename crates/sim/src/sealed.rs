@@ -4,12 +4,12 @@
 //! simulated.
 
 use crate::events::{Event, Place};
-use crate::world::{CallerEnd, Seen};
+use crate::world::{CallerEnd, End, Seen};
 use crate::{Address, Random, Sabotage, Side, Sim};
 use core::time::Duration;
 use stoop_exchange::Instant;
 use stoop_seal::toy::Toy;
-use stoop_seal::{HEADER_LEN, KEY_PHASE, NUMBER_LEN, Opened, Seal, Secret, TRAILER_LEN};
+use stoop_seal::{HEADER_LEN, KEY_PHASE, NUMBER_LEN, Numbers, Opened, Seal, Secret, TRAILER_LEN};
 use stoop_wire::{BindingId, Header, Kind, RefusalCode};
 
 /// Packets that the attacker remembers.
@@ -19,13 +19,13 @@ const REMEMBERED: usize = 64;
 const HINTS: u32 = 2;
 const HINTED_AFTER: Duration = Duration::from_secs(1);
 
-fn end_of(side: stoop_seal::Side, BindingId(binding): BindingId) -> Seal<Toy> {
+fn end_of(side: stoop_seal::Side, BindingId(binding): BindingId) -> End {
     let secret = |of: u8| -> Secret {
         let mut secret = [of; 32];
         secret[..8].copy_from_slice(&binding.to_le_bytes());
         secret
     };
-    Seal::new(Toy, side, secret(1), secret(2), 0)
+    End { seal: Seal::new(Toy, side, secret(1), secret(2), 0), numbers: Numbers::default() }
 }
 
 fn binding_of(packet: &[u8]) -> BindingId {
@@ -67,17 +67,17 @@ impl Sim {
         }
         let (now, life) = (self.now, self.server.life);
         let reuses = self.sabotage == Sabotage::ReusesNumber && from == Side::Caller;
-        let seal = match from {
-            Side::Caller => &mut self.caller_end(binding, now).seal,
+        let own = match from {
+            Side::Caller => &mut self.caller_end(binding, now).end,
             Side::Server => self.sealing.servers.get_mut(&(life, binding.0))?,
         };
         if reuses {
-            *seal = end_of(stoop_seal::Side::Caller, binding);
+            *own = end_of(stoop_seal::Side::Caller, binding);
         }
         let end = data_end(&packet)?;
         let mut sealed = packet[..end].to_vec();
         sealed.resize(end + TRAILER_LEN, 0);
-        if !seal.seal(&mut sealed, end) {
+        if !own.seal.seal(&mut own.numbers, &mut sealed, end) {
             return None;
         }
         let number = sealed[end..][..NUMBER_LEN].try_into().map_or(0, u64::from_le_bytes);
@@ -88,7 +88,7 @@ impl Sim {
     }
 
     fn caller_end(&mut self, binding: BindingId, now: Instant) -> &mut CallerEnd {
-        let new = || CallerEnd { seal: end_of(stoop_seal::Side::Caller, binding), hints: 0, begun: now };
+        let new = || CallerEnd { end: end_of(stoop_seal::Side::Caller, binding), hints: 0, begun: now };
         self.sealing.callers.entry(binding.0).or_insert_with(new)
     }
 
@@ -105,7 +105,7 @@ impl Sim {
             return true;
         }
         let opened = match self.sealing.servers.get(&(self.server.life, binding.0)) {
-            Some(seal) => opens(seal, packet),
+            Some(own) => opens(&own.seal, packet),
             // It is refused, unless the exchange knows its binding.
             None => !self.server.server.as_mut().is_some_and(|server| server.is_bound(binding)),
         };
@@ -121,7 +121,7 @@ impl Sim {
         let (now, believes) = (self.now, self.sabotage == Sabotage::BelievesHints);
         let is_own = binding_of(packet) == own;
         let end = self.caller_end(own, now);
-        if is_own && packet.len() >= HEADER_LEN + TRAILER_LEN && opens(&end.seal, packet) {
+        if is_own && packet.len() >= HEADER_LEN + TRAILER_LEN && opens(&end.end.seal, packet) {
             end.hints = 0;
             return true;
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::toy::Toy;
+use alloc::vec::Vec;
 
 const SECOND: u64 = 1_000_000_000;
 const CALLER: Secret = [1; 32];
@@ -12,11 +13,19 @@ fn ends() -> (Seal<Toy>, Seal<Toy>) {
 
 /// A packet with three bytes of data, and padding behind its trailer.
 fn packet(end: &Seal<Toy>) -> ([u8; 62], usize) {
+    packet_of(end, &mut Numbers::default())
+}
+
+fn packet_of(end: &Seal<Toy>, numbers: &mut Numbers) -> ([u8; 62], usize) {
     let mut packet = [7; 62];
     packet[3] = 0;
     packet[HEADER_LEN..35].copy_from_slice(b"abc");
-    assert!(end.seal(&mut packet, 35));
+    assert!(end.seal(numbers, &mut packet, 35));
     (packet, 35)
+}
+
+fn number_of((sealed, len): ([u8; 62], usize)) -> u64 {
+    u64::from_le_bytes(sealed[len..len + NUMBER_LEN].try_into().unwrap())
 }
 
 fn opens(end: &Seal<Toy>, now_ns: u64, packet: &[u8; 62], len: usize) -> Opened {
@@ -31,15 +40,14 @@ fn opens(end: &Seal<Toy>, now_ns: u64, packet: &[u8; 62], len: usize) -> Opened 
 
 /// Has `end` go on by itself, as a driver does.
 fn go_on(end: &mut Seal<Toy>, now_ns: u64) {
-    let phase = end.phase();
-    end.go_on(phase, now_ns, false);
+    *end = end.next(now_ns, false);
 }
 
 /// Has `end` open a packet of the other, as a driver does.
 fn take(end: &mut Seal<Toy>, now_ns: u64, (packet, len): ([u8; 62], usize)) -> Opened {
-    let (phase, opened) = (end.phase(), opens(end, now_ns, &packet, len));
+    let opened = opens(end, now_ns, &packet, len);
     if opened == Opened::InNextPhase {
-        end.go_on(phase, now_ns, true);
+        *end = end.next(now_ns, true);
     }
     opened
 }
@@ -81,10 +89,27 @@ fn a_truncated_packet_does_not_open_and_does_not_panic() {
 }
 
 #[test]
-fn every_packet_has_another_number() {
+fn every_packet_has_another_number_whichever_thread_seals_it() {
     let (caller, _) = ends();
-    let numbers = [(); 5].map(|()| packet(&caller)).map(|(sealed, len)| sealed[len]);
-    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    let mut threads = [(); 3].map(|()| Numbers::default());
+    let seal = |at: usize| number_of(packet_of(&caller, &mut threads[at * at % 3]));
+    let mut numbers: Vec<_> = (0..1000).map(seal).collect();
+    assert_eq!(numbers[0], 0, "the first reservation is of one number");
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 1000);
+    let reserved = caller.reserved.load(Ordering::Relaxed);
+    assert!(reserved <= 1000 + 2 * RUN_MAX, "{reserved}");
+}
+
+#[test]
+fn a_reservation_ends_with_its_phase() {
+    let (mut caller, _) = ends();
+    let mut numbers = Numbers::default();
+    (0..5).for_each(|_| assert!(packet_of(&caller, &mut numbers).1 == 35));
+    assert!(!numbers.are_used_up());
+    go_on(&mut caller, SECOND);
+    assert!(number_of(packet_of(&caller, &mut numbers)) >= caller.first);
 }
 
 #[test]
@@ -137,17 +162,17 @@ fn an_end_is_due_when_it_has_used_much_or_lasted_long_and_never_within_a_second(
     let (sealed, len) = packet(&server);
     assert_eq!(opens(&caller, 0, &sealed, len), Opened::Yes);
     assert!(!caller.is_due(PHASE_NANOS - 1) && caller.is_due(PHASE_NANOS));
-    caller.next.store(PHASE_NUMBERS, Ordering::Relaxed);
+    caller.reserved.store(PHASE_NUMBERS, Ordering::Relaxed);
     assert!(!caller.is_due(SECOND - 1) && caller.is_due(SECOND));
 }
 
 #[test]
 fn an_end_that_hears_nothing_stops_sealing() {
     let (mut caller, _) = ends();
-    caller.next.store(PHASE_NUMBERS_MAX - 1, Ordering::Relaxed);
+    caller.reserved.store(PHASE_NUMBERS_MAX - 1, Ordering::Relaxed);
     packet(&caller);
     let mut last = [7; 62];
-    assert!(!caller.seal(&mut last, 35));
+    assert!(!caller.seal(&mut Numbers::default(), &mut last, 35));
     assert_eq!(last, [7; 62]);
     go_on(&mut caller, SECOND);
     packet(&caller);

@@ -4,23 +4,30 @@ use crate::events::{Life, Place};
 use crate::{Address, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use stoop_exchange::Instant;
-use stoop_seal::Seal;
 use stoop_seal::toy::Toy;
+use stoop_seal::{Numbers, Seal};
 
 /// The ends of sealed bindings, and the attacker's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Sealing {
     pub(crate) callers: BTreeMap<u64, CallerEnd>,
-    pub(crate) servers: BTreeMap<(Life, u64), Seal<Toy>>,
+    pub(crate) servers: BTreeMap<(Life, u64), End>,
     /// The numbers that each end has used.
     pub(crate) used: BTreeSet<(Side, u64, u64)>,
     pub(crate) seen: Vec<Seen>,
 }
 
+/// One end of a binding, and the numbers that it has reserved.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) seal: Seal<Toy>,
+    pub(crate) numbers: Numbers,
+}
+
 /// The caller's end of a binding.
 #[derive(Debug)]
 pub(crate) struct CallerEnd {
-    pub(crate) seal: Seal<Toy>,
+    pub(crate) end: End,
     pub(crate) hints: u32,
     pub(crate) begun: Instant,
 }

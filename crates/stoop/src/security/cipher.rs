@@ -67,7 +67,7 @@ impl Suite for PacketSuite {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoop_seal::{Opened, RecordSealer, Seal, Side};
+    use stoop_seal::{Numbers, Opened, RecordSealer, Seal, Side};
 
     const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
 
@@ -100,15 +100,16 @@ mod tests {
             [&header.concat()[..], &50_000_u32.to_le_bytes(), b"a secret", &[0; 24]].concat()
         };
         let fourth = |end: &Seal<PacketSuite>, kind| {
-            (0..3).for_each(|_| assert!(end.seal(&mut packet(kind), 40)));
+            let mut numbers = Numbers::default();
+            (0..3).for_each(|_| assert!(end.seal(&mut numbers, &mut packet(kind), 40)));
             let mut packet = packet(kind);
-            assert!(end.seal(&mut packet, 40));
+            assert!(end.seal(&mut numbers, &mut packet, 40));
             packet
         };
         let mut call = fourth(&caller, 3);
         assert_documented(&call);
         assert_eq!(server.open(0, &mut call, 40), Opened::Yes);
-        server.go_on(0, 0, false);
+        server = server.next(0, false);
         assert_documented(&fourth(&server, 4));
         let hour_ns = 3_600_000_000_000;
         let mut sealer = RecordSealer::new(PacketSuite::Aes256Gcm, of_caller, 0);

@@ -3,7 +3,7 @@ use crate::security::provider::unknown;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
-use stoop_seal::Opened;
+use stoop_seal::{Numbers, Opened};
 
 fn key(first: u8) -> OwnKey {
     OwnKey::of_seed([first; 32])
@@ -52,12 +52,12 @@ fn both_ends_know_each_other_and_have_the_same_keys() {
         (asks.keys(N).unwrap().seal(Side::Caller, 0), accepts.keys(N).unwrap().seal(Side::Server, 0));
     let mut packet = [1; 32 + 4 + 24];
     packet[3] = 0;
-    assert!(seals.seal(&mut packet, 36));
+    assert!(seals.seal(&mut Numbers::default(), &mut packet, 36));
     assert_ne!(packet[32..36], [1; 4]);
     assert_eq!(opens.open(0, &mut packet, 36), Opened::Yes);
     assert_eq!(packet[32..36], [1; 4]);
     let other = asks.keys(BindingId(N.0 + 1)).unwrap().seal(Side::Caller, 0);
-    assert!(other.seal(&mut packet, 36));
+    assert!(other.seal(&mut Numbers::default(), &mut packet, 36));
     assert_eq!(opens.open(0, &mut packet, 36), Opened::No, "each binding has keys of its own");
 }
 

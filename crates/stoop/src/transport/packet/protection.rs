@@ -6,6 +6,8 @@
 
 mod checksum;
 #[cfg(feature = "seal")]
+mod held;
+#[cfg(feature = "seal")]
 pub(crate) mod sealed;
 
 use crate::transport::packet::link::{CallerEndpoint, Sending};
@@ -77,7 +79,7 @@ impl Protection {
     /// That of a caller's session.
     #[cfg(feature = "seal")]
     pub(crate) fn sealed(binding: SealedBinding) -> Self {
-        Self { seals: Seals::One(Box::new(binding)) }
+        Self { seals: Seals::of(binding) }
     }
 
     /// That of a server's endpoint.

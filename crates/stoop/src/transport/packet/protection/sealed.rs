@@ -2,16 +2,14 @@
 
 use crate::security::cipher::PacketSuite;
 use crate::security::keys::{PublicKey, in_words};
+use crate::transport::packet::protection::held::{self, Held};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use stoop_net::{clock, fork};
-use stoop_seal::{KEY_PHASE, Opened, Seal};
+use stoop_seal::Seal;
 use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, RefusalCode};
-
-/// Numbers between two looks whether keys have been used for long.
-const LOOK_EVERY: u64 = 1024;
 
 /// Hints that a server does not know a binding any more, after which the caller binds again: an attacker can forge them.
 const HINTS: u32 = 2;
@@ -19,11 +17,16 @@ const HINTS: u32 = 2;
 /// Least age of a session that hints end.
 const HINTED_AFTER_NS: u64 = 1_000_000_000;
 
+/// The phase of a binding that has ended.
+const ENDED: u32 = u32::MAX;
+
 /// A sealed binding.
 #[derive(Debug)]
 pub(crate) struct SealedBinding {
-    id: BindingId,
-    seal: RwLock<Seal<PacketSuite>>,
+    pub(super) id: BindingId,
+    present: RwLock<Arc<Seal<PacketSuite>>>,
+    /// The phase of `present`, for threads that hold one; or [`ENDED`].
+    phase: AtomicU32,
     /// The peer's key; `None`: it is anonymous.
     pub(crate) peer: Option<PublicKey>,
     /// The process that has made it: no other uses its numbers.
@@ -36,7 +39,8 @@ impl SealedBinding {
     pub(crate) fn new(id: BindingId, seal: Seal<PacketSuite>, peer: Option<PublicKey>) -> Self {
         Self {
             id,
-            seal: RwLock::new(seal),
+            phase: AtomicU32::new(seal.phase()),
+            present: RwLock::new(Arc::new(seal)),
             peer,
             generation: fork::generation(),
             begun_ns: clock::now_ns(),
@@ -44,63 +48,44 @@ impl SealedBinding {
         }
     }
 
-    fn present(&self) -> RwLockReadGuard<'_, Seal<PacketSuite>> {
-        self.seal.read().unwrap_or_else(PoisonError::into_inner)
+    /// Its keys in the present phase.
+    pub(super) fn present(&self) -> Arc<Seal<PacketSuite>> {
+        Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Seals a packet whose data ends at `end`. `false`: it cannot be sealed.
-    fn seal(&self, packet: &mut [u8], end: usize) -> bool {
-        if self.generation != fork::generation() {
-            return false;
-        }
-        let seal = self.present();
-        let is_sealed = seal.seal(packet, end);
-        if !is_sealed || seal.numbers().is_multiple_of(LOOK_EVERY) {
-            let phase = seal.phase();
-            drop(seal);
-            self.look(phase);
-        }
-        is_sealed
+    /// Whether that phase is the present one, and the binding has not ended.
+    #[inline]
+    pub(super) fn is_in(&self, phase: u32) -> bool {
+        // Pairs with the Release in `go_on`: the keys of the phase are there.
+        self.phase.load(Ordering::Acquire) == phase
     }
 
-    /// Goes on to the next phase if it is time to.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_in(ENDED)
+    }
+
+    /// Whether this process may seal its packets.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        self.generation == fork::generation()
+    }
+
+    /// Goes on to the phase behind `from`, if that is the present one.
     #[cold]
-    fn look(&self, phase: u32) {
-        let now_ns = clock::now_ns();
-        if self.present().is_due(now_ns) {
-            self.go_on(phase, now_ns, false);
+    pub(super) fn go_on(&self, from: u32, now_ns: u64, by_peer: bool) {
+        let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
+        if present.phase() == from {
+            *present = Arc::new(present.next(now_ns, by_peer));
+            let _ = self.phase.compare_exchange(from, present.phase(), Ordering::Release, Ordering::Relaxed);
         }
     }
 
-    #[cold]
-    fn go_on(&self, phase: u32, now_ns: u64, by_peer: bool) {
-        self.seal.write().unwrap_or_else(PoisonError::into_inner).go_on(phase, now_ns, by_peer);
-    }
-
-    /// Opens a packet of this binding.
-    fn open(&self, packet: &mut [u8]) -> bool {
-        let phase = packet[3] & KEY_PHASE;
-        packet[3] ^= phase;
-        let Ok((_, payload)) = Header::parse(packet) else { return false };
-        let end = HEADER_LEN + payload.len();
-        packet[3] ^= phase;
-        let seal = self.present();
-        // The clock matters for packets of the phase before only.
-        let is_of_present = (phase != 0) == (seal.phase() & 1 == 1);
-        let now_ns = if is_of_present { 0 } else { clock::now_ns() };
-        match seal.open(now_ns, packet, end) {
-            Opened::Yes => {}
-            Opened::InNextPhase => {
-                let phase = seal.phase();
-                drop(seal);
-                self.go_on(phase, now_ns, true);
-            }
-            Opened::No => return false,
-        }
+    /// A packet of it has been opened.
+    #[inline]
+    pub(super) fn has_opened(&self) {
         if self.hints.load(Ordering::Relaxed) != 0 {
             self.hints.store(0, Ordering::Relaxed);
         }
-        true
     }
 
     /// Whether an unsealed packet is the last of so many hints, with no sealed packet in between, that the caller is to bind again.
@@ -117,8 +102,24 @@ impl SealedBinding {
 }
 
 /// The sealed bindings of a server, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct SealedBindings(RwLock<Bindings>);
+#[derive(Debug)]
+pub(crate) struct SealedBindings {
+    all: RwLock<Bindings>,
+    /// Tells it from other ends in this process.
+    end: u64,
+}
+
+impl Default for SealedBindings {
+    fn default() -> Self {
+        Self { all: RwLock::default(), end: next_end() }
+    }
+}
+
+/// A number that no other end of this process has.
+fn next_end() -> u64 {
+    static ENDS: AtomicU64 = AtomicU64::new(0);
+    ENDS.fetch_add(1, Ordering::Relaxed)
+}
 
 type Bindings = HashMap<BindingId, Arc<SealedBinding>, BuildHasherDefault<NumberHasher>>;
 
@@ -145,11 +146,11 @@ impl Hasher for NumberHasher {
 
 impl SealedBindings {
     fn bindings(&self) -> RwLockReadGuard<'_, Bindings> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.all.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bindings_mut(&self) -> RwLockWriteGuard<'_, Bindings> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.all.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a binding; `false`: there is one of that number.
@@ -164,7 +165,13 @@ impl SealedBindings {
 
     /// Removes the bindings for which `keep` is false.
     pub(crate) fn retain(&self, mut keep: impl FnMut(BindingId, &SealedBinding) -> bool) {
-        self.bindings_mut().retain(|id, binding| keep(*id, binding));
+        self.bindings_mut().retain(|id, binding| {
+            let stays = keep(*id, binding);
+            if !stays {
+                binding.phase.store(ENDED, Ordering::Relaxed);
+            }
+            stays
+        });
     }
 }
 
@@ -173,8 +180,8 @@ impl SealedBindings {
 pub(crate) enum Seals {
     #[default]
     None,
-    /// Of a caller's session.
-    One(Box<SealedBinding>),
+    /// Of a caller's session, and what tells it from other ends in this process.
+    One(Arc<SealedBinding>, u64),
     /// Of a server's endpoint.
     Many(Arc<SealedBindings>),
 }
@@ -189,38 +196,44 @@ pub(crate) enum OpenedSeal {
 }
 
 impl Seals {
+    /// Those of a caller's session.
+    pub(super) fn of(binding: SealedBinding) -> Self {
+        Self::One(Arc::new(binding), next_end())
+    }
+
+    /// Has `then` use the keys of that binding; `None`: there are none.
+    #[inline]
+    fn with<T>(&self, id: BindingId, then: impl FnOnce(&mut Held) -> T) -> Option<T> {
+        match self {
+            Self::One(binding, end) => {
+                held::with((*end, id), || (binding.id == id).then(|| Arc::clone(binding)), then)
+            }
+            Self::Many(all) => held::with((all.end, id), || all.bindings().get(&id).cloned(), then),
+            Self::None => None,
+        }
+    }
+
     /// Seals a packet of that binding whose data ends at `end`. `false`: it cannot be sealed.
     pub(super) fn seal(&self, id: BindingId, packet: &mut [u8], end: usize) -> bool {
-        match self {
-            Self::One(binding) => binding.id == id && binding.seal(packet, end),
-            Self::Many(all) => all.bindings().get(&id).is_some_and(|binding| binding.seal(packet, end)),
-            Self::None => false,
-        }
+        self.with(id, |held| held.seal(packet, end)).unwrap_or(false)
     }
 
     /// Opens a packet of that binding.
     pub(super) fn open(&self, id: BindingId, packet: &mut [u8]) -> OpenedSeal {
         let of = |opens| if opens { OpenedSeal::Yes } else { OpenedSeal::No };
-        match self {
-            Self::One(binding) if binding.id != id => OpenedSeal::No,
-            Self::One(binding) => {
-                // A refusal of an unknown binding is never sealed.
-                let is_short =
-                    packet.len() < HEADER_LEN + stoop_wire::SEAL_LEN || packet[2] == Kind::Versions as u8;
-                of(!is_short && binding.open(packet) || binding.is_hint(packet))
-            }
-            Self::Many(all) => match all.bindings().get(&id) {
-                Some(binding) => of(binding.open(packet)),
-                None => OpenedSeal::Unknown,
-            },
-            Self::None => OpenedSeal::Unknown,
-        }
+        let Self::One(binding, _) = self else {
+            return self.with(id, |held| held.open(packet)).map_or(OpenedSeal::Unknown, of);
+        };
+        // A refusal of an unknown binding is never sealed.
+        let is_short = packet.len() < HEADER_LEN + stoop_wire::SEAL_LEN || packet[2] == Kind::Versions as u8;
+        let opens = !is_short && self.with(id, |held| held.open(packet)).unwrap_or(false);
+        of(opens || binding.id == id && binding.is_hint(packet))
     }
 
     /// With which server a caller's session is sealed, in words.
     pub(crate) fn server(&self) -> Option<String> {
         match self {
-            Self::One(binding) => Some(in_words(binding.peer)),
+            Self::One(binding, _) => Some(in_words(binding.peer)),
             Self::Many(_) | Self::None => None,
         }
     }
