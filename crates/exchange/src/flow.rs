@@ -193,6 +193,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::Owner;
     use stoop_wire::bind::NO_CREDIT_LIMIT;
 
     fn at(millis: u64) -> Instant {
@@ -252,7 +253,10 @@ mod tests {
             let mut credits = crate::server::credits::Credits::new(1000);
             let mut flows = [1, 2].map(|_| Flow::new(credits.initial(), 10_000, RoundTrip::default()));
             let grow = |credits: &mut crate::server::credits::Credits, id, now| {
-                (0..5).map(|_| credits.grant(now, stoop_wire::BindingId(id), [1; 16])).last().unwrap()
+                (0..5)
+                    .map(|_| credits.grant(now, stoop_wire::BindingId(id), Owner::host([1; 16])))
+                    .last()
+                    .unwrap()
             };
             let late = grow(&mut credits, 1, at(1));
             for now in (1..6_000).step_by(100) {
@@ -344,7 +348,7 @@ mod tests {
             let answered = network.answer(40);
             if asks {
                 let id = stoop_wire::BindingId(1);
-                flow.on_grant(at(steps), credits.grant(at(steps), id, [1; 16]), at(steps));
+                flow.on_grant(at(steps), credits.grant(at(steps), id, Owner::host([1; 16])), at(steps));
             }
             flow.on_heard(answered, at(steps));
             steps += 1;

@@ -38,6 +38,7 @@ mod shares;
 mod sweep;
 mod table;
 
+use crate::shares::Owner;
 use crate::{Instant, Interfaces};
 use admission::Admission;
 use agenda::Agenda;
@@ -243,9 +244,9 @@ impl<P: Peer> Server<P> {
         self.bindings.get_mut(binding).is_some()
     }
 
-    /// The host from which a binding is used; `None` if there is no such binding.
-    pub fn host_of(&mut self, binding: BindingId) -> Option<[u8; 16]> {
-        self.bindings.get_mut(binding).map(|binding| binding.host)
+    /// The owner of a binding; `None` if there is no such binding.
+    pub fn owner_of(&mut self, binding: BindingId) -> Option<Owner> {
+        self.bindings.get_mut(binding).map(|binding| self.shares.owners.at(binding.share.owner))
     }
 
     /// This server's counters.

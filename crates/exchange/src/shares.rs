@@ -1,6 +1,6 @@
 //! Shares of a bounded resource: how much of it one owner may hold while others want some too.
 //!
-//! An *owner* is a host of a network or a user of this machine. A [`Pool`] counts one resource, for example bindings or
+//! An *owner* is a caller with a proven name, a host of a network or a user of this machine. A [`Pool`] counts one resource, for example bindings or
 //! bytes of memory. It grants `n` more units to an owner if afterwards the owner holds at most three times as many units
 //! as are free. Choudhury and Hahne call this a dynamic threshold (*Dynamic Queue Length Thresholds for Shared-Memory
 //! Packet Switches*, IEEE/ACM Transactions on Networking 6(2), 1998). From this rule follows:

@@ -148,7 +148,7 @@ impl Sim {
         let arrival = match together {
             Some(assignment) => Effect::Run(assignment),
             None if self.scenario.sealed && packet.get(2) == Some(&(Kind::Bind as u8)) => {
-                match server.answer_authenticated(now, from, packet, &mut reply) {
+                match server.answer_authenticated(now, from, None, packet, &mut reply) {
                     Authenticated::Bound(binding) => {
                         self.server_seals(binding);
                         Effect::Reply

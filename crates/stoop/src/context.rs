@@ -16,7 +16,7 @@ use crate::context::cancelled::CallId;
 use crate::context::deadlines::COARSE_ENOUGH_NS;
 pub(crate) use crate::context::deadlines::{TimeBounds, begin_cheaply, earliest_deadline};
 pub use crate::context::over::Cancelled;
-pub(crate) use crate::context::owner::owner_of;
+pub(crate) use crate::context::owner::{owner_of, owner_on, serving_owner};
 pub use crate::context::peer::Peer;
 use crate::metadata::Metadata;
 use crate::metadata::served::{self, CallMetadata};

@@ -7,6 +7,7 @@ use super::replies::waiting;
 use super::retained::Retention;
 use super::{Effect, Next, Peer, Server};
 use crate::Instant;
+use crate::shares::Owner;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{HEADER_LEN, Header, RefusalCode};
@@ -60,7 +61,8 @@ impl<P: Peer> Server<P> {
         if let Effect::Run(assignment) = &mut arrival
             && Header::has_credit(packet)
         {
-            assignment.grant(self.credits.grant(now, header.binding, peer.host()));
+            let owner = self.owner_of(header.binding).unwrap_or_else(|| Owner::host(peer.host()));
+            assignment.grant(self.credits.grant(now, header.binding, owner));
         }
         arrival
     }

@@ -6,6 +6,7 @@
 //! therefore never takes credit back, and a caller that has ended holds none.
 
 use crate::Instant;
+use crate::shares::Owner;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::BindingId;
@@ -39,7 +40,7 @@ pub(crate) struct Credits {
 #[derive(Debug)]
 struct Wide {
     id: BindingId,
-    host: [u8; 16],
+    owner: Owner,
     more: u32,
     until: Instant,
 }
@@ -58,20 +59,20 @@ impl Credits {
 
     /// The binding asks for more. Returns its credit from now on; 0 if there is no limit.
     #[cold]
-    pub(crate) fn grant(&mut self, now: Instant, id: BindingId, host: [u8; 16]) -> u16 {
+    pub(crate) fn grant(&mut self, now: Instant, id: BindingId, owner: Owner) -> u16 {
         if self.initial == NO_CREDIT_LIMIT {
             return 0;
         }
         self.release(now);
-        let place = self.wide.iter().position(|wide| wide.id == id).or_else(|| self.enter(id, host));
+        let place = self.wide.iter().position(|wide| wide.id == id).or_else(|| self.enter(id, owner));
         let more = place.map_or(0, |place| self.widen(now, place));
         u16::try_from(self.initial + more).unwrap_or(u16::MAX)
     }
 
-    fn enter(&mut self, id: BindingId, host: [u8; 16]) -> Option<usize> {
+    fn enter(&mut self, id: BindingId, owner: Owner) -> Option<usize> {
         let is_free = self.wide.len() < WIDE_MAX;
         is_free.then(|| {
-            self.wide.push(Wide { id, host, more: 0, until: Instant::default() });
+            self.wide.push(Wide { id, owner, more: 0, until: Instant::default() });
             self.wide.len() - 1
         })
     }
@@ -98,17 +99,17 @@ impl Credits {
         more
     }
 
-    /// A binding's share: the pool is divided among hosts, and each host's part among its bindings. A host alone has three quarters.
+    /// A binding's share: the pool is divided among owners, and each owner's part among its bindings. An owner alone has three quarters.
     fn share(&self, place: usize) -> u32 {
-        let host = &self.wide[place].host;
-        let is_first = |&at: &usize| self.wide[..at].iter().all(|other| other.host != self.wide[at].host);
-        let hosts = (0..self.wide.len()).filter(is_first).count() as u32;
-        let of_host = self.wide.iter().filter(|wide| wide.host == *host).count() as u32;
-        let part = if hosts == 1 { self.pool - self.pool / 4 } else { self.pool / hosts };
-        // The host's other bindings may use the credits that they still hold.
-        let others = self.wide.iter().enumerate().filter(|(at, wide)| *at != place && wide.host == *host);
+        let owner = self.wide[place].owner;
+        let is_first = |&at: &usize| self.wide[..at].iter().all(|other| other.owner != self.wide[at].owner);
+        let owners = (0..self.wide.len()).filter(is_first).count() as u32;
+        let of_owner = self.wide.iter().filter(|wide| wide.owner == owner).count() as u32;
+        let part = if owners == 1 { self.pool - self.pool / 4 } else { self.pool / owners };
+        // The owner's other bindings may use the credits that they still hold.
+        let others = self.wide.iter().enumerate().filter(|(at, wide)| *at != place && wide.owner == owner);
         let held: u32 = others.map(|(_, wide)| wide.more).sum();
-        (part / of_host).min(part.saturating_sub(held))
+        (part / of_owner).min(part.saturating_sub(held))
     }
 }
 
@@ -116,28 +117,30 @@ impl Credits {
 mod tests {
     use super::*;
 
-    const HERE: [u8; 16] = [1; 16];
+    fn host(number: u8) -> Owner {
+        Owner::host([number; 16])
+    }
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
     }
 
     /// Asks so often that the credit no longer grows.
-    fn most(credits: &mut Credits, now: Instant, id: u64, host: [u8; 16]) -> u32 {
-        (0..20).map(|_| u32::from(credits.grant(now, BindingId(id), host))).last().unwrap()
+    fn most(credits: &mut Credits, now: Instant, id: u64, owner: Owner) -> u32 {
+        (0..20).map(|_| u32::from(credits.grant(now, BindingId(id), owner))).last().unwrap()
     }
 
     #[test]
     fn without_a_bound_nothing_is_granted() {
         let mut credits = Credits::new(NO_CREDIT_LIMIT);
         assert_eq!(credits.initial(), NO_CREDIT_LIMIT);
-        assert_eq!(credits.grant(at(1), BindingId(1), HERE), 0);
+        assert_eq!(credits.grant(at(1), BindingId(1), host(1)), 0);
     }
 
     #[test]
     fn a_credit_doubles_until_a_host_has_three_quarters() {
         let mut credits = Credits::new(1000);
-        let grown: Vec<u16> = (0..6).map(|_| credits.grant(at(1), BindingId(1), HERE)).collect();
+        let grown: Vec<u16> = (0..6).map(|_| credits.grant(at(1), BindingId(1), host(1))).collect();
         assert_eq!(grown, [128, 256, 512, 627, 627, 627]);
     }
 
@@ -146,7 +149,7 @@ mod tests {
         let mut credits = Credits::new(1000);
         for round in 0..50 {
             for id in 1..=20 {
-                credits.grant(at(round), BindingId(id), [(id % 3) as u8; 16]);
+                credits.grant(at(round), BindingId(id), host((id % 3) as u8));
                 let sum: u32 = credits.wide.iter().map(|wide| wide.more).sum();
                 assert!(sum == credits.granted && sum <= 750, "{sum}");
             }
@@ -157,22 +160,22 @@ mod tests {
     fn a_host_with_many_bindings_has_no_more_than_one_with_one() {
         let mut credits = Credits::new(1000);
         for id in 1..=20 {
-            most(&mut credits, at(1), id, HERE);
+            most(&mut credits, at(1), id, host(1));
         }
-        let other = most(&mut credits, at(1), 99, [2; 16]);
+        let other = most(&mut credits, at(1), 99, host(2));
         assert!(other > 64, "the first host left a quarter: {other}");
         for id in 1..=20 {
-            most(&mut credits, at(2), id, HERE);
+            most(&mut credits, at(2), id, host(1));
         }
-        assert_eq!(most(&mut credits, at(2), 99, [2; 16]), 64 + 375);
+        assert_eq!(most(&mut credits, at(2), 99, host(2)), 64 + 375);
     }
 
     #[test]
     fn a_credit_that_is_not_used_is_free_for_others() {
         let mut credits = Credits::new(1000);
-        assert_eq!(most(&mut credits, at(1), 1, HERE), 627);
-        assert!(most(&mut credits, at(100), 2, HERE) < 400);
-        assert_eq!(most(&mut credits, at(2_200), 2, HERE), 627);
+        assert_eq!(most(&mut credits, at(1), 1, host(1)), 627);
+        assert!(most(&mut credits, at(100), 2, host(1)) < 400);
+        assert_eq!(most(&mut credits, at(2_200), 2, host(1)), 627);
     }
 
     #[test]
@@ -180,7 +183,7 @@ mod tests {
         for calls in 0..10 {
             let mut credits = Credits::new(calls);
             assert_eq!(credits.initial(), 1);
-            assert!(most(&mut credits, at(1), 1, HERE) <= calls.max(1));
+            assert!(most(&mut credits, at(1), 1, host(1)) <= calls.max(1));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::shares::Share;
 use super::table::Binding;
 use super::{Effect, Peer, Server};
 use crate::Instant;
+use crate::shares::Owner;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, SEAL_INTERFACE};
@@ -165,7 +166,7 @@ impl<P: Peer> Server<P> {
             self.make_room_for_provisional(now);
         }
         let bound_before = self.counters.bound;
-        let Some((binding, answer)) = self.bind(now, peer, (header.binding, plain), &request) else {
+        let Some((binding, answer)) = self.bind(now, peer, Owner::host(peer.host()), (header.binding, plain), &request) else {
             return Effect::Nothing;
         };
         if self.sealed_only && self.counters.bound > bound_before {
@@ -184,11 +185,12 @@ impl<P: Peer> Server<P> {
 
     /// Answers a packet that asks for a binding, or to describe a procedure, which an authenticated caller has sent by a way that no other
     /// can use. The packet to send back by that way is put into `reply`; the binding that it grants is sealed. Any other packet has no
-    /// answer.
+    /// answer. `owner`: the name that the caller has proved, by which it has its share of the server; `None`: its host counts.
     pub fn answer_authenticated(
         &mut self,
         now: Instant,
         peer: P,
+        owner: Option<Owner>,
         packet: &[u8],
         reply: &mut Vec<u8>,
     ) -> Authenticated {
@@ -197,7 +199,8 @@ impl<P: Peer> Server<P> {
             Kind::Bind => {
                 let Some(request) = BindRequest::decode(payload) else { return Authenticated::Nothing };
                 let sealed = BindingId::NONE.sealed();
-                let bound = self.bind(now, peer, (header.binding, sealed), &request);
+                let owner = owner.unwrap_or_else(|| Owner::host(peer.host()));
+                let bound = self.bind(now, peer, owner, (header.binding, sealed), &request);
                 let Some((binding, answer)) = bound else { return Authenticated::Nothing };
                 put_reply(reply, binding, &header, &answer);
                 match binding != sealed && self.bindings.get_mut(binding).is_some() {
@@ -235,6 +238,7 @@ impl<P: Peer> Server<P> {
         &mut self,
         now: Instant,
         peer: P,
+        owner: Owner,
         (page_of, none): (BindingId, BindingId),
         request: &BindRequest,
     ) -> Option<(BindingId, Vec<u8>)> {
@@ -261,7 +265,7 @@ impl<P: Peer> Server<P> {
                 // The binding of another request, whose checksum flag was corrupted.
                 Some(made) if made.trailer_len() != none.trailer_len() => return None,
                 Some(made) => id = made,
-                None => match self.room_for_request(now, peer.host()) {
+                None => match self.room_for_request(now, owner) {
                     Some(share) => id = self.make_binding(now, peer, share, interface as u16, none, request),
                     None => {
                         self.counters.full += 1;
@@ -291,9 +295,9 @@ impl<P: Peer> Server<P> {
         Some((id, reply.encode()))
     }
 
-    /// Takes a binding for a new request of the host at this address, and a place to remember the request.
-    fn room_for_request(&mut self, now: Instant, host: [u8; 16]) -> Option<Share> {
-        let share = self.room_for_binding(now, host)?;
+    /// Takes a binding for a new request of an owner, and a place to remember the request.
+    fn room_for_request(&mut self, now: Instant, owner: Owner) -> Option<Share> {
+        let share = self.room_for_binding(now, owner)?;
         if self.shares.take_request(share.owner) {
             return Some(share);
         }
@@ -308,16 +312,15 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Takes a binding for the host at this address. If the server has no more, or the host its share, but less than its
-    /// fair share, a binding of a host that has more makes room: one on which no call has ever arrived, so that nothing
-    /// is forgotten with it.
-    fn room_for_binding(&mut self, now: Instant, host: [u8; 16]) -> Option<Share> {
-        if let Some(share) = self.shares.bind(host) {
+    /// Takes a binding for an owner. If the server has no more, or the owner its share, but less than its fair share, a binding of an owner
+    /// that has more makes room: one on which no call has ever arrived, so that nothing is forgotten with it.
+    fn room_for_binding(&mut self, now: Instant, owner: Owner) -> Option<Share> {
+        if let Some(share) = self.shares.bind(owner) {
             return Some(share);
         }
-        let fair = self.shares.fair_bindings(host);
+        let fair = self.shares.fair_bindings(owner);
         let shares = &self.shares;
-        if shares.bindings_of(host) >= fair {
+        if shares.bindings_of(owner) >= fair {
             return None;
         }
         let is_spare = |binding: &Binding<P>| {
@@ -328,7 +331,7 @@ impl<P: Peer> Server<P> {
         let spare = self.bindings.search(ENTRIES_SEARCHED, is_spare)?;
         self.release(spare);
         self.counters.reclaimed += 1;
-        Some(self.shares.bind_in_place(host))
+        Some(self.shares.bind_in_place(owner))
     }
 
     /// Releases a binding with everything that it holds.

@@ -1,4 +1,4 @@
-//! The pools of a server: what the hosts of its callers, and their bindings, hold of each resource.
+//! The pools of a server: what its callers, by name or host, and their bindings hold of each resource.
 
 use super::limits::Limits;
 use crate::shares::{Owner, OwnerId, Owners, Pool};
@@ -81,9 +81,9 @@ impl Shares {
         }
     }
 
-    /// Counts a binding of the host at this address; `None` if the host may not have one more.
-    pub(super) fn bind(&mut self, host: [u8; 16]) -> Option<Share> {
-        let owner = self.owners.enter(Owner::host(host));
+    /// Counts a binding of an owner; `None` if it may not have one more.
+    pub(super) fn bind(&mut self, owner: Owner) -> Option<Share> {
+        let owner = self.owners.enter(owner);
         if self.bindings.take(&mut self.owners.counts_mut(owner).bindings, 1) {
             return Some(Share::of(owner));
         }
@@ -91,16 +91,16 @@ impl Shares {
         None
     }
 
-    /// Counts a binding of the host at this address in place of one that was just released for it.
-    pub(super) fn bind_in_place(&mut self, host: [u8; 16]) -> Share {
-        let owner = self.owners.enter(Owner::host(host));
+    /// Counts a binding of an owner in place of one that was just released for it.
+    pub(super) fn bind_in_place(&mut self, owner: Owner) -> Share {
+        let owner = self.owners.enter(owner);
         self.bindings.take_freed(&mut self.owners.counts_mut(owner).bindings, 1);
         Share::of(owner)
     }
 
-    /// Bindings for each host, if all hosts and the one at this address have the same.
-    pub(super) fn fair_bindings(&self, host: [u8; 16]) -> usize {
-        let others = usize::from(self.owners.find(Owner::host(host)).is_none());
+    /// Bindings for each owner, if all and this one have the same.
+    pub(super) fn fair_bindings(&self, owner: Owner) -> usize {
+        let others = usize::from(self.owners.find(owner).is_none());
         self.bindings.fair_share(self.owners.len() + others)
     }
 
@@ -119,9 +119,9 @@ impl Shares {
         self.owners.leave(owner);
     }
 
-    /// Bindings of the host at this address.
-    pub(super) fn bindings_of(&self, host: [u8; 16]) -> usize {
-        self.owners.find(Owner::host(host)).map_or(0, |owner| self.owners.counts(owner).bindings)
+    /// Bindings of an owner.
+    pub(super) fn bindings_of(&self, owner: Owner) -> usize {
+        self.owners.find(owner).map_or(0, |owner| self.owners.counts(owner).bindings)
     }
 
     /// Of which pools this owner holds much.

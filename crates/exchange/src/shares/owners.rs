@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A host of a network, or a user of this machine: one party among which resources are shared.
+/// A caller with a name, a host of a network, or a user of this machine: one party among which resources are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Name);
 
@@ -11,6 +11,7 @@ pub struct Owner(Name);
 enum Name {
     Host([u8; 16]),
     User(u32),
+    Named(u64),
 }
 
 /// Bytes of an IPv6 address that name a network. One host has all addresses of such a network to choose from (RFC 4291
@@ -28,6 +29,11 @@ impl Owner {
             name[IPV6_NETWORK..].fill(0);
         }
         Self(Name::Host(name))
+    }
+
+    /// The caller that has proved a name, wherever it is: `hash` is that of the name, under a key that no caller knows.
+    pub fn named(hash: u64) -> Self {
+        Self(Name::Named(hash))
     }
 
     /// The user with this number.
@@ -139,6 +145,14 @@ impl<T: Default> Owners<T> {
 
     fn entry_mut(&mut self, place: OwnerId) -> &mut Entry<T> {
         &mut self.entries[place.0 as usize]
+    }
+
+    /// The owner at this place.
+    ///
+    /// # Panics
+    /// If no owner has ever been there.
+    pub fn at(&self, place: OwnerId) -> Owner {
+        self.entries[place.0 as usize].owner
     }
 
     /// The counts of the owner at this place.

@@ -71,7 +71,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
 fn full(why: &str) -> &'static str {
     match why {
         NO_SHARE => {
-            "your host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
+            "your name, host or user has as many bindings as it may have there, so that others can bind: three quarters of all, and over \
              shared memory, as a guest (`ShmOptions::allow_user`, `allow_everybody`), bindings for a quarter of its \
              descriptors; drop clients that are not needed, share one among threads, or raise the server's limits \
              (`Limits::bindings`, ulimit -n)"

@@ -4,7 +4,12 @@ use crate::context::Caller;
 use crate::context::cancelled::CallId;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+#[cfg(feature = "seal")]
+use std::hash::{BuildHasher, RandomState};
+#[cfg(feature = "seal")]
+use std::sync::OnceLock;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use stoop_exchange::shares::Owner;
 use stoop_wire::BindingId;
 
 /// The caller of a procedure as it has proved to be: [`CurrentCall::peer`](crate::CurrentCall::peer).
@@ -21,7 +26,13 @@ impl fmt::Display for Peer {
 }
 
 /// The callers of the sealed bindings of this process.
-static OF_BINDINGS: RwLock<BTreeMap<BindingId, Peer>> = RwLock::new(BTreeMap::new());
+static OF_BINDINGS: RwLock<Peers> = RwLock::new(BTreeMap::new());
+
+type Peers = BTreeMap<BindingId, (Peer, Owner)>;
+
+fn of_bindings() -> RwLockReadGuard<'static, Peers> {
+    OF_BINDINGS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Peer {
     /// The caller with that name, and the public key by which it has proved it.
@@ -51,15 +62,31 @@ impl Peer {
             Caller::Process(process) => Some(Self { name: format!("uid:{}", process.uid).into(), key: None }),
             Caller::Local => None,
             Caller::Network(_) | Caller::Station(_) => {
-                OF_BINDINGS.read().unwrap_or_else(PoisonError::into_inner).get(&call.binding()).cloned()
+                of_bindings().get(&call.binding()).map(|(peer, _)| peer.clone())
             }
         }
+    }
+
+    /// The name by which the caller of a sealed binding has its share of the server. `None`: it has no name.
+    pub(crate) fn owner_on(binding: BindingId) -> Option<Owner> {
+        let is_known = |binding: &BindingId| binding.is_sealed();
+        Some(binding)
+            .filter(is_known)
+            .and_then(|binding| of_bindings().get(&binding).map(|(_, owner)| *owner))
+    }
+
+    /// Its name as an owner of shares.
+    #[cfg(feature = "seal")]
+    pub(crate) fn owner(&self) -> Owner {
+        static KEY: OnceLock<RandomState> = OnceLock::new();
+        Owner::named(KEY.get_or_init(RandomState::new).hash_one(&self.name))
     }
 
     /// The caller of a sealed binding is known.
     #[cfg(feature = "seal")]
     pub(crate) fn enter(self, binding: BindingId) {
-        OF_BINDINGS.write().unwrap_or_else(PoisonError::into_inner).insert(binding, self);
+        let owner = self.owner();
+        OF_BINDINGS.write().unwrap_or_else(PoisonError::into_inner).insert(binding, (self, owner));
     }
 
     /// A sealed binding has ended.

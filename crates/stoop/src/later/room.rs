@@ -1,6 +1,6 @@
 //! How many calls of a server may be open, how many tasks and how many bytes of their arguments it may have, and the share of each owner.
 
-use crate::context::{owner_of, serving_caller};
+use crate::context::serving_owner;
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use crate::metadata::served;
@@ -127,7 +127,7 @@ impl OpenRoom {
 
     #[cold]
     fn has_room(&self) -> bool {
-        let owner = owner_of(&serving_caller());
+        let owner = serving_owner();
         let Shares { calls, owners, .. } = &*locked(&self.shares);
         calls.allows(owners.find(owner).map_or(0, |place| owners.counts(place).calls), 1)
     }
@@ -147,7 +147,7 @@ impl OpenRoom {
 
     /// [`enter`](Self::enter), of the call that this thread serves, until the place is dropped.
     pub(crate) fn enter_task(self: &Arc<Self>) -> Option<Place> {
-        let owner = self.enter(owner_of(&serving_caller()))?;
+        let owner = self.enter(serving_owner())?;
         Some(Place { room: Arc::clone(self), owner, bytes: 0 })
     }
 
@@ -160,7 +160,7 @@ impl OpenRoom {
     #[cold]
     fn take_bytes(self: &Arc<Self>, len: usize) -> Result<Place, Unserved> {
         let Shares { bytes, owners, .. } = &mut *locked(&self.shares);
-        let owner = owners.enter(owner_of(&serving_caller()));
+        let owner = owners.enter(serving_owner());
         if !bytes.take(&mut owners.counts_mut(owner).bytes, len) {
             owners.leave(owner);
             return Err(Unserved::TooManyOpen);
@@ -187,7 +187,7 @@ impl OpenRoom {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::{Caller, serving};
+    use crate::context::{Caller, owner_of, serving};
 
     fn checks(room: &OpenRoom, caller: Caller) -> bool {
         serving(u64::MAX - 1, caller, || room.check().is_ok())

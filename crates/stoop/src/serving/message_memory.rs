@@ -12,6 +12,8 @@ use crate::serving::counters::MemoryCounters;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+#[cfg(feature = "seal")]
+use stoop_exchange::shares::Owner;
 use stoop_exchange::shares::{OwnerId, Owners, Pool};
 
 /// The use of the memory.
@@ -39,7 +41,7 @@ struct Shares {
 }
 
 /// Bytes that an owner or a binding holds.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Held {
     arguments: usize,
     results: usize,
@@ -101,8 +103,7 @@ impl MessageMemory {
         let owner = locked(&self.shares).owners.enter(owner_of(caller));
         Arc::new(MemoryShare {
             memory: Arc::clone(self),
-            owner,
-            held: Mutex::default(),
+            part: Mutex::new(Part { owner, held: Held::default() }),
             kept: AtomicUsize::new(0),
         })
     }
@@ -121,22 +122,27 @@ impl MessageMemory {
 /// A binding's part of the memory for long messages. It gives all of it back when it is dropped.
 pub(crate) struct MemoryShare {
     memory: Arc<MessageMemory>,
-    owner: OwnerId,
     /// Locked under the lock of the shares only.
-    held: Mutex<Held>,
+    part: Mutex<Part>,
     /// Bytes of buffers that the binding keeps for its next messages.
     kept: AtomicUsize,
+}
+
+/// A binding's owner, and what the binding holds.
+#[derive(Debug)]
+struct Part {
+    owner: OwnerId,
+    held: Held,
 }
 
 impl Shares {
     /// The pool of that content, and what the owner and its binding hold of it.
     fn of<'a>(
         &'a mut self,
-        owner: OwnerId,
-        part: &'a mut Held,
+        Part { owner, held: part }: &'a mut Part,
         content: Content,
     ) -> (&'a mut Pool, &'a mut usize, &'a mut usize) {
-        let held = self.owners.counts_mut(owner);
+        let held = self.owners.counts_mut(*owner);
         match content {
             Content::Arguments => (&mut self.arguments, &mut held.arguments, &mut part.arguments),
             Content::Results => (&mut self.results, &mut held.results, &mut part.results),
@@ -148,8 +154,8 @@ impl MemoryShare {
     /// Takes so many bytes. `false`: the binding, or its owner, has its share.
     pub(crate) fn take(&self, content: Content, bytes: usize) -> bool {
         let mut shares = locked(&self.memory.shares);
-        let mut part = locked(&self.held);
-        let (pool, held, part) = shares.of(self.owner, &mut part, content);
+        let mut part = locked(&self.part);
+        let (pool, held, part) = shares.of(&mut part, content);
         let taken = pool.take_for(held, part, bytes);
         if !taken {
             let count = match content {
@@ -161,11 +167,26 @@ impl MemoryShare {
         taken
     }
 
+    /// The binding is of this owner from now on.
+    #[cfg(feature = "seal")]
+    pub(crate) fn move_to(&self, owner: Owner) {
+        let Shares { owners, .. } = &mut *locked(&self.memory.shares);
+        let mut part = locked(&self.part);
+        let Part { owner: from, held: Held { arguments, results } } = *part;
+        let to = owners.enter(owner);
+        let before = owners.counts_mut(from);
+        (before.arguments, before.results) = (before.arguments - arguments, before.results - results);
+        let after = owners.counts_mut(to);
+        (after.arguments, after.results) = (after.arguments + arguments, after.results + results);
+        owners.leave(from);
+        part.owner = to;
+    }
+
     /// Gives so many bytes back.
     pub(crate) fn give_back(&self, content: Content, bytes: usize) {
         let mut shares = locked(&self.memory.shares);
-        let mut part = locked(&self.held);
-        let (pool, held, part) = shares.of(self.owner, &mut part, content);
+        let mut part = locked(&self.part);
+        let (pool, held, part) = shares.of(&mut part, content);
         pool.give_back_for(held, part, bytes);
     }
 
@@ -190,19 +211,19 @@ impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.memory.kept.fetch_sub(*self.kept.get_mut(), Ordering::Relaxed);
         let mut shares = locked(&self.memory.shares);
-        let mut part = locked(&self.held);
+        let mut part = locked(&self.part);
         for content in [Content::Arguments, Content::Results] {
-            let (pool, held, part) = shares.of(self.owner, &mut part, content);
+            let (pool, held, part) = shares.of(&mut part, content);
             let bytes = *part;
             pool.give_back_for(held, part, bytes);
         }
-        shares.owners.leave(self.owner);
+        shares.owners.leave(part.owner);
     }
 }
 
 impl fmt::Debug for MemoryShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryShare").field("held", &self.held).finish_non_exhaustive()
+        f.debug_struct("MemoryShare").field("part", &self.part).finish_non_exhaustive()
     }
 }
 

@@ -49,6 +49,22 @@ impl ConnectionShares {
         bound
     }
 
+    /// The same for an owner that the connection's caller has proved to be: it has the connection from now on. `None`: it may not have one
+    /// more binding.
+    #[cfg(feature = "seal")]
+    pub(crate) fn bind_for(&mut self, place: OwnerId, owner: Owner) -> Option<OwnerId> {
+        let named = self.owners.enter(owner);
+        self.owners.counts_mut(named).unbound += 1;
+        if !self.bind(named) {
+            self.owners.counts_mut(named).unbound -= 1;
+            self.owners.leave(named);
+            return None;
+        }
+        self.owners.counts_mut(place).unbound -= 1;
+        self.owners.leave(place);
+        Some(named)
+    }
+
     /// Uncounts a connection that is closed.
     pub(crate) fn close(&mut self, place: OwnerId, was_bound: bool) {
         let counts = self.owners.counts_mut(place);

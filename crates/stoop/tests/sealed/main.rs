@@ -8,6 +8,7 @@ mod calls;
 mod certificates;
 mod keys;
 mod middle;
+mod shares;
 mod streams;
 mod sun;
 

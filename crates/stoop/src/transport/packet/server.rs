@@ -16,13 +16,14 @@ mod sealing;
 mod successor;
 mod worker;
 
+use crate::context::owner_on;
 use crate::later::deferred::{Given, ReplyError};
 use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::{PacketServerCounters, ServerCounters};
 use crate::serving::drain::wait_for_readers;
 use crate::serving::terms::{CallTerms, may_be_behind};
 use crate::serving::workers::{Background, Endpoint, WorkerPool};
-use crate::transport::packet::link::ServerEndpoint;
+use crate::transport::packet::link::{Peer as _, ServerEndpoint};
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::run::call_id;
@@ -31,7 +32,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use stoop_exchange::Instant;
-use stoop_exchange::server::Peer as _;
 use stoop_exchange::shares::Owner;
 use stoop_net::clock;
 use stoop_wire::{BindingId, RefusalCode, Refused};
@@ -69,7 +69,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
 
     fn terms(&self, call: &PacketCall<S::Peer>) -> CallTerms {
         let (binding, ..) = call.assignment.identity();
-        let caller = (Owner::host(call.assignment.peer.host()), binding.0, call_id(&call.assignment));
+        let owner = owner_on(binding, &call.assignment.peer.caller());
+        let caller = (owner, binding.0, call_id(&call.assignment));
         let procedure = (call.assignment.interface, call.assignment.procedure);
         self.exports.terms(procedure, caller, call.assignment.deadline.as_nanos())
     }
@@ -81,7 +82,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     }
 
     fn owner_of(&self, tag: u64) -> Option<Owner> {
-        self.exchange().host_of(BindingId(tag)).map(Owner::host)
+        self.exchange().owner_of(BindingId(tag))
     }
 
     fn is_quiet(&self, binding: u64, now_ns: u64, since_ns: u64) -> bool {

@@ -22,7 +22,7 @@ pub(crate) mod worker;
 
 use crate::context::cancelled;
 use crate::context::keeper;
-use crate::context::owner_of;
+use crate::context::owner_on;
 use crate::later::deferred::{Given, ReplyError};
 use crate::later::open_calls::OpenCalls;
 use crate::security::Security;
@@ -258,7 +258,8 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
-        let caller = (owner_of(&call.connection.caller), call.connection.token, call.id());
+        let owner = owner_on(call.id().binding(), &call.connection.caller);
+        let caller = (owner, call.connection.token, call.id());
         self.service.exports.terms((call.interface, call.procedure), caller, call.deadline_ns)
     }
 
@@ -268,7 +269,8 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn owner_of(&self, tag: u64) -> Option<Owner> {
-        self.connections.find(tag).map(|connection| owner_of(&connection.caller))
+        let connection = self.connections.find(tag)?;
+        Some(owner_on(connection.bound_as().unwrap_or(BindingId::NONE), &connection.caller))
     }
 
     #[inline]

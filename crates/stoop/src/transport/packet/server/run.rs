@@ -2,7 +2,7 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
-use crate::context::owner_of;
+use crate::context::owner_on;
 use crate::later::deferred::{Given, Later, ReplyError};
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::one_call::{self, serve};
@@ -40,6 +40,8 @@ struct Serving<'a, S: ServerEndpoint> {
     endpoint: &'a PacketEndpoint<S>,
     assignment: &'a mut Assignment<S::Peer>,
     packet: &'a [u8],
+    /// The owner of the memory that is reserved for it.
+    owner: Option<Owner>,
 }
 
 impl<S: ServerEndpoint> one_call::ReceivedCall for Serving<'_, S> {
@@ -61,15 +63,16 @@ impl<S: ServerEndpoint> one_call::ReceivedCall for Serving<'_, S> {
     }
 
     fn reserve(&mut self, bytes: usize) -> Result<(), &'static str> {
-        let has_room = self.endpoint.out_budget.take(self.owner(), bytes);
-        has_room.then_some(()).ok_or(
-            "your host has its share of the server's memory for OUT arguments; call again when earlier calls have ended, or raise \
+        let (binding, ..) = self.assignment.identity();
+        let owner = *self.owner.get_or_insert_with(|| owner_on(binding, &self.assignment.peer.caller()));
+        self.endpoint.out_budget.take(owner, bytes).then_some(()).ok_or(
+            "you have your share of the server's memory for OUT arguments; call again when earlier calls have ended, or raise \
              Limits::result_bytes",
         )
     }
 
     fn release(&mut self, bytes: usize) {
-        self.endpoint.out_budget.give_back(self.owner(), bytes);
+        self.endpoint.out_budget.give_back(self.owner.expect("it was reserved for one"), bytes);
     }
 }
 
@@ -83,10 +86,6 @@ impl<S: ServerEndpoint> Serving<'_, S> {
         // The memory is there. So it runs only once, for nothing is left of the arguments.
         let limits = CallLimits { out_limit: limits.result_max, ..limits };
         Some(self.endpoint.exports.run_in_place(procedure, (&leading, len), result, limits))
-    }
-
-    fn owner(&self) -> Owner {
-        owner_of(&self.assignment.peer.caller())
     }
 }
 
@@ -119,7 +118,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Runs the procedure of the call that came in `packet`, or in several packets.
     #[inline(always)]
     fn perform_with(&self, assignment: &mut Assignment<S::Peer>, packet: &[u8], begun_ns: u64) -> Outcome {
-        let outcome = serve(&mut Serving { endpoint: self, assignment, packet }, begun_ns);
+        let outcome = serve(&mut Serving { endpoint: self, assignment, packet, owner: None }, begun_ns);
         outcome.expect("only a connection can be closed, and packets have none")
     }
 

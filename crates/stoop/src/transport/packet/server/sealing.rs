@@ -135,8 +135,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         packet: &[u8],
     ) -> Option<Vec<u8>> {
         let (now_ns, mut answer) = (clock::now_ns(), Vec::new());
+        let (now, named) = (Instant::from_nanos(now_ns), identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls));
+        let owner = named.as_ref().map(Caller::owner);
         let mut exchange = self.exchange();
-        match exchange.answer_authenticated(Instant::from_nanos(now_ns), peer, packet, &mut answer) {
+        match exchange.answer_authenticated(now, peer, owner, packet, &mut answer) {
             Authenticated::Reply => {}
             Authenticated::Nothing => return None,
             Authenticated::Bound(id) if handshake.bound == Some(id) => {}
@@ -153,7 +155,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                     return None;
                 }
                 handshake.bound = Some(id);
-                if let Some(named) = identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls) {
+                if let Some(named) = named {
                     named.enter(id);
                 }
             }

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "seal")]
+use stoop_exchange::shares::Owner;
 use stoop_exchange::shares::OwnerId;
 use stoop_net::host;
 use stoop_net::poller::Interest;
@@ -140,6 +142,20 @@ impl Connections {
         let Some(entry) = table.all.get_mut(&connection.token) else { return false };
         if !entry.is_bound && table.shares.bind(entry.owner) {
             entry.is_bound = true;
+        }
+        entry.is_bound
+    }
+
+    /// The same for the owner that its caller has proved to be.
+    #[cfg(feature = "seal")]
+    pub(super) fn bind_for(&self, connection: &Connection, owner: Owner) -> bool {
+        let table = &mut *self.connections();
+        let Some(entry) = table.all.get_mut(&connection.token) else { return false };
+        if !entry.is_bound
+            && let Some(named) = table.shares.bind_for(entry.owner, owner)
+        {
+            (entry.owner, entry.is_bound) = (named, true);
+            connection.memory.move_to(owner);
         }
         entry.is_bound
     }

@@ -65,10 +65,12 @@ impl StreamEndpoint {
         let (header, payload) = Header::parse(packet).ok()?;
         let mut granted = connection.granted();
         let mut bound = granted.as_ref().map(|granted| granted.bound);
-        let prepare = |_| match self.connections.bind(connection) {
-            true => Ok(()),
-            false => Err(MissingResource::Share),
+        let named = identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls);
+        let bind = || match &named {
+            Some(named) => self.connections.bind_for(connection, named.owner()),
+            None => self.connections.bind(connection),
         };
+        let prepare = |_| if bind() { Ok(()) } else { Err(MissingResource::Share) };
         let asked = (&header, payload);
         let answer = self.service.answer_question(&mut bound, Asker::Authenticated, asked, prepare);
         let (_, answer) = answer.ok()?;
@@ -76,10 +78,9 @@ impl StreamEndpoint {
             let keys = handshake.tls.keys(bound.binding)?;
             handshake.bound = Some(bound.binding);
             *granted = Some(Granted { bound, keys, caller: handshake.tls.caller() });
-            let caller = identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls);
             let is_open = self.connections.if_open(connection, || {
-                if let Some(caller) = caller {
-                    caller.enter(bound.binding);
+                if let Some(named) = named {
+                    named.enter(bound.binding);
                 }
                 self.count_binding(connection, bound.binding);
             });
