@@ -138,6 +138,8 @@ pub struct Interfaces {
     offers: String,
     /// Whether callers are told neither names nor signatures.
     is_silent: bool,
+    /// Of interfaces of which a caller without a name may call nothing: why.
+    denials: Vec<(usize, String)>,
     /// For each procedure of each interface: see [`returning_in_place`](Self::returning_in_place).
     in_place: Vec<Vec<Option<u8>>>,
 }
@@ -181,7 +183,7 @@ impl Interfaces {
         };
         let all: Vec<_> = interfaces.into_iter().map(numbered).collect();
         let in_place = all.iter().map(|each| alloc::vec![None; each.interface.procedures.len()]).collect();
-        Self { all, in_place, offers: String::new(), is_silent: false }
+        Self { all, in_place, denials: Vec::new(), offers: String::new(), is_silent: false }
     }
 
     /// Declares that the only argument of a procedure comes back as the beginning of its result, and that `leading`
@@ -212,6 +214,18 @@ impl Interfaces {
     #[must_use]
     pub fn silent(self) -> Self {
         Self { is_silent: true, ..self }
+    }
+
+    /// Declares that a caller that has proved no name may call nothing of an interface, and what it is told.
+    #[must_use]
+    pub fn denying(mut self, interface: usize, why: String) -> Self {
+        self.denials.push((interface, why));
+        self
+    }
+
+    /// Why a caller that has proved no name may call nothing of an interface; `None`: it may call something.
+    pub(crate) fn denial(&self, interface: usize) -> Option<String> {
+        self.denials.iter().find(|(of, _)| *of == interface).map(|(_, why)| why.clone())
     }
 
     /// Text of a bind reply to a caller on the machine `there`: the names of the interfaces if it asked for an unknown

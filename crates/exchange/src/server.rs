@@ -50,7 +50,7 @@ use credits::Credits;
 pub use limits::{Counters, Limits};
 use memory::Spare;
 pub use peer::Peer;
-pub use peers::Authenticated;
+pub use peers::{Authenticated, AuthenticatedCaller};
 use quiet::Watch;
 use recycled::Recycled;
 pub use room::PacketRoom;

@@ -11,7 +11,7 @@ use crate::task::{Manner, Task, interface};
 use crate::world::{Job, ServerProcess};
 use crate::{Address, Sabotage, Side, Sim};
 use core::time::Duration;
-use stoop_exchange::server::{Assignment, Authenticated, Effect, Next, Server};
+use stoop_exchange::server::{Assignment, Authenticated, AuthenticatedCaller, Effect, Next, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, MAX_DATAGRAM, RefusalCode, Refused, RetryAfter};
 
@@ -148,7 +148,8 @@ impl Sim {
         let arrival = match together {
             Some(assignment) => Effect::Run(assignment),
             None if self.scenario.sealed && packet.get(2) == Some(&(Kind::Bind as u8)) => {
-                match server.answer_authenticated(now, from, None, packet, &mut reply) {
+                let anybody = AuthenticatedCaller { owner: None, denial: &|_| None };
+                match server.answer_authenticated(now, from, &anybody, packet, &mut reply) {
                     Authenticated::Bound(binding) => {
                         self.server_seals(binding);
                         Effect::Reply

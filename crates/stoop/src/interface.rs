@@ -156,6 +156,12 @@ pub trait Exported: Send + Sync + 'static {
         let _ = tasks;
     }
 
+    /// Why the caller with that name may call nothing of the interface; `None`: it may call something.
+    fn denial(&self, name: Option<&str>) -> Option<String> {
+        let _ = name;
+        None
+    }
+
     /// Whether the server has [interceptors](crate::intercept), so that calls of the same process must not go through the trait.
     fn is_intercepted(&self) -> bool {
         false

@@ -228,6 +228,8 @@ pub enum BindStatus {
     NotAllowed,
     /// The server makes sealed bindings only.
     SealedOnly,
+    /// The caller may call no procedure of the interface; the reply's text says who may.
+    Denied,
     /// A status of a later version. Nothing is bound.
     Other(u8),
 }
@@ -244,6 +246,7 @@ impl BindStatus {
             Self::Mismatch => 5,
             Self::NotAllowed => 6,
             Self::SealedOnly => 7,
+            Self::Denied => 8,
             Self::Other(code) => code,
         }
     }
@@ -259,6 +262,7 @@ impl BindStatus {
             5 => Self::Mismatch,
             6 => Self::NotAllowed,
             7 => Self::SealedOnly,
+            8 => Self::Denied,
             other => Self::Other(other),
         }
     }

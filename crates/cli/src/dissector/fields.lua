@@ -44,7 +44,7 @@ local failures = { "the procedure panicked", "result too large", "result gone", 
 local unbinds = { "disorder", "shutting down", "no resources", "crowded", "owing answers on all lanes" }
 local statuses = {
     [0] = "bound", "no such interface", "full", "shutting down", "unknown flags", "mismatch", "not allowed",
-    "sealed bindings only",
+    "sealed bindings only", "denied",
 }
 local extensions = { [0] = "padding", "server's clock", "bytes of data in a packet", "lanes", "initial credit",
     "longest block of metadata" }

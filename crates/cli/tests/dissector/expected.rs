@@ -243,6 +243,7 @@ fn add_bind_reply(expected: &mut Expected, reply: &BindReply) {
         BindStatus::Mismatch => (5, reply.chosen),
         BindStatus::NotAllowed => (6, reply.chosen),
         BindStatus::SealedOnly => (7, reply.chosen),
+        BindStatus::Denied => (8, reply.chosen),
         BindStatus::Other(other) => (other, reply.chosen),
     };
     expected.add("status", status);

@@ -143,6 +143,8 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
         BindStatus::UnknownFlags(0x10),
         BindStatus::Mismatch,
         BindStatus::NotAllowed,
+        BindStatus::SealedOnly,
+        BindStatus::Denied,
         BindStatus::Other(200),
     ];
     let replies =

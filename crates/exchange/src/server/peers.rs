@@ -8,6 +8,7 @@ use super::table::Binding;
 use super::{Effect, Peer, Server};
 use crate::Instant;
 use crate::shares::Owner;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, CHECKSUM, Describe, Description, SEAL_INTERFACE};
@@ -19,6 +20,17 @@ const TIME_TO_CALL: Duration = Duration::from_secs(1);
 
 /// Entries of the table at which the server looks for such a binding, for one bind.
 const ENTRIES_SEARCHED: usize = 256;
+
+/// A caller that has proved who it is, with or without a name.
+pub struct AuthenticatedCaller<'a> {
+    /// By its name, if it has one, it has its share of the server; else its host counts.
+    pub owner: Option<Owner>,
+    /// Why it may call nothing of the interface with that number; `None`: it may call something.
+    pub denial: &'a dyn Fn(usize) -> Option<String>,
+}
+
+/// The owner of a binding, and why it may call nothing of an interface.
+type Asker<'a> = (Owner, Option<&'a dyn Fn(usize) -> Option<String>>);
 
 /// The answer to a packet of an authenticated caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +178,9 @@ impl<P: Peer> Server<P> {
             self.make_room_for_provisional(now);
         }
         let bound_before = self.counters.bound;
-        let Some((binding, answer)) = self.bind(now, peer, Owner::host(peer.host()), (header.binding, plain), &request) else {
+        let Some((binding, answer)) =
+            self.bind(now, peer, (Owner::host(peer.host()), None), (header.binding, plain), &request)
+        else {
             return Effect::Nothing;
         };
         if self.sealed_only && self.counters.bound > bound_before {
@@ -185,12 +199,12 @@ impl<P: Peer> Server<P> {
 
     /// Answers a packet that asks for a binding, or to describe a procedure, which an authenticated caller has sent by a way that no other
     /// can use. The packet to send back by that way is put into `reply`; the binding that it grants is sealed. Any other packet has no
-    /// answer. `owner`: the name that the caller has proved, by which it has its share of the server; `None`: its host counts.
+    /// answer.
     pub fn answer_authenticated(
         &mut self,
         now: Instant,
         peer: P,
-        owner: Option<Owner>,
+        caller: &AuthenticatedCaller<'_>,
         packet: &[u8],
         reply: &mut Vec<u8>,
     ) -> Authenticated {
@@ -199,8 +213,9 @@ impl<P: Peer> Server<P> {
             Kind::Bind => {
                 let Some(request) = BindRequest::decode(payload) else { return Authenticated::Nothing };
                 let sealed = BindingId::NONE.sealed();
-                let owner = owner.unwrap_or_else(|| Owner::host(peer.host()));
-                let bound = self.bind(now, peer, owner, (header.binding, sealed), &request);
+                let owner = caller.owner.unwrap_or_else(|| Owner::host(peer.host()));
+                let asker = (owner, Some(caller.denial));
+                let bound = self.bind(now, peer, asker, (header.binding, sealed), &request);
                 let Some((binding, answer)) = bound else { return Authenticated::Nothing };
                 put_reply(reply, binding, &header, &answer);
                 match binding != sealed && self.bindings.get_mut(binding).is_some() {
@@ -238,11 +253,11 @@ impl<P: Peer> Server<P> {
         &mut self,
         now: Instant,
         peer: P,
-        owner: Owner,
+        (owner, denial): Asker<'_>,
         (page_of, none): (BindingId, BindingId),
         request: &BindRequest,
     ) -> Option<(BindingId, Vec<u8>)> {
-        let (mut status, procedures, interface) =
+        let (mut status, mut procedures, interface) =
             match self.interfaces.compare(&request.interface, &request.fingerprints) {
                 Ok((number, procedures)) => (BindStatus::Bound, procedures, number),
                 Err((status, procedures)) => (status, procedures, 0),
@@ -253,6 +268,13 @@ impl<P: Peer> Server<P> {
         }
         if self.shutting_down {
             status = BindStatus::ShuttingDown;
+        }
+        let mut denied = None;
+        if status == BindStatus::Bound {
+            denied = denial.map_or_else(|| self.interfaces.denial(interface), |denial| denial(interface));
+        }
+        if denied.is_some() {
+            (status, procedures) = (BindStatus::Denied, Vec::new());
         }
         let mut id = none;
         if status == BindStatus::Bound && request.first > 0 {
@@ -285,7 +307,7 @@ impl<P: Peer> Server<P> {
             host: self.host,
             first: request.first,
             procedures,
-            text: self.interfaces.reply_text(status, &self.host, &request.host),
+            text: denied.unwrap_or_else(|| self.interfaces.reply_text(status, &self.host, &request.host)),
             clock: Some(self.clock.read(now)),
             packet_data: id.packet_data() as u32,
             lanes: self.limits.lanes.into(),

@@ -39,6 +39,7 @@ pub(crate) fn not_bound(step: BindStep, declared: &'static Interface, uri: &str)
                   BindOptions::security; cargo feature `seal` of stoop"
                 .into(),
         },
+        BindStep::Refused(BindStatus::Denied, why) => BindError::Denied { server, why },
         BindStep::OtherVersion(theirs) => {
             BindError::OtherVersion { server, ours: stoop_wire::VERSION, theirs: theirs.iter().collect() }
         }

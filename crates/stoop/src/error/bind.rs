@@ -103,6 +103,13 @@ pub enum BindError {
         /// The reason, and what to write.
         why: String,
     },
+    /// The client may call no procedure of the interface: the server has [lists of callers](crate::Server::callers).
+    Denied {
+        /// The address as it was given.
+        server: String,
+        /// By which name the server knows the client, and what to do.
+        why: String,
+    },
     /// A program answered that does not speak this protocol.
     Protocol {
         /// The address as it was given.
@@ -207,6 +214,7 @@ impl fmt::Display for BindError {
             Self::Revisions { interface, why } => {
                 write!(f, "the interface {interface} cannot be bound: {why}")
             }
+            Self::Denied { server, why } => write!(f, "the server at {server} denies the binding: {why}"),
             Self::Protocol { server, why } => {
                 write!(
                     f,
@@ -297,6 +305,7 @@ impl Clone for BindError {
             }
             Self::Security { server, why } => Self::Security { server: server.clone(), why: why.clone() },
             Self::Revisions { interface, why } => Self::Revisions { interface, why: why.clone() },
+            Self::Denied { server, why } => Self::Denied { server: server.clone(), why: why.clone() },
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
             Self::OtherHost { server, named } => Self::OtherHost { server: server.clone(), named: *named },

@@ -70,20 +70,20 @@ impl Asker {
 pub(crate) struct Malformed;
 
 impl Service {
-    /// Answers a question of binding, or about a procedure. Returns the answer's header, and the whole packet.
+    /// Answers a question of binding, or about a procedure, of a caller with that name. Returns the answer's header, and the whole packet.
     ///
     /// `prepare` is called once for a new binding to an interface.
     pub(crate) fn answer_question(
         &self,
         bound: &mut Option<Bound>,
-        asker: Asker,
+        (asker, name): (Asker, Option<&str>),
         (header, payload): (&Header, &[u8]),
         prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
     ) -> Result<(Header, Vec<u8>), Malformed> {
         let (kind, binding, answer) = match header.kind {
             Kind::Bind => {
                 let request = BindRequest::decode(payload).ok_or(Malformed)?;
-                let reply = self.bind(bound, asker, header, &request, prepare)?;
+                let reply = self.bind(bound, (asker, name), header, &request, prepare)?;
                 (Kind::BindReply, bound.map_or(BindingId::NONE, |bound| bound.binding), reply.encode())
             }
             Kind::Describe if self.describes_to(asker) => {
@@ -108,7 +108,7 @@ impl Service {
     fn bind(
         &self,
         bound: &mut Option<Bound>,
-        asker: Asker,
+        (asker, name): (Asker, Option<&str>),
         header: &Header,
         request: &BindRequest,
         prepare: impl FnOnce(u16) -> Result<(), MissingResource>,
@@ -127,6 +127,8 @@ impl Service {
             return Err(Malformed);
         }
         status = self.checked((status, interface), asker, request);
+        let denial = if status == BindStatus::Bound { self.denial(interface, name) } else { None };
+        status = if denial.is_some() { BindStatus::Denied } else { status };
         let mut missing = None;
         if status == BindStatus::Bound && bound.is_none() {
             missing = prepare(interface).err();
@@ -135,13 +137,20 @@ impl Service {
             status = BindStatus::Full;
             self.binds_refused.fetch_add(1, Ordering::Relaxed);
         }
-        if matches!(status, BindStatus::NotAllowed | BindStatus::Full | BindStatus::SealedOnly) {
+        use BindStatus::{Denied, Full, NotAllowed, SealedOnly};
+        if matches!(status, NotAllowed | Full | SealedOnly | Denied) {
             procedures.clear();
         }
         if status == BindStatus::Bound && bound.is_none() {
             *bound = Some(self.new_binding(interface, asker, request));
         }
-        Ok(self.reply(request, (status, procedures), missing))
+        let text = denial.or_else(|| missing.map(|missing| missing.text().into()));
+        Ok(self.reply(request, (status, procedures), text))
+    }
+
+    /// Why a caller with that name may call nothing of an interface.
+    fn denial(&self, interface: u16, name: Option<&str>) -> Option<String> {
+        self.exports.denial(usize::from(interface), name)
     }
 
     /// The answer to a request that compares as `compared`, with regard to the server's state and the peer's rights.
@@ -178,7 +187,7 @@ impl Service {
         &self,
         request: &BindRequest,
         (status, procedures): (BindStatus, Vec<u16>),
-        missing: Option<MissingResource>,
+        text: Option<String>,
     ) -> BindReply {
         let host = host_facts::to_wire(&self.own);
         let now_ns = clock::boot_now_ns();
@@ -194,10 +203,7 @@ impl Service {
             host,
             first: request.first,
             procedures,
-            text: match missing {
-                Some(missing) => missing.text().into(),
-                None => self.interfaces.reply_text(status, &host, &request.host),
-            },
+            text: text.unwrap_or_else(|| self.interfaces.reply_text(status, &host, &request.host)),
             clock: Some(ServerClock { now_ns, up_ns: now_ns.saturating_sub(self.started_ns) }),
             packet_data: STREAM_FRAGMENT as u32,
             lanes: self.lanes,

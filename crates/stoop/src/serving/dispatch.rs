@@ -127,9 +127,17 @@ impl Exports {
             procedures.filter_map(move |(number, procedure)| Some((interface, number, procedure.in_place?)))
         });
         let all = if self.is_silent { all.silent() } else { all };
-        in_place.fold(all, |all, (interface, procedure, leading)| {
+        let all = in_place.fold(all, |all, (interface, procedure, leading)| {
             all.returning_in_place(interface, procedure, leading)
-        })
+        });
+        let denials = self.all.iter().enumerate();
+        let denials = denials.filter_map(|(number, export)| Some((number, export.denial(None)?)));
+        denials.fold(all, |all, (number, why)| all.denying(number, why))
+    }
+
+    /// Why the caller with that name may call nothing of an interface; `None`: it may call something.
+    pub(crate) fn denial(&self, interface: usize, name: Option<&str>) -> Option<String> {
+        self.all.get(interface).and_then(|export| export.denial(name))
     }
 
     /// The time that a procedure takes.

@@ -97,6 +97,10 @@ fn may_call(names: &Names) -> bool {
         || Peer::of(&caller, served_call().id()).is_some_and(|peer| names.have(peer.name()))
 }
 
+/// The cure for a caller without a name.
+const NAMELESS: &str =
+    "bind with a key that the server knows (udp://KEY@HOST:PORT), or over a Unix socket or shared memory";
+
 /// An interface of which only some callers may call some procedures.
 struct Restricted {
     inner: Arc<dyn Exported>,
@@ -142,9 +146,7 @@ impl Restricted {
             Some(peer) => format!(
                 "its list of callers does not have `{peer}`; the server's administrator adds the name (Server::callers)"
             ),
-            None => "only callers with names may call it; bind with a key that the server knows (udp://KEY@HOST:PORT), or over a Unix \
-                     socket or shared memory"
-                .into(),
+            None => format!("only callers with names may call it; {NAMELESS}"),
         };
         let Interface { name, procedures, .. } = self.inner.interface();
         Unserved::Refused(Refusal::denied(format!(
@@ -157,6 +159,25 @@ impl Restricted {
 impl Exported for Restricted {
     fn interface(&self) -> &'static Interface {
         self.inner.interface()
+    }
+
+    fn denial(&self, name: Option<&str>) -> Option<String> {
+        let may_call = |list: &Option<Names>| match (list, name) {
+            (Some(names), Some(name)) => names.have(name),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        if self.lists.iter().any(may_call) {
+            return None;
+        }
+        let interface = self.interface().name;
+        Some(match name {
+            Some(name) => format!(
+                "`{name}` is in no list of callers of {interface}; its administrator adds the name: \
+                 .callers(\"{interface}\", [\"{name}\"])"
+            ),
+            None => format!("only callers with names may call {interface}; {NAMELESS}"),
+        })
     }
 
     fn dispatch(&self, procedure: u16, call: Reader<'_>, result: &mut Writer<'_>) -> Result<(), Unserved> {

@@ -113,6 +113,23 @@ fn a_call_whose_caller_is_in_no_list_is_refused_before_it_runs_over_every_transp
 }
 
 #[test]
+fn a_caller_that_may_call_nothing_of_an_interface_is_not_bound_to_it_over_any_transport() {
+    for transport in all().filter(|transport| *transport != "local" && is_there(transport)) {
+        let server = serve(transport, &["alice".into()]);
+        let uri = &server.uris()[0];
+        let why = SecretClient::bind(uri).map(drop).unwrap_err();
+        assert!(matches!(why, BindError::Denied { .. }), "{why}");
+        let (is_user, why) = (["unix", "shm"].contains(&transport), why.to_string());
+        let cure =
+            if is_user { format!(".callers(\"Secret\", [\"{}\"])", own_user()) } else { "KEY@".into() };
+        assert!(why.contains("Secret") && why.contains(&cure), "{why}");
+        let later = SecretClient::bind_with(uri, &BindOptions::new().lazy()).unwrap();
+        assert_eq!(later.tell().unwrap_err().ran(), Ran::No);
+        assert_eq!(bind(&server).ran().unwrap(), 0);
+    }
+}
+
+#[test]
 fn a_caller_on_this_machine_that_is_in_the_list_calls() {
     for transport in ["unix", "shm"] {
         for names in [vec![own_user()], vec!["alice".into(), "uid:*".into()]] {

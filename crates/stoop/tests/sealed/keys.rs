@@ -16,7 +16,7 @@ fn refused(uri: &str, options: &BindOptions) -> String {
     }
 }
 
-over! { udp ether tcp: [lists_name_callers_as_the_file_of_callers_does the_account_has_callers_by_their_names procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
+over! { udp ether tcp: [a_name_in_no_list_of_an_interface_is_not_bound_to_it lists_name_callers_as_the_file_of_callers_does the_account_has_callers_by_their_names procedures_see_the_name_of_the_caller a_server_with_another_key_is_not_called an_unknown_caller_learns_the_line_that_its_administrator_adds a_caller_without_a_key_is_told_to_make_one a_plain_caller_of_a_sealed_address_is_told_so_and_gets_no_description a_server_that_cannot_seal_is_not_called a_text_that_is_no_key_is_an_error servers_that_serve_everybody_serve_callers_without_a_key a_caller_whose_line_is_removed_loses_its_binding a_name_and_a_key_are_found_in_a_file_of_servers] }
 
 fn procedures_see_the_name_of_the_caller(transport: &str) {
     let pair = Pair::over(transport);
@@ -40,6 +40,20 @@ fn lists_name_callers_as_the_file_of_callers_does(transport: &str) {
         assert_eq!(why.ran(), Ran::No);
         assert!(why.to_string().contains("`ops-bob`"), "{why}");
     }
+}
+
+fn a_name_in_no_list_of_an_interface_is_not_bound_to_it(transport: &str) {
+    let (folder, server) = (Folder::new(), Server::new().export(VaultServer::new(Counting::default())));
+    let ((of_server, _), (alice, key), (bob, other)) =
+        (folder.key("server"), folder.key("alice"), folder.key("bob"));
+    let callers = folder.callers(&[("alice", key), ("bob", other)]);
+    let server = server.callers("Vault", ["alice"]).security(of_server.callers(callers).unwrap());
+    let server = ethernet::at_servers(|| server.listen(&address(transport))).unwrap().start().unwrap();
+    let bind = |security| VaultClient::bind_with(&server.uris()[0], &BindOptions::new().security(security));
+    assert_eq!(bind(alice).unwrap().count().unwrap(), 1);
+    let why = bind(bob).map(drop).unwrap_err();
+    assert!(matches!(why, BindError::Denied { .. }), "{why}");
+    assert!(why.to_string().contains(".callers(\"Vault\", [\"bob\"])"), "{why}");
 }
 
 fn the_account_has_callers_by_their_names(transport: &str) {

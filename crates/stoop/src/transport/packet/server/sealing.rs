@@ -15,7 +15,7 @@ use crate::transport::packet::server::run::ANSWER_MAX;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stoop_exchange::server::{Authenticated, Server};
+use stoop_exchange::server::{Authenticated, AuthenticatedCaller, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_net::clock;
 use stoop_seal::Side;
@@ -136,9 +136,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> Option<Vec<u8>> {
         let (now_ns, mut answer) = (clock::now_ns(), Vec::new());
         let (now, named) = (Instant::from_nanos(now_ns), identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls));
-        let owner = named.as_ref().map(Caller::owner);
+        let name = named.as_ref().map(Caller::name);
+        let caller = AuthenticatedCaller {
+            owner: named.as_ref().map(Caller::owner),
+            denial: &|interface| self.exports.denial(interface, name),
+        };
         let mut exchange = self.exchange();
-        match exchange.answer_authenticated(now, peer, owner, packet, &mut answer) {
+        match exchange.answer_authenticated(now, peer, &caller, packet, &mut answer) {
             Authenticated::Reply => {}
             Authenticated::Nothing => return None,
             Authenticated::Bound(id) if handshake.bound == Some(id) => {}

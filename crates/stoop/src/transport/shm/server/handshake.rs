@@ -2,6 +2,8 @@
 
 use crate::calling::unbind_notice;
 use crate::context::Caller;
+use crate::context::cancelled::CallId;
+use crate::context::peer::Peer;
 use crate::serving::binder::{Asker, Bound, MissingResource};
 use crate::serving::service::{Service, caller_of};
 use crate::transport::shm::server::binding::Binding;
@@ -158,9 +160,9 @@ impl Handshake {
                 Ok(())
             };
             let question = (&header, message.payload());
-            let Ok((_, answer)) =
-                service.answer_question(&mut self.bound, Asker::new(self.allowed), question, make)
-            else {
+            let named = Peer::of(&self.caller, CallId::NONE);
+            let asker = (Asker::new(self.allowed), named.as_ref().map(Peer::name));
+            let Ok((_, answer)) = service.answer_question(&mut self.bound, asker, question, make) else {
                 return Step::Malformed;
             };
             // A caller that does not read the answers does not want to bind.

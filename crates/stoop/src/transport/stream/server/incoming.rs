@@ -1,5 +1,6 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
+use crate::context::peer::Peer;
 use crate::pipes::queue::Disorder;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
 use crate::serving::message_memory::NO_MEMORY_FOR_ARGUMENTS;
@@ -335,7 +336,8 @@ impl StreamEndpoint {
             true => Ok(()),
             false => Err(MissingResource::Share),
         };
-        let asker = Asker::new(connection.is_allowed);
+        let named = Peer::of(&connection.caller, CallId::NONE);
+        let asker = (Asker::new(connection.is_allowed), named.as_ref().map(Peer::name));
         let (header, mut packet) = self.service.answer_question(bound, asker, question, prepare)?;
         if let Some(bound) = bound.filter(|bound| !was_bound && !is_provisional(bound.interface)) {
             // If it is closed, another thread has found that, and nobody reads the answer.

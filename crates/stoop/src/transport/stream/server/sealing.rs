@@ -72,7 +72,8 @@ impl StreamEndpoint {
         };
         let prepare = |_| if bind() { Ok(()) } else { Err(MissingResource::Share) };
         let asked = (&header, payload);
-        let answer = self.service.answer_question(&mut bound, Asker::Authenticated, asked, prepare);
+        let asker = (Asker::Authenticated, named.as_ref().map(Peer::name));
+        let answer = self.service.answer_question(&mut bound, asker, asked, prepare);
         let (_, answer) = answer.ok()?;
         if let Some(bound) = bound.filter(|_| granted.is_none()) {
             let keys = handshake.tls.keys(bound.binding)?;
