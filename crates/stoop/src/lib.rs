@@ -242,7 +242,8 @@ pub use crate::security::PublicKey;
 pub use crate::security::Security;
 pub use crate::server::{RunningServer, Server, ServerCounters};
 pub use crate::serving::counters::{
-    MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters, ShmServerCounters,
+    HandshakeCounters, MemoryCounters, PacketServerCounters, QueueCounters, RefusalCounters,
+    ShmServerCounters,
 };
 pub use crate::serving::procedures::ProcedureOptions;
 pub use crate::serving::terms::Priority;

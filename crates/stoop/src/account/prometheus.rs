@@ -131,7 +131,7 @@ fn host_or_user(peer: &str) -> &str {
 
 /// The counters of a server, as [`StoopAccount::counters`](crate::account::StoopAccount::counters) tells them, in the text form of
 /// Prometheus: `bindings` as the gauge `stoop_server_bindings`, `queue.full` as the counter `stoop_server_queue_full_total`, and
-/// `refused.overloaded` as `stoop_server_refusals_total{reason="overloaded"}`. Names that are no such words are left out.
+/// `refused.overloaded` as `stoop_server_refusals_total{reason="overloaded"}`, and so the refused handshakes of sealed bindings. Names that are no such words are left out.
 ///
 /// ```
 /// let counters = [("bindings".to_owned(), 3), ("refused.overloaded".to_owned(), 7)];
@@ -150,26 +150,40 @@ pub(crate) struct Counters<'a>(BTreeMap<&'a str, u64>);
 const GAUGES: [&str; 5] =
     ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
 
+/// Those of one thing by reasons: how their names begin, the metric of all, and its help.
+const REASONS: [(&str, &str, &str); 2] = [
+    ("refused.", "stoop_server_refusals_total", "Calls refused, by the reason that callers are told."),
+    (
+        "handshakes_refused.",
+        "stoop_server_handshakes_refused_total",
+        "Handshakes of sealed bindings that gave none, by reason.",
+    ),
+];
+
 impl Display for Text<Counters<'_>> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        const REFUSALS: &str = "stoop_server_refusals_total";
         let is_name = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_lowercase())
                 && name.bytes().all(|byte| byte.is_ascii_lowercase() || b"._".contains(&byte))
         };
         let named = || self.0.0.iter().filter(|(name, _)| is_name(name));
-        let of_reason = |name: &'_ str| name.strip_prefix("refused.").map(str::to_owned);
-        for (name, value) in named().filter(|(name, _)| of_reason(name).is_none()) {
+        let has_reason = |name: &str| REASONS.iter().any(|(prefix, ..)| name.starts_with(prefix));
+        for (name, value) in named().filter(|(name, _)| !has_reason(name)) {
             let (kind, end) = if GAUGES.contains(name) { ("gauge", "") } else { ("counter", "_total") };
             let metric = format!("stoop_server_{}{end}", name.replace('.', "_"));
             describe(f, &metric, kind, &format!("The counter {name} of the server."))?;
             writeln!(f, "{metric} {value}")?;
         }
-        let mut refusals = named().filter_map(|(name, value)| Some((of_reason(name)?, value))).peekable();
-        if refusals.peek().is_some() {
-            describe(f, REFUSALS, "counter", "Calls refused, by the reason that callers are told.")?;
+        for (prefix, metric, help) in REASONS {
+            let of_reason = |(name, value): (&&str, _)| Some((name.strip_prefix(prefix)?.to_owned(), value));
+            let mut refusals = named().filter_map(of_reason).peekable();
+            if refusals.peek().is_some() {
+                describe(f, metric, "counter", help)?;
+            }
+            refusals
+                .try_for_each(|(reason, value)| writeln!(f, "{metric}{{reason=\"{reason}\"}} {value}"))?;
         }
-        refusals.try_for_each(|(reason, value)| writeln!(f, "{REFUSALS}{{reason=\"{reason}\"}} {value}"))
+        Ok(())
     }
 }
 

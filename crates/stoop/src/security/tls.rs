@@ -85,6 +85,34 @@ pub(crate) enum Failed {
     Protocol(String),
 }
 
+/// Why a server has ended a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusedCaller {
+    /// It does not take the caller's key, or the caller has none.
+    Unknown,
+    /// It does not take the caller's certificate.
+    Certificate,
+    /// One end has certificates and the other keys.
+    OtherKind,
+    /// The caller does not take the server.
+    ByCaller,
+    /// What came is no handshake that it knows.
+    Protocol,
+}
+
+impl RefusedCaller {
+    fn of(why: &Error) -> Self {
+        match why {
+            Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+            | Error::NoCertificatesPresented => Self::Unknown,
+            Error::InvalidCertificate(_) => Self::Certificate,
+            Error::PeerIncompatible(PeerIncompatible::IncorrectCertificateTypeExtension) => Self::OtherKind,
+            Error::AlertReceived(_) => Self::ByCaller,
+            _ => Self::Protocol,
+        }
+    }
+}
+
 /// The cipher of a binding, and the secrets of its two directions.
 pub(crate) struct BindingKeys {
     pub(crate) suite: PacketSuite,
@@ -277,9 +305,12 @@ impl Acceptor {
 }
 
 impl ServerHandshake {
-    /// Takes bytes of the caller; `false`: the handshake has failed, and the [output](Self::output) tells the caller why.
-    pub(crate) fn input(&mut self, bytes: &[u8]) -> bool {
-        input(&mut self.0, bytes).is_ok()
+    /// Takes bytes of the caller.
+    ///
+    /// # Errors
+    /// The handshake has failed, and the [output](Self::output) tells the caller why.
+    pub(crate) fn input(&mut self, bytes: &[u8]) -> Result<(), RefusedCaller> {
+        input(&mut self.0, bytes).map_err(|why| RefusedCaller::of(&why))
     }
 
     /// As [`input`](Self::input), up to the end of the handshake. `bytes` loses those that were taken; the session

@@ -35,6 +35,8 @@ pub struct ServerCounters {
     /// Binds refused because there were as many bindings as the server takes, or its host or user had its share of them
     /// ([`Limits`](crate::Limits)).
     pub binds_refused: u64,
+    /// Handshakes at sealed addresses.
+    pub handshakes: HandshakeCounters,
     /// Calls whose procedures have returned and whose answers come later ([`Deferred`](crate::Deferred)), at this moment; with begun calls
     /// to `local:` addresses.
     pub open: u64,
@@ -210,6 +212,70 @@ impl QueueCounters {
     }
 }
 
+/// Handshakes at sealed addresses ([`Security`](crate::Security)), by how they ended.
+///
+/// ```
+/// use stoop::ServerCounters;
+///
+/// /// Whether callers were turned away since an earlier look whose keys, or certificates, the server does not take.
+/// fn strangers(now: &ServerCounters, before: &ServerCounters) -> bool {
+///     now.handshakes.unknown_caller > before.handshakes.unknown_caller
+///         || now.handshakes.certificate > before.handshakes.certificate
+/// }
+/// # assert!(!strangers(&ServerCounters::default(), &ServerCounters::default()));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandshakeCounters {
+    /// Callers that have authenticated themselves, and have a sealed binding.
+    pub bound: u64,
+    /// Refused: the caller's key is in no line of the file of callers, it has none, or its certificate has no name.
+    pub unknown_caller: u64,
+    /// Refused: the caller's certificate has expired, or was issued by no root of the server.
+    pub certificate: u64,
+    /// Refused: the caller has certificates and the server keys, or the reverse.
+    pub other_kind: u64,
+    /// Refused: what came is no handshake of a version that the server speaks, or was changed on the way.
+    pub protocol: u64,
+    /// Ended by the caller: it does not take the server.
+    pub by_caller: u64,
+    /// Refused: too many callers were binding at that time.
+    pub too_many: u64,
+    /// Refused: a message that belongs to no handshake.
+    pub out_of_place: u64,
+    /// Given up: the caller did not go on within 10 s, or too many others had begun.
+    pub abandoned: u64,
+}
+
+impl HandshakeCounters {
+    /// Their names among the [counters](ServerCounters::named).
+    fn named(self) -> [(&'static str, u64); 9] {
+        [
+            ("handshakes.bound", self.bound),
+            ("handshakes_refused.unknown_caller", self.unknown_caller),
+            ("handshakes_refused.certificate", self.certificate),
+            ("handshakes_refused.other_kind", self.other_kind),
+            ("handshakes_refused.protocol", self.protocol),
+            ("handshakes_refused.by_caller", self.by_caller),
+            ("handshakes_refused.too_many", self.too_many),
+            ("handshakes_refused.out_of_place", self.out_of_place),
+            ("handshakes_refused.abandoned", self.abandoned),
+        ]
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bound += other.bound;
+        self.unknown_caller += other.unknown_caller;
+        self.certificate += other.certificate;
+        self.other_kind += other.other_kind;
+        self.protocol += other.protocol;
+        self.by_caller += other.by_caller;
+        self.too_many += other.too_many;
+        self.out_of_place += other.out_of_place;
+        self.abandoned += other.abandoned;
+    }
+}
+
 /// Counters of the packet exchange at a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -251,6 +317,7 @@ impl ServerCounters {
             malformed,
             bindings,
             binds_refused,
+            handshakes,
             open,
             queue,
             packet,
@@ -283,7 +350,7 @@ impl ServerCounters {
             ("memory.arguments_refused", memory.arguments_refused),
             ("memory.results_dropped", memory.results_dropped),
         ];
-        others.into_iter().chain(refusals).collect()
+        others.into_iter().chain(refusals).chain(handshakes.named()).collect()
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -298,6 +365,7 @@ impl ServerCounters {
         self.memory.add(other.memory);
         self.bindings += other.bindings;
         self.binds_refused += other.binds_refused;
+        self.handshakes.add(other.handshakes);
         self.open += other.open;
         self.packet.dropped += other.packet.dropped;
         self.packet.waited += other.packet.waited;

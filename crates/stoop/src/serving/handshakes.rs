@@ -3,10 +3,12 @@
 
 use crate::locked::locked;
 use crate::security::handshake::{FINISH, HELLO, INTERFACE};
-use crate::security::tls::{Acceptor, ServerHandshake};
-use crate::serving::handshake_thread::HandshakeThread;
+use crate::security::tls::{Acceptor, RefusedCaller, ServerHandshake};
+use crate::serving::counters::HandshakeCounters;
+use crate::serving::handshake_thread::{Authenticates, HandshakeThread};
+use crate::serving::workers::WorkerPool;
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, Weak};
 use stoop_exchange::Interfaces;
 use stoop_net::clock;
 use stoop_wire::BindingId;
@@ -31,8 +33,9 @@ pub(crate) struct Handshakes<C> {
     pub(crate) acceptor: Acceptor,
     /// Number of their interface.
     pub(crate) interface: u16,
-    pub(crate) thread: HandshakeThread<C>,
+    thread: HandshakeThread<C>,
     begun: Mutex<HashMap<BindingId, Handshake>>,
+    counters: Mutex<HandshakeCounters>,
 }
 
 /// A handshake on a provisional binding.
@@ -52,7 +55,44 @@ impl<C: Send + 'static> Handshakes<C> {
             interface: interfaces.add(INTERFACE.for_exchange()) as u16,
             thread: HandshakeThread::new(),
             begun: Mutex::default(),
+            counters: Mutex::default(),
         }
+    }
+
+    /// How handshakes have ended so far.
+    pub(crate) fn counters(&self) -> HandshakeCounters {
+        *locked(&self.counters)
+    }
+
+    /// The caller of a handshake has a binding.
+    pub(crate) fn count_bound(&self) {
+        locked(&self.counters).bound += 1;
+    }
+
+    fn count_refused(&self, why: RefusedCaller) {
+        let counters = &mut *locked(&self.counters);
+        *match why {
+            RefusedCaller::Unknown => &mut counters.unknown_caller,
+            RefusedCaller::Certificate => &mut counters.certificate,
+            RefusedCaller::OtherKind => &mut counters.other_kind,
+            RefusedCaller::ByCaller => &mut counters.by_caller,
+            RefusedCaller::Protocol => &mut counters.protocol,
+        } += 1;
+    }
+
+    fn count_abandoned(&self, handshake: &Handshake) {
+        locked(&self.counters).abandoned += u64::from(handshake.bound.is_none());
+    }
+
+    /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
+    pub(crate) fn enqueue<E: Authenticates<Call = C>>(
+        &self,
+        call: C,
+        pool: impl FnOnce() -> Weak<WorkerPool<E>>,
+    ) -> Option<C> {
+        let refused = self.thread.enqueue(call, pool);
+        locked(&self.counters).too_many += u64::from(refused.is_some());
+        refused
     }
 
     /// The answer to a call on a provisional binding; `None`: the call is out of place. `grant` answers messages of a caller that has
@@ -64,21 +104,29 @@ impl<C: Send + 'static> Handshakes<C> {
         bytes: &[u8],
         grant: impl FnOnce(&mut Handshake, &[u8]) -> Option<Vec<u8>>,
     ) -> Option<Vec<u8>> {
-        match procedure {
+        let answer = match procedure {
             HELLO => Some(self.hello(provisional, bytes)),
             FINISH => self.finish(provisional, bytes, grant),
             _ => None,
-        }
+        };
+        locked(&self.counters).out_of_place += u64::from(answer.is_none());
+        answer
     }
 
     /// Takes the beginning of a caller's handshake, and returns the server's part.
     fn hello(&self, provisional: BindingId, bytes: &[u8]) -> Vec<u8> {
         let (mut begun, now_ns) = (locked(&self.begun), clock::now_ns());
-        begun.retain(|_, it| now_ns.saturating_sub(it.begun_ns) < HANDSHAKE_NANOS);
+        begun.retain(|_, it| {
+            let stays = now_ns.saturating_sub(it.begun_ns) < HANDSHAKE_NANOS;
+            if !stays {
+                self.count_abandoned(it);
+            }
+            stays
+        });
         if begun.len() >= HANDSHAKES_MAX
             && let Some(oldest) = begun.iter().min_by_key(|(_, it)| it.begun_ns).map(|(id, _)| *id)
         {
-            begun.remove(&oldest);
+            begun.remove(&oldest).inspect(|it| self.count_abandoned(it));
         }
         let handshake = begun.entry(provisional).or_insert_with(|| Handshake {
             tls: self.acceptor.begin(),
@@ -87,9 +135,13 @@ impl<C: Send + 'static> Handshakes<C> {
             begun_ns: now_ns,
         });
         handshake.hellos += 1;
-        let goes_on = handshake.hellos <= HELLOS && handshake.tls.input(bytes);
+        let taken = match handshake.hellos {
+            ..=HELLOS => handshake.tls.input(bytes),
+            _ => Err(RefusedCaller::Protocol),
+        };
         let output = handshake.tls.output();
-        if !goes_on {
+        if let Err(why) = taken {
+            self.count_refused(why);
             begun.remove(&provisional);
         }
         output
@@ -104,7 +156,8 @@ impl<C: Send + 'static> Handshakes<C> {
     ) -> Option<Vec<u8>> {
         let mut begun = locked(&self.begun);
         let handshake = begun.get_mut(&provisional)?;
-        if !handshake.tls.input(bytes) {
+        if let Err(why) = handshake.tls.input(bytes) {
+            self.count_refused(why);
             // The caller learns why.
             let mut failed = begun.remove(&provisional)?;
             return Some(failed.tls.output());

@@ -214,6 +214,8 @@ fn a_caller_that_the_server_does_not_take_is_told_why(transport: &str) {
     let (with_key, _) = organisation.folder.key("key");
     told(with_key, "has keys where", "Security::certificates");
     assert_eq!(server.counters().calls, 0);
+    let counted = server.counters().handshakes;
+    assert_eq!((counted.certificate, counted.unknown_caller, counted.other_kind), (4, 3, 1), "{counted:?}");
 }
 
 fn a_server_whose_certificate_is_not_right_is_not_called(transport: &str) {

@@ -88,9 +88,12 @@ fn an_unknown_caller_learns_the_line_that_its_administrator_adds(transport: &str
     let options = BindOptions::new().security(stranger);
     let why = refused(&pair.uri(), &options);
     assert!(why.contains(&format!("NAME {key}")), "{why}");
+    let handshakes = || pair.server.counters().handshakes;
+    assert_eq!((handshakes().bound, handshakes().unknown_caller), (0, 1));
     pair.folder.callers(&[("alice", pair.key), ("bob", key)]);
     let client = VaultClient::bind_with(&pair.uri(), &options).unwrap();
     assert_eq!(client.caller().unwrap().as_deref(), Some("bob"));
+    assert_eq!((handshakes().bound, handshakes().unknown_caller), (1, 1));
 }
 
 fn a_caller_without_a_key_is_told_to_make_one(transport: &str) {

@@ -206,6 +206,8 @@ fn counters_have_the_text_form_whatever_a_server_calls_them() {
         ("refused", 9),
         ("refused.overloaded", 7),
         ("refused.denied", 2),
+        ("handshakes.bound", 6),
+        ("handshakes_refused.unknown_caller", 8),
         ("bindings", 4),
         ("refused.odd\"} 1\n", 1),
         ("", 1),
@@ -223,7 +225,10 @@ fn counters_have_the_text_form_whatever_a_server_calls_them() {
     assert_eq!(of("stoop_server_queue_full_total", &[]), Some(7.0));
     assert_eq!(of("stoop_server_calls_total", &[]), Some(11.0));
     assert_eq!(of("stoop_server_refused_total", &[]), Some(9.0));
+    assert_eq!(of("stoop_server_handshakes_bound_total", &[]), Some(6.0));
+    let strangers = [("reason", "unknown_caller")];
+    assert_eq!(of("stoop_server_handshakes_refused_total", &strangers), Some(8.0));
     assert_eq!(of("stoop_server_refusals_total", &[("reason", "overloaded")]), Some(7.0));
     assert_eq!(of("stoop_server_refusals_total", &[("reason", "denied")]), Some(2.0));
-    assert_eq!(samples.len(), 7);
+    assert_eq!(samples.len(), 9);
 }

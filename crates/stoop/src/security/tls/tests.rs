@@ -27,11 +27,11 @@ fn ends(
 ) -> Result<(CallerHandshake, ServerHandshake), Failed> {
     let mut accepts = Acceptor::new(&Arc::new(server), Purpose::Binding).unwrap().begin();
     let mut asks = CallerHandshake::begin(caller, servers, "", Purpose::Binding)?;
-    assert!(accepts.input(&asks.output()));
+    accepts.input(&asks.output()).unwrap();
     asks.input(&accepts.output())?;
     assert!(!asks.is_going_on());
     asks.write(b"bind");
-    if !accepts.input(&asks.output()) {
+    if accepts.input(&asks.output()).is_err() {
         asks.input(&accepts.output())?;
         panic!("the caller learns why");
     }
@@ -90,7 +90,7 @@ fn an_anonymous_caller_is_served_where_such_are() {
 #[test]
 fn bytes_that_are_no_handshake_are_refused() {
     let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2)))), Purpose::Binding).unwrap().begin();
-    assert!(!accepts.input(&[0x55; 1000]));
+    assert_eq!(accepts.input(&[0x55; 1000]), Err(RefusedCaller::Protocol));
     assert!(accepts.read().is_empty() && accepts.keys(N).is_none());
 }
 

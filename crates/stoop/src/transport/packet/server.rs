@@ -226,6 +226,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
             malformed: counters.malformed + link.malformed,
             bindings: exchange.bindings() as u64,
             binds_refused: counters.full,
+            #[cfg(feature = "seal")]
+            handshakes: self.handshake_counters(),
             packet: PacketServerCounters {
                 duplicates: counters.duplicates,
                 dropped: counters.dropped,

@@ -388,6 +388,11 @@ impl Endpoint for StreamEndpoint {
 
     fn counters(&self) -> ServerCounters {
         let memory = self.connections.memory.counters();
-        ServerCounters { memory, ..self.service.counters() }
+        ServerCounters {
+            memory,
+            #[cfg(feature = "seal")]
+            handshakes: self.sealing.as_ref().map_or_else(Default::default, |it| it.handshakes.counters()),
+            ..self.service.counters()
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::context::keeper;
 use crate::context::peer::Peer as Caller;
 use crate::security::tls::Acceptor;
+use crate::serving::counters::HandshakeCounters;
 use crate::serving::handshake_thread::Authenticates;
 use crate::serving::handshakes::{Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
 use crate::serving::identity;
@@ -84,6 +85,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
     }
 
+    /// How handshakes have ended so far.
+    pub(super) fn handshake_counters(&self) -> HandshakeCounters {
+        self.sealing.as_ref().map_or_else(Default::default, |sealing| sealing.handshakes.counters())
+    }
+
     /// Calls of handshakes so far.
     pub(super) fn handshake_calls(&self) -> u64 {
         self.sealing.as_ref().map_or(0, |sealing| sealing.calls.load(Ordering::Relaxed))
@@ -92,7 +98,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     fn enqueue(&self, call: PacketCall<S::Peer>) {
         let sealing = self.sealing.as_ref().expect("it has handshakes");
         sealing.calls.fetch_add(1, Ordering::Relaxed);
-        let mut refused = sealing.handshakes.thread.enqueue(call, || self.open_calls.answers());
+        let mut refused = sealing.handshakes.enqueue(call, || self.open_calls.answers());
         while let Some(call) = refused {
             refused = self.answer_with(call, Err(TOO_MANY));
         }
@@ -159,6 +165,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                     return None;
                 }
                 handshake.bound = Some(id);
+                sealing.handshakes.count_bound();
                 if let Some(named) = named {
                     named.enter(id);
                 }

@@ -36,7 +36,7 @@ impl StreamEndpoint {
         (received.header, received.procedure) = (header, header.procedure);
         let call = StreamCall { connection: Arc::clone(connection), received };
         let sealing = self.sealing.as_ref().expect("it has handshakes");
-        if let Some(call) = sealing.handshakes.thread.enqueue(call, || self.open_calls.answers()) {
+        if let Some(call) = sealing.handshakes.enqueue(call, || self.open_calls.answers()) {
             self.answer_in_clear(&call, Err(TOO_MANY));
         }
     }
@@ -78,6 +78,7 @@ impl StreamEndpoint {
         if let Some(bound) = bound.filter(|_| granted.is_none()) {
             let keys = handshake.tls.keys(bound.binding)?;
             handshake.bound = Some(bound.binding);
+            sealing.handshakes.count_bound();
             *granted = Some(Granted { bound, keys, caller: handshake.tls.caller() });
             let is_open = self.connections.if_open(connection, || {
                 if let Some(named) = named {
