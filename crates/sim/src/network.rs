@@ -13,6 +13,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::Framing;
 use stoop_exchange::server::Peer;
+use stoop_seal::KEY_PHASE;
 use stoop_wire::{HEADER_LEN, Header, Kind};
 
 /// The sender of a packet.
@@ -140,6 +141,13 @@ pub(crate) struct Network {
     pub(crate) back: Traffic,
 }
 
+/// The kind of a packet that one side sends, in whichever phase it is sealed.
+fn kind_of(packet: &[u8]) -> Kind {
+    let mut header = *packet.first_chunk::<HEADER_LEN>().expect("both sides send packets");
+    header[3] &= !KEY_PHASE;
+    Header::from_beginning(&header).expect("both sides send packets").kind
+}
+
 impl Network {
     pub(crate) fn new(faults: Faults, life: Duration) -> Self {
         Self {
@@ -195,7 +203,7 @@ impl Network {
         packet: &[u8],
         random: &mut Random,
     ) -> [Option<Instant>; 3] {
-        let kind = Header::parse(packet).expect("both sides send packets").0.kind;
+        let kind = kind_of(packet);
         *self.sent.entry((from, kind)).or_default() += 1;
         let ordered = self.orders.iter().position(|order| (order.0, order.1) == (from, kind));
         let ordered = ordered.map(|position| self.orders.remove(position).2);

@@ -15,9 +15,13 @@ impl Sim {
         let own = self.facts_of(self.machine_of(caller));
         let evidence =
             Evidence { packet_life: self.scenario.packet_life, ..Evidence::new(sent, lost, granted, &own) };
-        let evidence = match self.scenario.sealed && self.sabotage != Sabotage::BelievesHints {
-            true => evidence.believing_no_hints(),
-            false => evidence,
+        let evidence = match (self.scenario.sealed, self.sabotage) {
+            (false, _) | (true, Sabotage::BelievesHints) => evidence,
+            (true, Sabotage::ConcludesFromAge) => {
+                let Evidence { refused_itself, packet_life, .. } = evidence;
+                Evidence { refused_itself, packet_life, ..evidence.believing_no_hints() }
+            }
+            (true, _) => evidence.believing_no_hints(),
         };
         self.sabotage.verdict(sent, (lost, granted), &evidence, idempotent)
     }

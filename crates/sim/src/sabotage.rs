@@ -68,6 +68,10 @@ pub enum Sabotage {
     ReusesNumber,
     /// A caller believes unsealed refusals in the name of a sealed binding.
     BelievesHints,
+    /// A server opens packets of all phases that a sealed binding has had.
+    KeepsOldPhases,
+    /// A caller on a sealed binding concludes that a call did not run because no packet is as old as the server remembers.
+    ConcludesFromAge,
 }
 
 impl Sabotage {

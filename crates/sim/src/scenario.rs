@@ -130,6 +130,9 @@ pub struct Scenario {
     pub sealed: bool,
     /// In a sealed world: for a packet that the attacker sees, it sends one of its own.
     pub attacks: u32,
+    /// In a sealed world: for a packet, its sender goes on to the next phase if it may, as if it had used up the numbers of the present one.
+    /// A lane then makes a quarter of all calls that it has numbers for in each phase.
+    pub phases: u32,
     /// How long after its deadline a call may begin to run at most, if that is to be checked.
     pub late_max: Option<Duration>,
 }
@@ -191,6 +194,7 @@ impl Scenario {
             packet_life: PACKET_LIFE,
             kind: true,
             sealed: false,
+            phases: 0,
             attacks: 0,
             late_max: None,
         }

@@ -19,13 +19,17 @@ const REMEMBERED: usize = 64;
 const HINTS: u32 = 2;
 const HINTED_AFTER: Duration = Duration::from_secs(1);
 
-fn end_of(side: stoop_seal::Side, BindingId(binding): BindingId) -> End {
+fn end_of(side: stoop_seal::Side, BindingId(binding): BindingId, now: Instant) -> End {
     let secret = |of: u8| -> Secret {
         let mut secret = [of; 32];
         secret[..8].copy_from_slice(&binding.to_le_bytes());
         secret
     };
-    End { seal: Seal::new(Toy, side, secret(1), secret(2), 0), numbers: Numbers::default() }
+    End {
+        seal: Seal::new(Toy, side, secret(1), secret(2), now.as_nanos()),
+        numbers: Numbers::default(),
+        kept: Vec::new(),
+    }
 }
 
 fn binding_of(packet: &[u8]) -> BindingId {
@@ -51,8 +55,28 @@ fn data_end(packet: &[u8]) -> Option<usize> {
     Header::parse(&clear).ok().map(|(_, payload)| HEADER_LEN + payload.len())
 }
 
-fn opens(seal: &Seal<Toy>, packet: &mut [u8]) -> bool {
-    data_end(packet).is_some_and(|end| seal.open(0, packet, end) == Opened::Yes)
+impl End {
+    /// Opens a packet, and goes on to the next phase if it is of that. `keeps`: former keys are kept.
+    fn opens(&mut self, now: Instant, packet: &mut [u8], keeps: bool) -> bool {
+        let (Some(end), sealed) = (data_end(packet), packet.to_vec()) else { return false };
+        match self.seal.open(now.as_nanos(), packet, end) {
+            Opened::Yes => true,
+            Opened::InNextPhase => {
+                self.go_on(now, true, keeps);
+                true
+            }
+            Opened::No => self.kept.iter().any(|former| {
+                packet.copy_from_slice(&sealed);
+                former.open(now.as_nanos(), packet, end) == Opened::Yes
+            }),
+        }
+    }
+
+    fn go_on(&mut self, now: Instant, by_peer: bool, keeps: bool) {
+        let next = self.seal.next(now.as_nanos(), by_peer);
+        let former = core::mem::replace(&mut self.seal, next);
+        self.kept.extend(keeps.then_some(former));
+    }
 }
 
 impl Sim {
@@ -67,12 +91,17 @@ impl Sim {
         }
         let (now, life) = (self.now, self.server.life);
         let reuses = self.sabotage == Sabotage::ReusesNumber && from == Side::Caller;
+        let keeps = self.sabotage == Sabotage::KeepsOldPhases;
+        let goes_on = self.random.chance(self.scenario.phases);
         let own = match from {
             Side::Caller => &mut self.caller_end(binding, now).end,
             Side::Server => self.sealing.servers.get_mut(&(life, binding.0))?,
         };
         if reuses {
-            *own = end_of(stoop_seal::Side::Caller, binding);
+            *own = end_of(stoop_seal::Side::Caller, binding, now);
+        }
+        if goes_on && own.seal.may_go_on(now.as_nanos()) {
+            own.go_on(now, false, keeps);
         }
         let end = data_end(&packet)?;
         let mut sealed = packet[..end].to_vec();
@@ -88,14 +117,20 @@ impl Sim {
     }
 
     fn caller_end(&mut self, binding: BindingId, now: Instant) -> &mut CallerEnd {
-        let new = || CallerEnd { end: end_of(stoop_seal::Side::Caller, binding), hints: 0, begun: now };
+        let new = || CallerEnd { end: end_of(stoop_seal::Side::Caller, binding, now), hints: 0, begun: now };
         self.sealing.callers.entry(binding.0).or_insert_with(new)
     }
 
     /// The server has granted a binding.
     pub(crate) fn server_seals(&mut self, binding: BindingId) {
-        let new = || end_of(stoop_seal::Side::Server, binding);
+        let now = self.now;
+        let new = || end_of(stoop_seal::Side::Server, binding, now);
         self.sealing.servers.entry((self.server.life, binding.0)).or_insert_with(new);
+    }
+
+    /// The phase of a caller's end of a sealed binding.
+    pub(crate) fn phase_of(&self, binding: BindingId) -> u32 {
+        self.sealing.callers.get(&binding.0).map_or(0, |end| end.end.seal.phase())
     }
 
     /// Opens a packet at the server. `false`: it is dropped.
@@ -104,8 +139,9 @@ impl Sim {
         if !self.scenario.sealed || !binding.is_sealed() || is_of_handshake(packet) {
             return true;
         }
-        let opened = match self.sealing.servers.get(&(self.server.life, binding.0)) {
-            Some(own) => opens(&own.seal, packet),
+        let (now, keeps) = (self.now, self.sabotage == Sabotage::KeepsOldPhases);
+        let opened = match self.sealing.servers.get_mut(&(self.server.life, binding.0)) {
+            Some(own) => own.opens(now, packet, keeps),
             // It is refused, unless the exchange knows its binding.
             None => !self.server.server.as_mut().is_some_and(|server| server.is_bound(binding)),
         };
@@ -121,7 +157,7 @@ impl Sim {
         let (now, believes) = (self.now, self.sabotage == Sabotage::BelievesHints);
         let is_own = binding_of(packet) == own;
         let end = self.caller_end(own, now);
-        if is_own && packet.len() >= HEADER_LEN + TRAILER_LEN && opens(&end.end.seal, packet) {
+        if is_own && packet.len() >= HEADER_LEN + TRAILER_LEN && end.end.opens(now, packet, false) {
             end.hints = 0;
             return true;
         }
@@ -178,14 +214,17 @@ impl Sim {
         ]);
         let later = if is_at_once { micros(100) } else { later };
         let at = self.now + self.random.between((Duration::ZERO, later));
-        self.report.attacks += 1;
-        self.events.plan(
-            at,
-            match to {
+        // So many hints, with nothing in between, are what a caller acts upon.
+        let copies = if is_of_unknown_binding(&packet) { HINTS } else { 1 };
+        for _ in 0..copies {
+            let packet = packet.clone();
+            self.report.attacks += 1;
+            let event = match to {
                 Side::Caller => Event::ToServer { from: caller, to: server, packet },
                 Side::Server => Event::ToCaller { to: caller, packet },
-            },
-        );
+            };
+            self.events.plan(at, event);
+        }
     }
 }
 

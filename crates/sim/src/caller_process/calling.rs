@@ -10,7 +10,10 @@ use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};
 use stoop_exchange::Instant;
 use stoop_exchange::caller::{Due, Heard, Lane, NoResult, Steps};
-use stoop_wire::{HEADER_LEN, Header, PACKET_DATA};
+use stoop_wire::{BindingId, HEADER_LEN, Header, PACKET_DATA};
+
+/// Calls of a lane in one phase of a sealed binding, if there are phases: in the two of which packets open, fewer than 2³¹ calls.
+const CALLS_OF_PHASE: u32 = (1 << 30) - (1 << 20);
 
 impl Sim {
     pub(crate) fn begin_call(&mut self, at: ThreadId, wish: Wish) -> CallId {
@@ -58,6 +61,8 @@ impl Sim {
     pub(super) fn send_now(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
         self.lane_for(at);
+        let binding = self.callers[at.caller].binding.as_ref().map_or(BindingId::NONE, |it| it.bound.binding);
+        let phase = self.phase_of(binding);
         let process = &mut self.callers[at.caller];
         let thread = &mut process.threads[at.thread];
         let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
@@ -86,6 +91,11 @@ impl Sim {
             own.lane().start_large(now, call.deadline, procedure, len as u32, window);
             own.lane.update_compact(&mut own.compact);
             return self.pump(at);
+        }
+        if own.phase != phase {
+            own.phase = phase;
+            own.lane().skip(CALLS_OF_PHASE);
+            own.lane.update_compact(&mut own.compact);
         }
         if process.flow.is_some() || own.compact.number().0.is_multiple_of(2) {
             own.way = if process.flow.is_some() { process.path } else { own.lane.path() };

@@ -79,7 +79,9 @@ impl Scenario {
         let mut scenario = Self::from_seed(seed);
         // A full packet would be two.
         (scenario.long, scenario.kind, scenario.sealed) = (0, false, true);
-        scenario.attacks = Random::new(seed ^ 0x7365_616c_6564).pick(&[0, 50, 300, 1000]);
+        let mut random = Random::new(seed ^ 0x7365_616c_6564);
+        scenario.attacks = random.pick(&[0, 50, 300, 1000]);
+        scenario.phases = random.pick(&[0, 100, 1000]);
         scenario
     }
 

@@ -138,6 +138,8 @@ pub(crate) struct OwnLane {
     pub(crate) compact: CompactCall,
     /// The round trip to the server, as short calls have measured it.
     pub(crate) way: RoundTrip,
+    /// The phase of the sealed binding in which its last call began.
+    pub(crate) phase: u32,
 }
 
 impl OwnLane {
@@ -148,7 +150,7 @@ impl OwnLane {
         lane: Lane,
     ) -> Self {
         let (compact, way) = (lane.compact_call(), lane.path());
-        Self { generation, granted, path, lane, compact, way }
+        Self { generation, granted, path, lane, compact, way, phase: 0 }
     }
 
     /// The lane, which knows of its call from now on.

@@ -22,6 +22,8 @@ pub(crate) struct Sealing {
 pub(crate) struct End {
     pub(crate) seal: Seal<Toy>,
     pub(crate) numbers: Numbers,
+    /// Those of the phases before, if it makes the mistake to keep them.
+    pub(crate) kept: Vec<Seal<Toy>>,
 }
 
 /// The caller's end of a binding.

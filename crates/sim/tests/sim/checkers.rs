@@ -138,3 +138,17 @@ fn a_number_that_is_used_twice_is_noticed() {
 fn a_caller_that_believes_an_attacker_is_noticed() {
     is_noticed(Family::Sealed, Sabotage::BelievesHints, &["executed a second time"]);
 }
+
+#[test]
+fn a_server_that_opens_packets_of_old_phases_is_noticed() {
+    is_noticed(Family::Sealed, Sabotage::KeepsOldPhases, &["executed a second time"]);
+}
+
+#[test]
+fn a_caller_that_concludes_from_the_age_of_packets_is_noticed() {
+    is_noticed(
+        Family::Sealed,
+        Sabotage::ConcludesFromAge,
+        &["executed a second time", "told that it did not run"],
+    );
+}
