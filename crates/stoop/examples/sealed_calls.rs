@@ -1,13 +1,13 @@
 //! What a seal costs: calls on a sealed and on a plain binding to one machine, in turns of short slices. Prints the median of each, and of
-//! their differences or ratios.
+//! their differences and ratios with the quartiles.
 //!
 //! ```sh
-//! cargo run --release -p stoop --features seal --example sealed_calls
+//! cargo run --release -p stoop --features seal --example sealed_calls [udp://127.0.0.1:0] [tcp://127.0.0.1:0]
 //! ```
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use stoop::{BindOptions, Security, Server, Waiting};
+use stoop::{BindOptions, Security, Server};
 
 #[stoop::interface]
 trait Lab {
@@ -31,38 +31,56 @@ impl Lab for Idle {
 }
 
 fn client(
-    scheme: &str,
+    uri: &str,
     security: Security,
 ) -> Result<(LabClient, stoop::RunningServer), Box<dyn std::error::Error>> {
-    let server = Server::new().security(security.clone()).export(LabServer::new(Idle));
-    let server = server.listen(&format!("{scheme}://127.0.0.1:0"))?.waiting(Waiting::Spin).start()?;
-    let options = BindOptions::new().security(security).waiting(Waiting::Spin);
+    let server =
+        Server::new().security(security.clone()).export(LabServer::new(Idle)).listen(uri)?.start()?;
+    let options = BindOptions::new().security(security);
     Ok((LabClient::bind_with(&server.uris()[0], &options)?, server))
 }
 
-/// Mean time of a call in a slice, in nanoseconds.
+/// Mean time of a call in a slice, in nanoseconds. The first calls, for which a server may have to wake up, are not counted.
 fn slice(mut call: impl FnMut()) -> f64 {
+    (0..20).for_each(|_| call());
     let (begun, mut calls) = (Instant::now(), 0);
-    while begun.elapsed() < Duration::from_millis(20) {
-        (0..8).for_each(|_| call());
-        calls += 8;
+    while begun.elapsed() < Duration::from_millis(10) {
+        call();
+        calls += 1;
     }
     begun.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The median and the quartiles.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    [2, 1, 3].map(|quarter| values[values.len() * quarter / 4])
 }
 
 fn compare(name: &str, mut plain: impl FnMut(), mut sealed: impl FnMut()) {
     let pairs: Vec<_> = (0..100).map(|_| (slice(&mut plain), slice(&mut sealed))).collect();
-    let of = |pick: fn(&(f64, f64)) -> f64| median(pairs.iter().map(pick).collect());
-    let (plain, sealed, more, ratio) =
-        (of(|it| it.0), of(|it| it.1), of(|it| it.1 - it.0), of(|it| it.0 / it.1));
+    let of = |pick: fn(&(f64, f64)) -> f64| quartiles(pairs.iter().map(pick).collect());
+    let ([plain, ..], [sealed, ..]) = (of(|it| it.0), of(|it| it.1));
+    let ([more, less_1, more_3], [ratio, ratio_1, ratio_3]) = (of(|it| it.1 - it.0), of(|it| it.0 / it.1));
     println!(
-        "{name:12} plain {plain:9.0} ns  sealed {sealed:9.0} ns  more {more:8.0} ns  of plain {ratio:.2}"
+        "{name:12} plain {plain:9.0} ns  sealed {sealed:9.0} ns  more {more:7.0} ns ({less_1:.0} to {more_3:.0})  of plain {ratio:.2} \
+         ({ratio_1:.2} to {ratio_3:.2})"
     );
+}
+
+/// Calls that eight threads make, each some.
+fn by_eight(client: &LabClient) {
+    std::thread::scope(|scope| {
+        (0..8).for_each(|_| drop(scope.spawn(|| (0..200).for_each(|_| client.null().unwrap()))));
+    });
+}
+
+/// Calls of which thirty-two are under way.
+fn in_flight(client: &LabClient) {
+    let calls = client.begin();
+    let pending: Vec<_> = (0..32).map(|_| calls.null()).collect();
+    drop(calls);
+    stoop::wait_all(pending).into_iter().for_each(|outcome| outcome.unwrap());
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,14 +89,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Security::generate_key(&path)?;
     let security = Security::key_file(&path)?;
     std::fs::remove_dir_all(folder)?;
-    ["udp", "tcp"].iter().try_for_each(|scheme| over(scheme, &security))
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let both = ["udp://127.0.0.1:0", "tcp://127.0.0.1:0"].map(String::from);
+    let uris = if named.is_empty() { &both[..] } else { &named[..] };
+    uris.iter().try_for_each(|uri| over(uri, &security))
 }
 
-fn over(scheme: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>> {
-    let (plain, _of_plain) = client(scheme, Security::none())?;
-    let (sealed, _of_sealed) = client(scheme, security.clone())?;
-    println!("{}", sealed.binding().describe());
+fn over(uri: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>> {
+    let (plain, _of_plain) = client(uri, Security::none())?;
+    let (sealed, _of_sealed) = client(uri, security.clone())?;
+    println!("{uri}");
     compare("Null()", || plain.null().unwrap(), || sealed.null().unwrap());
+    compare("8 threads", || by_eight(&plain), || by_eight(&sealed));
+    compare("32 in flight", || in_flight(&plain), || in_flight(&sealed));
     let bytes = vec![7; 1400];
     compare("1400 in", || plain.max_arg(&bytes).unwrap(), || sealed.max_arg(&bytes).unwrap());
     let bytes = vec![7; 1 << 20];
@@ -92,6 +115,7 @@ fn over(scheme: &str, security: &Security) -> Result<(), Box<dyn std::error::Err
         drop(LabClient::bind_with(uri, &options).unwrap());
         begun.elapsed().as_nanos() as f64
     });
-    println!("bind         sealed {:9.0} ns", median(binds.collect()));
+    let [bind, first, third] = quartiles(binds.collect());
+    println!("bind         sealed {bind:9.0} ns ({first:.0} to {third:.0})");
     Ok(())
 }
