@@ -6,6 +6,7 @@ mod harness;
 mod attackers;
 mod calls;
 mod certificates;
+mod chaos;
 mod keys;
 mod middle;
 mod shares;
@@ -68,6 +69,12 @@ impl Vault for Counting {
     fn again(&self) -> u32 {
         7
     }
+}
+
+/// No test of its own: another process, when it is started as such.
+#[test]
+fn process() {
+    harness::processes::play(&[chaos::play]);
 }
 
 /// A folder with keys, which is removed in the end.
