@@ -1,7 +1,8 @@
 //! The thread of an address that makes the handshakes of its callers.
 //!
 //! No worker makes them: all may be in long procedures, and a handshake takes as long as many calls. The thread starts with the first
-//! handshake and leaves when there has been none for a while. Its time is all that a flood of handshakes takes.
+//! handshake and leaves when there has been none for a while. Its time is all that a flood of handshakes takes, and it gives way to workers
+//! where processors are few.
 
 use crate::locked::locked;
 use crate::serving::workers::{Endpoint, WorkerPool};
@@ -85,6 +86,7 @@ impl<C> Queue<C> {
 
 /// The thread of handshakes.
 fn serve<E: Authenticates>(queue: &Queue<E::Call>, pool: &Weak<WorkerPool<E>>) {
+    threads::give_way();
     while let Some(call) = queue.next() {
         // Not while it waits: the address is free again when the server has ended.
         let Some(pool) = pool.upgrade() else { return };
