@@ -148,6 +148,18 @@ impl<'a> Handshake<'a> {
         self.left_ns().max(1)
     }
 
+    /// When the caller stops waiting.
+    #[cfg(feature = "seal")]
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The server's address.
+    #[cfg(feature = "seal")]
+    pub(crate) fn uri(&self) -> &str {
+        self.plan.uri
+    }
+
     /// Nanoseconds that are left.
     pub(crate) fn left_ns(&self) -> u64 {
         self.deadline.since(now()).as_nanos() as u64

@@ -11,6 +11,8 @@ use crate::security::handshake::{FINISH, HELLO};
 use crate::security::keys::PublicKey;
 use crate::security::tls::{BindingKeys, CallerHandshake, Purpose};
 use crate::uri::split_key;
+use std::thread;
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_exchange::binder::{BindStep, Binder, Bound};
 use stoop_net::clock;
@@ -21,10 +23,38 @@ pub(crate) const HANDSHAKE_MAX: usize = 32 << 10;
 /// Calls of [`HELLO`] at most: the server may ask for another group.
 const HELLOS: u32 = 2;
 
-/// A provisional binding: makes a call with these bytes as arguments, and returns those of its result.
+/// A provisional binding.
 pub(crate) trait Carrier {
-    fn call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Vec<u8>, BindError>;
+    /// Makes a call with these bytes as arguments, and returns those of its result; `None`: the server has no time for it now, and has
+    /// not taken it.
+    fn try_call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>, BindError>;
+
+    /// When the caller stops waiting for its binding.
+    fn deadline(&self) -> Instant;
+
+    /// The server's address.
+    fn uri(&self) -> &str;
+
+    /// [`try_call`](Self::try_call) until the server has time.
+    fn call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Vec<u8>, BindError> {
+        loop {
+            if let Some(result) = self.try_call(procedure, bytes)? {
+                return Ok(result);
+            }
+            if now() + WAIT >= self.deadline() {
+                return Err(BindError::Refused { server: self.uri().into(), why: TOO_MANY_BIND });
+            }
+            thread::sleep(WAIT);
+        }
+    }
 }
+
+/// Between two calls of a handshake for which the server had no time: it makes some dozen handshakes meanwhile.
+const WAIT: Duration = Duration::from_millis(5);
+
+/// Why a caller is not bound that has waited in vain.
+const TOO_MANY_BIND: &str =
+    "too many callers bind there at this time; bind again, or allow more time (BindOptions::bind_timeout)";
 
 /// A caller whose binding is to be sealed.
 pub(crate) struct Asking(Trust);

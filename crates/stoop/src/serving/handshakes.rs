@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, Weak};
 use stoop_exchange::Interfaces;
 use stoop_net::clock;
-use stoop_wire::BindingId;
+use stoop_wire::{BindingId, RefusalCode};
 
 /// Handshakes that have begun at most; then the oldest is given up.
 const HANDSHAKES_MAX: usize = 1024;
@@ -23,10 +23,15 @@ const HANDSHAKE_NANOS: u64 = 10_000_000_000;
 const HELLOS: u32 = 2;
 
 /// What a caller is told whose call the thread has no time for.
-pub(crate) const TOO_MANY: &str = "too many callers bind at this time; bind again";
+pub(crate) const TOO_MANY: Refused =
+    (RefusalCode::Overloaded, "too many callers bind at this time; bind again");
 
 /// What a caller is told whose call is out of place.
-pub(crate) const OUT_OF_PLACE: &str = "it is no part of a handshake that goes on";
+pub(crate) const OUT_OF_PLACE: Refused =
+    (RefusalCode::BadArguments, "it is no part of a handshake that goes on");
+
+/// A refusal of a call of a handshake.
+pub(crate) type Refused = (RefusalCode, &'static str);
 
 /// The handshakes at an address, and the calls by which they are made.
 pub(crate) struct Handshakes<C> {
@@ -35,6 +40,9 @@ pub(crate) struct Handshakes<C> {
     pub(crate) interface: u16,
     thread: HandshakeThread<C>,
     begun: Mutex<HashMap<BindingId, Handshake>>,
+    /// Provisional bindings that have ended, and whose handshakes are forgotten when the lock of `begun` is free: the thread has it while it
+    /// computes.
+    ended: Mutex<Vec<BindingId>>,
     counters: Mutex<HandshakeCounters>,
 }
 
@@ -55,6 +63,7 @@ impl<C: Send + 'static> Handshakes<C> {
             interface: interfaces.add(INTERFACE.for_exchange()) as u16,
             thread: HandshakeThread::new(),
             begun: Mutex::default(),
+            ended: Mutex::default(),
             counters: Mutex::default(),
         }
     }
@@ -82,6 +91,38 @@ impl<C: Send + 'static> Handshakes<C> {
 
     fn count_abandoned(&self, handshake: &Handshake) {
         locked(&self.counters).abandoned += u64::from(handshake.bound.is_none());
+    }
+
+    /// A binding has ended, which may be a provisional one.
+    pub(crate) fn has_ended(&self, binding: BindingId) {
+        if !binding.is_sealed() {
+            locked(&self.ended).push(binding);
+        }
+    }
+
+    /// Frees the memory of handshakes that are over, unless one is being made now.
+    pub(crate) fn sweep(&self) {
+        if let Ok(mut begun) = self.begun.try_lock() {
+            self.forget(&mut begun, clock::now_ns());
+        }
+    }
+
+    fn forget(&self, begun: &mut HashMap<BindingId, Handshake>, now_ns: u64) {
+        for ended in std::mem::take(&mut *locked(&self.ended)) {
+            if let Some(handshake) = begun.remove(&ended) {
+                self.count_abandoned(&handshake);
+            }
+        }
+        begun.retain(|_, it| {
+            let stays = now_ns.saturating_sub(it.begun_ns) < HANDSHAKE_NANOS;
+            if !stays {
+                self.count_abandoned(it);
+            }
+            stays
+        });
+        if begun.is_empty() {
+            begun.shrink_to_fit();
+        }
     }
 
     /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
@@ -116,13 +157,7 @@ impl<C: Send + 'static> Handshakes<C> {
     /// Takes the beginning of a caller's handshake, and returns the server's part.
     fn hello(&self, provisional: BindingId, bytes: &[u8]) -> Vec<u8> {
         let (mut begun, now_ns) = (locked(&self.begun), clock::now_ns());
-        begun.retain(|_, it| {
-            let stays = now_ns.saturating_sub(it.begun_ns) < HANDSHAKE_NANOS;
-            if !stays {
-                self.count_abandoned(it);
-            }
-            stays
-        });
+        self.forget(&mut begun, now_ns);
         if begun.len() >= HANDSHAKES_MAX
             && let Some(oldest) = begun.iter().min_by_key(|(_, it)| it.begun_ns).map(|(id, _)| *id)
         {

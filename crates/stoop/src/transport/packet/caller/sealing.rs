@@ -21,7 +21,7 @@ use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_net::host::HostFacts;
 use stoop_seal::Side;
-use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{CallNumber, HEADER_LEN, Header, Kind, LaneId, RefusalCode};
 
 /// Makes a sealed binding; `None`: neither the address nor the options say that it is to be sealed.
 pub(super) fn bind<L: PacketLink>(
@@ -83,7 +83,15 @@ struct LaneOfHandshake<'a, L: PacketLink> {
 }
 
 impl<L: PacketLink> Carrier for LaneOfHandshake<'_, L> {
-    fn call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Vec<u8>, BindError> {
+    fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    fn uri(&self) -> &str {
+        self.uri
+    }
+
+    fn try_call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>, BindError> {
         let Self { lane, uri, deadline } = self;
         let needed = HEADER_LEN + bytes.len();
         if lane.call.len() < needed {
@@ -93,7 +101,8 @@ impl<L: PacketLink> Carrier for LaneOfHandshake<'_, L> {
         let begun = now();
         let unreachable = |cause| BindError::Unreachable { server: (*uri).into(), cause };
         match lane.exchange::<false>(begun, *deadline, procedure, bytes.len()) {
-            Ok(()) => Ok(lane.result[HEADER_LEN..HEADER_LEN + lane.result_len].to_vec()),
+            Ok(()) => Ok(Some(lane.result[HEADER_LEN..HEADER_LEN + lane.result_len].to_vec())),
+            Err(Ended::With(CallError::Refused(why, ..))) if why.code == RefusalCode::Overloaded => Ok(None),
             Err(Ended::With(CallError::Unknown { waited, .. })) => {
                 Err(BindError::NoAnswer { server: (*uri).into(), waited })
             }

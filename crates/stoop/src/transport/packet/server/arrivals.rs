@@ -145,6 +145,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             }
             Effect::Unbound(binding) => {
                 keeper::end_binding(binding);
+                #[cfg(feature = "seal")]
+                self.forget_handshake(binding);
                 self.attend_later(worker, exchange, len);
             }
             Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
@@ -236,6 +238,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             }
             Effect::Unbound(binding) => {
                 keeper::end_binding(binding);
+                #[cfg(feature = "seal")]
+                self.forget_handshake(binding);
                 return true;
             }
             Effect::Transmit | Effect::Nothing => {

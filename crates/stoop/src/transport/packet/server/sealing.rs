@@ -5,7 +5,7 @@ use crate::context::peer::Peer as Caller;
 use crate::security::tls::Acceptor;
 use crate::serving::counters::HandshakeCounters;
 use crate::serving::handshake_thread::Authenticates;
-use crate::serving::handshakes::{Handshake, Handshakes, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::handshakes::{Handshake, Handshakes, OUT_OF_PLACE, Refused, TOO_MANY};
 use crate::serving::identity;
 use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::ServerEndpoint;
@@ -20,7 +20,7 @@ use stoop_exchange::server::{Authenticated, AuthenticatedCaller, Server};
 use stoop_exchange::{Instant, Interfaces};
 use stoop_net::clock;
 use stoop_seal::Side;
-use stoop_wire::{HEADER_LEN, RefusalCode};
+use stoop_wire::{BindingId, HEADER_LEN};
 
 /// Time between two looks at the sealed bindings.
 const LOOK_NANOS: u64 = 1_000_000_000;
@@ -90,6 +90,14 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         self.sealing.as_ref().map_or_else(Default::default, |sealing| sealing.handshakes.counters())
     }
 
+    /// A binding has ended.
+    #[cold]
+    pub(super) fn forget_handshake(&self, binding: BindingId) {
+        if let Some(sealing) = &self.sealing {
+            sealing.handshakes.has_ended(binding);
+        }
+    }
+
     /// Calls of handshakes so far.
     pub(super) fn handshake_calls(&self) -> u64 {
         self.sealing.as_ref().map_or(0, |sealing| sealing.calls.load(Ordering::Relaxed))
@@ -107,7 +115,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     fn answer_with(
         &self,
         call: PacketCall<S::Peer>,
-        answer: Result<Vec<u8>, &str>,
+        answer: Result<Vec<u8>, Refused>,
     ) -> Option<PacketCall<S::Peer>> {
         let PacketCall { mut assignment, .. } = call;
         let now_ns = clock::now_ns();
@@ -120,8 +128,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 packet[HEADER_LEN..end].copy_from_slice(&bytes);
                 assignment.complete(Instant::from_nanos(now_ns), bytes.len());
             }
-            Err(why) => {
-                assignment.refuse(RefusalCode::Overloaded, why);
+            Err((code, why)) => {
+                assignment.refuse(code, why);
             }
         }
         if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
@@ -141,7 +149,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         packet: &[u8],
     ) -> Option<Vec<u8>> {
         let (now_ns, mut answer) = (clock::now_ns(), Vec::new());
-        let (now, named) = (Instant::from_nanos(now_ns), identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls));
+        let (now, named) =
+            (Instant::from_nanos(now_ns), identity::peer(&sealing.handshakes.acceptor.keys, &handshake.tls));
         let name = named.as_ref().map(Caller::name);
         let caller = AuthenticatedCaller {
             owner: named.as_ref().map(Caller::owner),
@@ -182,6 +191,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             return;
         }
         sealing.next_look_ns.store(now_ns + LOOK_NANOS, Ordering::Relaxed);
+        sealing.handshakes.sweep();
         let serves = identity::served(&sealing.handshakes.acceptor.keys);
         sealing.bindings.retain(|id, binding| {
             let is_served = serves(binding.peer);

@@ -13,7 +13,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::binder::Bound;
 use stoop_exchange::stream::{Bounds, Reassembler};
 use stoop_net::host::HostFacts;
-use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, left_of_nanos};
+use stoop_wire::{BindingId, CallNumber, HEADER_LEN, Header, Kind, LaneId, RefusalCode, left_of_nanos};
 
 /// A sealed connection, and the binding on it.
 pub(super) struct SealedConnection {
@@ -64,7 +64,15 @@ struct Calls<'a, 'b> {
 }
 
 impl Carrier for Calls<'_, '_> {
-    fn call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Vec<u8>, BindError> {
+    fn deadline(&self) -> Instant {
+        self.handshake.deadline()
+    }
+
+    fn uri(&self) -> &str {
+        self.handshake.uri()
+    }
+
+    fn try_call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>, BindError> {
         let Self { handshake, provisional, .. } = *self;
         self.last = self.last.next();
         let mut call = Header::bare(Kind::Call, provisional, LaneId(0), self.last);
@@ -82,7 +90,8 @@ impl Carrier for Calls<'_, '_> {
         };
         let is_own = (answer.binding, answer.number) == (provisional, self.last);
         match answer.kind {
-            Kind::Result if is_own => Ok(packet[HEADER_LEN..][..answer.message_len as usize].to_vec()),
+            Kind::Result if is_own => Ok(Some(packet[HEADER_LEN..][..answer.message_len as usize].to_vec())),
+            Kind::Refusal if is_own && answer.refused().code == RefusalCode::Overloaded => Ok(None),
             Kind::Refusal if is_own => {
                 let detail = String::from_utf8_lossy(&packet[HEADER_LEN..][..answer.message_len as usize]);
                 let why = CallError::refused(Refusal::new(answer.refused(), detail.into_owned()));

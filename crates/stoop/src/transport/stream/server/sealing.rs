@@ -6,7 +6,7 @@
 use crate::context::peer::Peer;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
 use crate::serving::handshake_thread::Authenticates;
-use crate::serving::handshakes::{Handshake, OUT_OF_PLACE, TOO_MANY};
+use crate::serving::handshakes::{Handshake, OUT_OF_PLACE, Refused, TOO_MANY};
 use crate::serving::identity;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::{ReceivedCall, StreamCall};
@@ -41,7 +41,7 @@ impl StreamEndpoint {
         }
     }
 
-    fn answer_in_clear(&self, call: &StreamCall, answer: Result<Vec<u8>, &str>) {
+    fn answer_in_clear(&self, call: &StreamCall, answer: Result<Vec<u8>, Refused>) {
         let header = call.header;
         match answer {
             Ok(bytes) => {
@@ -49,7 +49,7 @@ impl StreamEndpoint {
                 result.message_len = bytes.len() as u32;
                 self.send(&call.connection, result, &mut [&[0; HEADER_LEN], &bytes[..]].concat());
             }
-            Err(why) => self.send_refusal(&call.connection, &header, RefusalCode::Overloaded, why),
+            Err((code, why)) => self.send_refusal(&call.connection, &header, code, why),
         }
         self.service.activity.end_call();
     }
@@ -103,6 +103,7 @@ impl StreamEndpoint {
     pub(super) fn look_at_callers(&self, now_ns: u64) {
         let Some(sealing) = &self.sealing else { return };
         sealing.looks_at(now_ns);
+        sealing.handshakes.sweep();
         let serves = identity::served(&sealing.handshakes.acceptor.keys);
         let is_sealed_for_other = |connection: &Arc<Connection>| {
             connection.stream.sealed().is_some_and(|sealed| !serves(sealed.peer))
