@@ -441,7 +441,7 @@ impl Server {
 
     /// Has this run the [tasks](Task) of procedures that are an `async fn`, in place of threads of the server: procedures can await what
     /// belongs to a runtime, such as its timers and sockets. `run` is called by the thread at which the call has arrived, which it must not
-    /// keep for long.
+    /// keep for long. That thread is in no runtime: `tokio::spawn` would panic there, so keep a handle of the runtime.
     ///
     /// With tokio, a task that need not wait for anything is over where its call arrives:
     ///
