@@ -1,5 +1,6 @@
 //! Messages that arrive on a connection: calls, and the questions by which a caller binds.
 
+use crate::context::cancelled::CallId;
 use crate::context::peer::Peer;
 use crate::pipes::queue::Disorder;
 use crate::serving::binder::{Asker, Bound, Malformed, MissingResource};
