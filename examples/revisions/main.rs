@@ -9,7 +9,7 @@ use stoop::{CallError, Ran, RunningServer, Server};
 /// The interface as it was at first.
 mod first {
     #[derive(Clone, Debug, PartialEq, stoop::Data)]
-    pub struct Entry {
+    pub(crate) struct Entry {
         pub name: String,
         pub content: Vec<u8>,
     }
@@ -25,7 +25,7 @@ mod first {
 /// A field and a procedure have been added.
 mod second {
     #[derive(Clone, Debug, PartialEq, stoop::Data)]
-    pub struct Entry {
+    pub(crate) struct Entry {
         pub name: String,
         #[stoop(since = 1, default = 0o644)]
         pub mode: u32,
@@ -45,7 +45,7 @@ mod second {
 /// A kind of entries and a parameter have been added.
 mod third {
     #[derive(Clone, Debug, Default, PartialEq, stoop::Data)]
-    pub enum Kind {
+    pub(crate) enum Kind {
         #[default]
         File,
         #[stoop(otherwise)]
@@ -53,7 +53,7 @@ mod third {
     }
 
     #[derive(Clone, Debug, PartialEq, stoop::Data)]
-    pub struct Entry {
+    pub(crate) struct Entry {
         pub name: String,
         #[stoop(since = 1, default = 0o644)]
         pub mode: u32,

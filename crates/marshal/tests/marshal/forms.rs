@@ -13,38 +13,38 @@ mod before {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Small {
+    pub(crate) struct Small {
         pub a: u8,
     }
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Fixed {
+    pub(crate) struct Fixed {
         pub a: u8,
         pub b: u32,
     }
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Options {}
+    pub(crate) struct Options {}
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub enum Plain {
+    pub(crate) enum Plain {
         One,
         Three,
     }
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub enum Tagged {
+    pub(crate) enum Tagged {
         Text(String),
         Both { a: u8, b: u64 },
     }
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Tree {
+    pub(crate) struct Tree {
         pub value: Fixed,
         pub below: Vec<Tree>,
         #[stoop(shared)]
@@ -58,7 +58,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Small {
+    pub(crate) struct Small {
         #[stoop(since = 2)]
         pub first: u128,
         pub a: u8,
@@ -66,7 +66,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Fixed {
+    pub(crate) struct Fixed {
         pub a: u8,
         #[stoop(since = 1, default = "none".into())]
         pub name: String,
@@ -77,7 +77,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Options {
+    pub(crate) struct Options {
         #[stoop(since = 1)]
         pub fast: bool,
         #[stoop(since = 2, drop)]
@@ -86,7 +86,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub enum Plain {
+    pub(crate) enum Plain {
         One,
         #[stoop(since = 1)]
         Two(u32),
@@ -96,7 +96,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub enum Tagged {
+    pub(crate) enum Tagged {
         #[stoop(since = 2)]
         Nothing,
         Text(String),
@@ -110,7 +110,7 @@ mod after {
 
     #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
     #[stoop(crate = crate::common::root)]
-    pub struct Tree {
+    pub(crate) struct Tree {
         pub value: Fixed,
         pub below: Vec<Tree>,
         #[stoop(shared)]

@@ -74,7 +74,7 @@ fn a_procedure_with_buffers_has_one_form() {
 
 mod beyond {
     #[derive(Clone, Debug, PartialEq, stoop_macros::Data)]
-    pub struct Grown {
+    pub(crate) struct Grown {
         #[stoop(since = 2)]
         pub later: u8,
     }
