@@ -72,7 +72,7 @@ fn check_tells_what_breaks_and_for_which_callers() {
         assert!(text.contains("Store.get: breaks new callers") && text.contains("2 breaks"), "{text}");
     }
     let (status, json) = check(&old, &broken, &["--json"]);
-    assert!(status == Some(1) && json.contains(r#""procedure":"get""#), "{json}");
+    assert!(status == Some(1) && json.contains(r#""procedure": "get""#), "{json}");
     assert_eq!(check(&old, &broken, &["--except", "Store.get"]), (Some(0), "nothing breaks\n".into()));
     for unreadable in
         ["udp://127.0.0.1:1", "nowhere/interfaces.lock", &file("other.lock", "Store 0-0 12 get()\n")]
