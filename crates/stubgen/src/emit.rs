@@ -13,6 +13,7 @@ mod gather;
 mod in_place;
 mod later;
 mod layouts;
+mod left_out;
 mod names;
 mod pipes;
 mod program;

@@ -12,6 +12,7 @@ mod call_list;
 mod cursor;
 mod error;
 mod extensions;
+mod format;
 mod header;
 mod identity;
 mod kind;
@@ -27,10 +28,11 @@ mod versions;
 
 pub use call_list::CallList;
 pub use error::HeaderError;
-pub use header::{
-    CHECKSUM_LEN, Challenge, HEADER_LEN, Header, MAGIC, MAX_DATAGRAM, PACKET_DATA, PACKET_DATA_CHECKED,
-    PACKET_DATA_SEALED, SEAL_LEN, STREAM_FRAGMENT, Template, VERSION, flags,
+pub use format::{
+    CHECKSUM_LEN, HEADER_LEN, MAGIC, MAX_DATAGRAM, PACKET_DATA, PACKET_DATA_CHECKED, PACKET_DATA_SEALED,
+    SEAL_LEN, STREAM_FRAGMENT, VERSION,
 };
+pub use header::{Challenge, Header, Template, flags};
 pub use identity::{BindingId, CallNumber, LaneId};
 pub use kind::Kind;
 pub use left::{left_of_nanos, nanos_of_left};

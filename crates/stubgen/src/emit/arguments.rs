@@ -3,8 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::later;
 use super::layouts::leading_of_result;
+use super::left_out;
 use super::names::{Names, coming_back, decode, encode, encode_all, local, travels_with_call, whole};
 use crate::model::{Argument, Fallible, Mode, Procedure, Returns, Shape, Way};
 
@@ -30,7 +30,7 @@ pub(super) fn outcome(returns: &Returns, names: &Names) -> (TokenStream, TokenSt
 /// Writes an argument into the call packet.
 pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
     let sent = send_always(argument, names);
-    if names.is_older { later::send(argument, sent, names) } else { sent }
+    if names.is_older { left_out::send(argument, sent, names) } else { sent }
 }
 
 fn send_always(argument: &Argument, names: &Names) -> TokenStream {

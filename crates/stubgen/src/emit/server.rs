@@ -8,7 +8,7 @@ use super::names::{
     Names, decode, decode_all, default, form, implementation, layout, local, stub_name, whole,
 };
 use super::results::{has_results, incoming, put_all, put_later, room, with_form};
-use super::{buffers, in_place, later, pipes, program};
+use super::{buffers, in_place, later, left_out, pipes, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape, Way};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -215,7 +215,7 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
 /// The statement that reads an argument from the call packet, or makes the one that the procedure fills.
 pub(super) fn take(argument: &Argument, names: &Names) -> TokenStream {
     let taken = take_always(argument, names);
-    if names.is_older { later::take(argument, taken, names) } else { taken }
+    if names.is_older { left_out::take(argument, taken, names) } else { taken }
 }
 
 fn take_always(argument: &Argument, names: &Names) -> TokenStream {

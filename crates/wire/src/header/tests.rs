@@ -1,4 +1,5 @@
 use super::*;
+use crate::{PACKET_DATA_CHECKED, PACKET_DATA_SEALED};
 use alloc::vec;
 use alloc::vec::Vec;
 
