@@ -12,7 +12,9 @@ type Seen = (u16, u32, usize);
 /// The messages of a stream that comes in slices of `step` bytes.
 fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
     let mut reassembler = Reassembler::new(BOUNDS);
-    let (mut seen, mut arrived) = (Vec::new(), 0);
+    let (mut seen, mut arrived) = (Vec::<Seen>::new(), 0);
+    // The bytes of a packet of data come in as many parts as the slices have.
+    let mut next = None;
     loop {
         loop {
             match reassembler.poll() {
@@ -26,11 +28,21 @@ fn feed(mut stream: &[u8], step: usize) -> (Vec<Seen>, Option<Violation>) {
                     let taken = Header::from_bytes(packet.first_chunk().expect("a message has a header"));
                     assert_eq!(taken.expect("it was read before").to_bytes(), header.to_bytes());
                 }
+                Ok(Some(StreamEvent::Data(data))) => {
+                    let (lane, number) = (data.header.lane.0, data.header.number.0);
+                    match seen.last_mut() {
+                        Some(last) if next == Some((lane, number, data.at)) => last.2 += data.bytes.len(),
+                        _ => seen.push((lane, number, data.bytes.len())),
+                    }
+                    next = Some((lane, number, data.at + data.bytes.len() as u64));
+                    continue;
+                }
                 Ok(Some(StreamEvent::NotTaken(header, _))) => {
                     seen.push((header.lane.0, header.number.0, usize::MAX));
                 }
                 Err(violation) => return (seen, Some(violation)),
             }
+            next = None;
         }
         if stream.is_empty() {
             return (seen, None);

@@ -45,6 +45,11 @@ impl ArrivingData {
         &mut self.room[..left]
     }
 
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes_held(&self) -> usize {
+        self.room.len()
+    }
+
     /// So many bytes have been put there.
     pub(super) fn received(&mut self, len: usize) {
         self.filled = len;

@@ -149,7 +149,7 @@ impl Reassembler {
     /// Bytes of memory held for the stream.
     pub fn bytes_held(&self) -> usize {
         let messages = self.incomplete.iter().filter_map(|message| message.packet.as_ref().ok());
-        self.buffers.bytes_held() + messages.map(Vec::len).sum::<usize>()
+        self.data.bytes_held() + self.buffers.bytes_held() + messages.map(Vec::len).sum::<usize>()
     }
 
     /// Recycles `spare` as memory for a long message, if it is larger than the present one.

@@ -5,7 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use stoop_wire::{
-    BindingId, CallNumber, HEADER_LEN, Header, HeaderError, Kind, LaneId, RefusalCode, STREAM_FRAGMENT,
+    BindingId, CallNumber, Data, HEADER_LEN, Header, HeaderError, Kind, LaneId, PipeEnd, RefusalCode,
+    STREAM_FRAGMENT,
 };
 
 const BOUNDS: Bounds =
@@ -55,6 +56,8 @@ fn whole(lane: u16, number: u32, len: usize) -> Vec<u8> {
 enum Seen {
     Message(u16, u32, Vec<u8>),
     NotTaken(u16, RefusalCode),
+    /// Bytes of a pipe, put together, and whether it has ended behind them.
+    Data(u64, Vec<u8>, bool),
 }
 
 /// Feeds a stream in steps of at most `step` bytes.
@@ -69,7 +72,7 @@ fn feed(reassembler: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec
         rest = &rest[len..];
         reassembler.received(len);
         while let Some(arrival) = reassembler.poll()? {
-            seen.push(match arrival {
+            let next = match arrival {
                 StreamEvent::Message(message) => {
                     let header = message.header;
                     let payload = message.payload().to_vec();
@@ -82,7 +85,18 @@ fn feed(reassembler: &mut Reassembler, stream: &[u8], step: usize) -> Result<Vec
                     Seen::Message(header.lane.0, header.number.0, payload)
                 }
                 StreamEvent::NotTaken(header, why) => Seen::NotTaken(header.lane.0, why),
-            });
+                StreamEvent::Data(PipeBytes { at, bytes, end, .. }) => {
+                    if let Some(Seen::Data(begin, before, ended)) = seen.last_mut()
+                        && *begin + before.len() as u64 == at
+                    {
+                        before.extend_from_slice(bytes);
+                        *ended = end.is_some();
+                        continue;
+                    }
+                    Seen::Data(at, bytes.to_vec(), end.is_some())
+                }
+            };
+            seen.push(next);
         }
     }
     Ok(seen)
@@ -122,6 +136,38 @@ fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
             [message(0, 1, 10), message(0, 2, 2000), message(1, 1, 150_000), message(2, 1, 200_000)];
         assert_eq!(seen, expected);
     }
+}
+
+#[test]
+fn data_of_pipes_arrives_between_fragments_of_its_own_lane_however_the_stream_is_cut() {
+    let data = |at: u64, len: u16, end| {
+        let data = Data { at, len, end, transmission: 1 };
+        let mut packet = data.header(BindingId(9), LaneId(3), CallNumber(1)).to_bytes().to_vec();
+        packet.extend((0..len).map(|byte| byte as u8));
+        packet
+    };
+    let expected_data =
+        |at, len: u16, ended| Seen::Data(at, (0..len).map(|byte| byte as u8).collect(), ended);
+    let parts = fragments(3, 1, 2 * STREAM_FRAGMENT);
+    let mut stream = parts[0].clone();
+    stream.extend(data(1 << 40, Data::LEN_MAX, None));
+    stream.extend(&parts[1]);
+    stream.extend(data(7, 24, None));
+    stream.extend(whole(2, 1, 5));
+    stream.extend(data(100, 16, Some(PipeEnd::Finished)));
+    let expected = [
+        expected_data(1 << 40, Data::LEN_MAX, false),
+        message(3, 1, 2 * STREAM_FRAGMENT),
+        expected_data(7, 24, false),
+        message(2, 1, 5),
+        expected_data(100, 16, true),
+    ];
+    for step in [1, 33, 1000, 16_384, usize::MAX] {
+        let seen = feed(&mut Reassembler::new(BOUNDS), &stream, step).unwrap();
+        assert!(seen == expected, "by steps of {step}");
+    }
+    let without = Bounds { pipes: false, ..BOUNDS };
+    assert!(feed(&mut Reassembler::new(without), &stream, 1000).is_err());
 }
 
 #[test]

@@ -85,6 +85,24 @@ pub(crate) fn end_call(call: CallId) {
     end_between(call, call);
 }
 
+/// Ends what belongs to a call by that time at the latest.
+pub(crate) fn end_call_by(call: CallId, deadline_ns: u64) {
+    let mut keeper = keeper();
+    let range = (call, Key::of(call, 0))..=(call, Key::of(call, u64::MAX));
+    let keys: Vec<_> = keeper.by_call.range(range).map(|(_, key)| *key).collect();
+    for key in keys.into_iter().filter(|key| key.deadline_ns > deadline_ns) {
+        keeper.by_call.remove(&(call, key));
+        if let Some(what) = keeper.all.remove(&key) {
+            let sooner = Key { deadline_ns, ..key };
+            keeper.all.insert(sooner, what);
+            keeper.by_call.insert((call, sooner));
+        }
+    }
+    if deadline_ns < keeper.wakes_ns {
+        keeper.wake();
+    }
+}
+
 /// Ends what belongs to the calls of a binding that has ended.
 pub(crate) fn end_binding(binding: BindingId) {
     let (first, last) = CallId::all_of(binding);

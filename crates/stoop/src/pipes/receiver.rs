@@ -141,6 +141,7 @@ impl<T: Item + ?Sized> Receiver<T> {
         Fed::new(self, sender, items.into_iter())
     }
 
+    /// What the transport has given.
     pub(crate) fn end(&self) -> &dyn ReceivingEnd {
         &*self.end
     }

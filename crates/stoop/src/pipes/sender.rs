@@ -127,7 +127,7 @@ impl<T: Item + ?Sized> Sender<T> {
         self.end.over().is_some()
     }
 
-    /// Whether there is room for an item, or nothing more can be sent.
+    /// What the transport has given.
     pub(crate) fn end(&self) -> &dyn SendingEnd {
         &*self.end
     }

@@ -14,6 +14,24 @@ claims! { [
     nothing_can_be_sent_after_the_answer
 ] }
 
+mod of_connections {
+    use super::*;
+
+    claims! { @ tcp [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
+    claims! { @ unix [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
+
+    fn a_server_that_shuts_down_ends_a_quiet_call_after_its_grace(transport: &str) {
+        let (server, bench, client) = works(transport);
+        let (call, mut numbers) = client.watch(3);
+        assert_eq!(numbers.recv().unwrap(), Some(3));
+        let (sender, _reply) = bench.watcher();
+        server.shut_down();
+        let why = numbers.recv().unwrap_err();
+        assert!(is_lost(&why) || matches!(why, PipeError::Aborted), "{why}");
+        assert!(sender.is_stopped() && call.wait().is_err());
+    }
+}
+
 fn a_sender_that_is_dropped_aborts_and_one_that_finishes_ends(transport: &str) {
     let (_server, bench, client) = works(transport);
     let (call, numbers) = client.receive_until_stopped();

@@ -3,7 +3,10 @@
 //! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
 //! change the values that it has passed.
 
-use crate::calling::background::{Background, Driven, Rest, start};
+mod background;
+mod jobs;
+
+use crate::calling::background::{Background, Driven, start};
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
@@ -15,7 +18,7 @@ use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::later::deferred::{Given, Later, ReplyError};
 use crate::later::open_calls::{Answers, ToOpen};
-use crate::later::pool::{Declined, Job};
+use crate::later::pool::Declined;
 use crate::locked::locked;
 use crate::message_buffer::keep_arguments;
 use crate::pipes::contract::Ends;
@@ -474,55 +477,6 @@ impl OfCall for Calls {
         self.table().set_deadline(call, |known| {
             known.pipes.as_ref().filter(|own| own.is(pipes)).map(|own| own.deadline_ns().min(deadline_ns))
         });
-    }
-}
-
-impl Driven for Calls {
-    type Memory = ();
-
-    fn background(&self) -> &Background {
-        &self.background
-    }
-
-    /// Ends calls whose deadlines have passed.
-    fn run_due(self: &Arc<Self>, (): &mut ()) -> Rest {
-        self.expire(clock::now_ns());
-        let looks_ns = self.next_look_ns();
-        self.looks_ns.store(looks_ns, Ordering::SeqCst);
-        // A thread that registers a waker for an earlier deadline sees the time just stored, or its call is seen here.
-        match looks_ns.min(self.next_look_ns()) {
-            u64::MAX => Rest::Idle,
-            looks_ns => {
-                let left = Duration::from_nanos(looks_ns.saturating_sub(clock::now_ns()));
-                Rest::For(left.min(LOOK_EVERY))
-            }
-        }
-    }
-
-    fn has_nothing_to_do(&self) -> bool {
-        self.next_look_ns() == u64::MAX
-    }
-
-    fn bind_again(self: &Arc<Self>) {}
-}
-
-impl Job for LocalJob {
-    fn run(self) {
-        self.calls.run(self.call, self.id);
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.calls
-            .table()
-            .get_mut(self.call)
-            .is_some_and(|known| known.id == self.id && known.arguments.is_some())
-    }
-}
-
-impl LocalJob {
-    /// The server has been shut down before it began.
-    pub(crate) fn refuse(self) {
-        self.calls.end(self.call, self.id, Err(refused(RefusalCode::ShuttingDown, String::new())));
     }
 }
 

@@ -238,6 +238,11 @@ impl PipeTable {
         locked(&self.calls).get(&key_of(header)).cloned()
     }
 
+    /// The calls that are known.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        locked(&self.calls).keys().map(|(lane, number)| (LaneId(*lane), CallNumber(*number))).collect()
+    }
+
     /// Forgets the calls that are of no use any more.
     pub(crate) fn retain(&self, is_wanted: impl Fn(Key) -> bool) {
         locked(&self.calls).retain(|(lane, number), _| is_wanted((LaneId(*lane), CallNumber(*number))));

@@ -377,6 +377,7 @@ impl Endpoint for StreamEndpoint {
             if connection.announce_end(&self.connections.acceptor.poller).is_err() {
                 self.close(&connection);
             }
+            self.end_pipes_soon(&connection);
         }
     }
 

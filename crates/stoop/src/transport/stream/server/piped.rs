@@ -1,5 +1,7 @@
 //! The procedures' ends of the pipes of calls that have arrived over a byte stream.
 
+use crate::context::cancelled::CallId;
+use crate::context::keeper;
 use crate::later::deferred::{Later, ReplyError};
 use crate::pipes::contract::{Close, Ends, Pipes};
 use crate::pipes::ends::{Carrier, QueueEnd};
@@ -13,6 +15,7 @@ use crate::transport::stream::pipes::CallPipes;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
 use std::sync::{Arc, Weak};
+use stoop_net::clock;
 use stoop_wire::Header;
 
 /// Sends the bytes of the pipes on one connection.
@@ -30,6 +33,9 @@ struct ProceduresEnd {
 
 /// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
 const STEP_NS: u64 = 30_000_000_000;
+
+/// How long calls with pipes may go on when their server shuts down.
+const GRACE_NS: u64 = 5_000_000_000;
 
 impl SendsPipes for Sends {
     fn send_pipes(&self) {
@@ -78,6 +84,15 @@ impl StreamEndpoint {
     pub(super) fn send_pipes(&self, connection: &Connection) {
         if connection.pipes.has_ready() && connection.send_pipes(&self.connections.acceptor.poller).is_err() {
             self.close(connection);
+        }
+    }
+
+    /// The server shuts down: calls with pipes, which may be quiet for ever, end soon.
+    pub(super) fn end_pipes_soon(&self, connection: &Connection) {
+        let Some(binding) = connection.bound_as() else { return };
+        let deadline_ns = clock::now_ns().saturating_add(GRACE_NS);
+        for (lane, number) in connection.pipes.keys() {
+            keeper::end_call_by(CallId::new(binding, lane, number), deadline_ns);
         }
     }
 
