@@ -65,11 +65,23 @@ impl<'a> Count<'a> {
         }
     }
 
+    /// Sets it to 0, for another use, before any thread of the two processes uses it.
+    pub(crate) fn reset(self) {
+        self.segment.half(self.at).store(0, Ordering::Relaxed);
+    }
+
     /// Wakes the sleeper without moving the count: an event has come for which the sleeper waits besides the count.
     pub(crate) fn poke(self) {
         if self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel) & SLEEPS != 0 {
             self.segment.wake(self.at);
         }
+    }
+
+    /// As [`poke`](Self::poke), also if the peer has removed the mark.
+    #[cfg(not(all(test, loom)))]
+    pub(crate) fn rouse(self) {
+        self.segment.half(self.at).fetch_and(!SLEEPS, Ordering::AcqRel);
+        self.segment.wake(self.at);
     }
 
     /// Wakes the sleeper, for good. The count stays as it is.

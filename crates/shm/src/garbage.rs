@@ -59,7 +59,10 @@ fn write_garbage(world: &World, seed: u64) {
         let lane = numbers.below(LANES_USED.into()) as u16;
         let ticket = world.ticket.load(Relaxed) + numbers.below(3);
         let channel = numbers.below(2 * CHANNELS as u64) as usize;
-        let at = match numbers.below(8) {
+        let pipe = numbers.below(2 * u64::from(LANES_USED)) as usize;
+        let at = match numbers.below(10) {
+            8 => layout::pipe_writer(pipe) + 8 * numbers.below(2) as usize,
+            9 => layout::pipe_reader(pipe) + 8 * numbers.below(3) as usize,
             0 => layout::filled(channel),
             1 => layout::emptied(channel),
             2 => layout::answer(lane),
@@ -199,6 +202,39 @@ fn call(world: &World, bytes: &[u8]) {
     }
 }
 
+/// Writes into the pipes of a caller, and reads those of a server, again and again.
+fn pass_items(world: &World, bytes: &[u8]) {
+    let (segment, mut taken) = (&world.segment, Vec::new());
+    for step in 0..STEPS {
+        let (lane, way) = (step as u16 % LANES_USED, if step % 2 == 0 { Way::Call } else { Way::Result });
+        let (mut writing, mut reading) = (pipe::Writing::new(way, lane), pipe::Reading::new(way, lane));
+        for _ in 0..3 {
+            match writing.room(segment, bytes.len()) {
+                Ok(room) if room >= bytes.len() => {
+                    writing.put(segment, bytes);
+                    writing.publish(segment);
+                }
+                Ok(_) => writing.sleep().sleep(segment, LIMIT_NS, || writing.stopped(segment).is_some()),
+                Err(Disorder) => break,
+            }
+            match reading.arrived(segment) {
+                Ok(0) => reading.sleep().sleep(segment, LIMIT_NS, || reading.closed(segment) != Ok(None)),
+                Ok(len) => {
+                    reading.take(segment, len, &mut taken);
+                    assert_eq!(taken.len(), len);
+                    taken.clear();
+                }
+                Err(Disorder) => break,
+            }
+            writing.ask(segment);
+            reading.ask(segment);
+            reading.raise_limit(segment, writing.limit(segment));
+            pipe::take_ready(segment, |lane| assert!(usize::from(lane) < LANES));
+        }
+        pipe::reset(segment, lane);
+    }
+}
+
 #[test]
 fn every_call_returns_for_any_bytes_that_a_peer_writes() {
     let (segment, _file) = Segment::create().unwrap();
@@ -210,7 +246,8 @@ fn every_call_returns_for_any_bytes_that_a_peer_writes() {
         }
         let server = scope.spawn(|| serve(world, bytes));
         let caller = scope.spawn(|| call(world, bytes));
-        let ended = [server.join(), caller.join()];
+        let pipes = scope.spawn(|| pass_items(world, bytes));
+        let ended = [server.join(), caller.join(), pipes.join()];
         world.ended.store(true, Relaxed);
         ended.into_iter().for_each(|ended| ended.unwrap());
     });

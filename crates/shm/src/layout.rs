@@ -12,10 +12,13 @@
 //! | …          | answers: a line for each lane | server, but for the bit that says that the caller sleeps |
 //! | …          | slots: for each lane one for its call and one for its result | caller, server |
 //! | …          | channels: for calls and for results, each a ring of chunks | caller, server |
+//! | …          | ready: a bit for each lane with a pipe at which the server is to look | both |
+//! | …          | pipes: for each lane and way a line of the end that writes, and one of the end that reads | the ends |
+//! | …          | rings: the bytes of each pipe | the end that writes |
 //! | …          | the arena: buffers of arguments in place, if the server gives any memory for them | caller, procedures |
 
 /// Tells this layout from others.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Bytes that processors hand over together.
 pub const LINE: usize = 64;
@@ -37,6 +40,9 @@ pub const CHUNK: usize = or_in_models(16 * 1024, 8);
 /// Chunks of a channel.
 pub const CHUNKS: usize = or_in_models(16, 2);
 
+/// Bytes of a pipe that have been written and not taken, at most. A power of two.
+pub const PIPE: usize = or_in_models(128 * 1024, 16);
+
 pub(crate) const ATTENTION: usize = 0;
 pub(crate) const TAKEN: usize = APART;
 /// Behind it: written once.
@@ -50,13 +56,19 @@ const ANSWERS: usize = REQUESTS + RING * LINE;
 const SLOTS: usize = ANSWERS + LANES * LINE;
 const CHANNELS_AT: usize = SLOTS + 2 * LANES * SLOT;
 
+const PIPES_READY: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
+const PIPES_AT: usize = PIPES_READY + (LANES / 8).next_multiple_of(PAGE);
+const RINGS: usize = PIPES_AT + (2 * LANES * 2 * APART).next_multiple_of(PAGE);
+/// The smallest page.
+const PAGE: usize = 4096;
+
 /// Bytes of a segment without its arena. Most of them are never touched, and then there is no memory behind them.
-pub const LEN: usize = CHANNELS_AT + 2 * CHANNELS * CHUNKS * CHUNK;
+pub const LEN: usize = RINGS + 2 * LANES * PIPE;
 /// Offset of the arena: a multiple of every page size in use.
 pub const ARENA: usize = LEN.next_multiple_of(64 * 1024);
 
 const _: () = assert!(
-    RING.is_power_of_two() && CHUNKS.is_power_of_two(),
+    RING.is_power_of_two() && CHUNKS.is_power_of_two() && PIPE.is_power_of_two(),
     "places follow one another when a count begins again"
 );
 const _: () =
@@ -104,4 +116,30 @@ pub(crate) fn emptied(number: usize) -> usize {
 /// Where the chunk that is counted as `count` lies.
 pub(crate) fn chunk(number: usize, count: u32) -> usize {
     CHANNELS_AT + ((number % (2 * CHANNELS)) * CHUNKS + count as usize % CHUNKS) * CHUNK
+}
+
+/// Words of bits for lanes.
+pub(crate) const READY_WORDS: usize = LANES.div_ceil(64);
+
+/// The word with the bits of lanes from `64 * index` on.
+pub(crate) fn pipes_ready(index: usize) -> usize {
+    PIPES_READY + (index % READY_WORDS) * 8
+}
+
+/// The line of the end that writes into pipe `number`; there are `2 * LANES`.
+#[inline]
+pub(crate) fn pipe_writer(number: usize) -> usize {
+    PIPES_AT + (number % (2 * LANES)) * 2 * APART
+}
+
+/// The line of the end that reads it.
+#[inline]
+pub(crate) fn pipe_reader(number: usize) -> usize {
+    pipe_writer(number) + APART
+}
+
+/// The place in the ring of pipe `number` that is `offset` behind its beginning.
+#[inline]
+pub(crate) fn pipe_byte(number: usize, offset: u32) -> usize {
+    RINGS + (number % (2 * LANES)) * PIPE + offset as usize % PIPE
 }

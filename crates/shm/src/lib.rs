@@ -8,6 +8,7 @@
 //! - [`Requests`] is the ring by which a process sends calls to its server: one cache line for a small call.
 //! - [`Answers`] has a line for each lane, in which its answer appears, and on which its caller sleeps.
 //! - [`Filling`] and [`Emptying`] are the two ends of a message that is longer than a slot: a ring of chunks.
+//! - [`pipe`] has the two ends of a pipe: a ring of bytes.
 //! - [`Sending`] is the caller's look at a call with such arguments.
 //! - [`Arena`] is memory behind all that, and [`InPlace`] a buffer in it that both processes use where it lies.
 //! - [`attention`] tells whether the server looks, so that it is woken only if it sleeps.
@@ -43,6 +44,7 @@ pub mod listening;
 mod model;
 #[cfg(not(all(test, loom)))]
 mod number;
+pub mod pipe;
 mod requests;
 #[cfg(not(all(test, loom)))]
 mod segment;

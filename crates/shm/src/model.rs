@@ -10,6 +10,7 @@ mod attention;
 mod bell;
 mod channels;
 mod lanes;
+mod pipes;
 mod segment;
 
 pub use segment::Segment;
@@ -39,6 +40,11 @@ struct World {
 impl World {
     fn new() -> Arc<Self> {
         Arc::new(Self { segment: Segment::new(), requests: Requests::default(), bell: Bell::default() })
+    }
+
+    fn with_pipes() -> Arc<Self> {
+        let segment = Segment::with_pipes();
+        Arc::new(Self { segment, requests: Requests::default(), bell: Bell::default() })
     }
 
     /// The caller has published something.

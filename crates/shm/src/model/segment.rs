@@ -3,7 +3,9 @@
 
 #![allow(unsafe_code)]
 
-use crate::layout::{self, ATTENTION, CANCELS, CHANNELS, CHUNK, CHUNKS, LANES, LINE, RING, SLOT, TAKEN};
+use crate::layout::{
+    self, ATTENTION, CANCELS, CHANNELS, CHUNK, CHUNKS, LANES, LINE, PIPE, RING, SLOT, TAKEN,
+};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::{Condvar, Mutex};
@@ -62,6 +64,21 @@ impl Segment {
             segment.add_half(layout::filled(channel));
             segment.add_half(layout::emptied(channel));
             (0..CHUNKS as u32).for_each(|count| segment.add_published(layout::chunk(channel, count), CHUNK));
+        }
+        segment
+    }
+
+    /// With the pipes of lane 0.
+    pub(super) fn with_pipes() -> Self {
+        let mut segment = Self::new();
+        segment.add_word(layout::pipes_ready(0));
+        for pipe in 0..2 {
+            let (writer, reader) = (layout::pipe_writer(pipe), layout::pipe_reader(pipe));
+            [0, 4, 8, 12].iter().for_each(|at| segment.add_half(writer + at));
+            [0, 4, 16].iter().for_each(|at| segment.add_half(reader + at));
+            segment.add_word(reader + 8);
+            let bytes = (0..PIPE as u32).step_by(WORD);
+            bytes.for_each(|at| segment.add_published(layout::pipe_byte(pipe, at), WORD));
         }
         segment
     }
