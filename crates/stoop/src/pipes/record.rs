@@ -41,12 +41,19 @@ impl<'a> Record<'a> {
     /// Writes it behind `bytes`, after so many items that were skipped.
     #[inline]
     pub(crate) fn put(&self, skipped: u32, bytes: &mut Vec<u8>) {
+        let (head, item, padding) = self.parts(skipped);
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(item);
+        bytes.extend_from_slice(padding);
+    }
+
+    /// Its bytes one behind the other, after so many items that were skipped.
+    #[inline]
+    pub(crate) fn parts(&self, skipped: u32) -> ([u8; HEAD], &'a [u8], &'static [u8]) {
         let word = skipped.min(SKIPPED_MAX) << 8;
         let head = u64::from(self.item.len() as u32) | u64::from(word) << 32;
-        bytes.extend_from_slice(&head.to_le_bytes());
-        bytes.extend_from_slice(self.item);
         let padding = self.len() - HEAD - self.item.len();
-        bytes.extend_from_slice(&[0; HEAD][..padding]);
+        (head.to_le_bytes(), self.item, &[0; HEAD][..padding])
     }
 }
 
