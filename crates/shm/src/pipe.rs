@@ -137,7 +137,7 @@ pub fn has_ready(segment: &Segment) -> bool {
 }
 
 /// The end of a pipe at which bytes are written. All that the peer cannot change is here.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Writing {
     pipe: Pipe,
     written: u32,
@@ -243,7 +243,7 @@ impl Writing {
 }
 
 /// The end of a pipe at which bytes are taken. All that the peer cannot change is here.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Reading {
     pipe: Pipe,
     taken: u32,

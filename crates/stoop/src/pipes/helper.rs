@@ -96,6 +96,11 @@ pub(crate) fn wake(wakeup: Wakeup) {
     }
 }
 
+/// Wakes these tasks, in another thread.
+pub(crate) fn wake_all(wakers: Vec<Waker>) {
+    wakers.into_iter().for_each(|waker| submit(Job::Wake(waker)));
+}
+
 fn submit(job: Job) {
     let mut helper = helper();
     helper.jobs.push_back(job);

@@ -136,6 +136,8 @@ fn nothing_can_be_sent_after_the_answer(transport: &str) {
     let (sender, reply) = bench.watcher();
     sender.send(&4).unwrap();
     reply.send(Ok(7)).unwrap();
+    // The procedure may return its answer later than it is given.
+    eventually(|| call.is_ready());
     assert!(matches!(sender.send(&5), Err(PipeError::Ended)));
     assert_eq!((numbers.recv().unwrap(), numbers.recv().unwrap()), (Some(4), None));
     assert_eq!(call.wait().unwrap(), 7);

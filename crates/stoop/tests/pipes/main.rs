@@ -21,6 +21,7 @@ macro_rules! claims {
         claims! { @ local [$($claim)*] }
         claims! { @ tcp [$($claim)*] }
         claims! { @ unix [$($claim)*] }
+        claims! { @ shm [$($claim)*] }
         #[cfg(feature = "seal")]
         claims! { @ tcp_sealed [$($claim)*] }
     };

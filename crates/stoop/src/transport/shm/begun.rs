@@ -13,6 +13,7 @@ pub(crate) mod lane_slot;
 pub(crate) mod lane_slots;
 pub(crate) mod managed;
 pub(crate) mod managed_calls;
+pub(crate) mod piped;
 pub(crate) mod refused;
 pub(crate) mod submission;
 pub(crate) mod waiting;

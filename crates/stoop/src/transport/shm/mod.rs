@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod begun;
 pub(crate) mod caller;
 pub(crate) mod options;
+pub(crate) mod pipes;
 pub(crate) mod server;
 
 use crate::calling::handshake::NotBound;
@@ -34,6 +35,7 @@ struct ShmListener {
 
 impl Transport for ShmTransport {
     const SCHEMES: &'static [Scheme] = &[SHM];
+    const CARRIES_PIPES: bool = true;
 
     type Binding = ShmBinding;
     type Begun = ShmCalls;

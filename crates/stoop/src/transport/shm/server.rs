@@ -10,6 +10,7 @@ pub(crate) mod bindings;
 pub(crate) mod call;
 pub(crate) mod handshake;
 pub(crate) mod long_messages;
+pub(crate) mod pipes;
 pub(crate) mod receiving;
 pub(crate) mod transfers;
 pub(crate) mod worker;

@@ -57,7 +57,10 @@ impl Driven for ManagedCalls {
     /// Calls that this thread manages keep it busy, also those that were detached since its last turn: their lanes are free.
     /// Handles of calls of a lost session look at them by themselves.
     fn has_nothing_to_do(&self) -> bool {
-        !self.has_lanes_in_use() && self.state().calls.open_count() == 0
+        let state = self.state();
+        let has_calls = state.calls.open_count() > 0 || !state.piped.is_empty();
+        drop(state);
+        !has_calls && !self.has_lanes_in_use()
     }
 
     fn interrupt(&self) {
@@ -89,7 +92,7 @@ impl ManagedCalls {
     fn awaited_event(&self, has_queued: bool) -> Option<Event> {
         let has_lanes_in_use = self.has_lanes_in_use();
         let state = self.state();
-        let is_open = state.calls.open_count() > 0;
+        let is_open = state.calls.open_count() > 0 || !state.piped.is_empty();
         let is_attended = state.calls.attended() > 0 || has_queued || state.closing;
         match is_open {
             true if is_attended => Some(Event::Answer),

@@ -1,12 +1,13 @@
 //! The table of the begun calls of one session.
 
 use crate::calling::background::{Driven, hand_over};
-use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls, PipeTerms};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
+use crate::pipes::contract::Ends;
 use crate::transport::shm::begun::lane_slot::{LaneSlot, Seen, Stage};
 use crate::transport::shm::begun::lane_slots::{LaneSlots, Reservation};
 use crate::transport::shm::begun::managed_calls::ManagedCalls;
@@ -274,6 +275,18 @@ impl BeginsCalls for SessionCalls {
         }
         batch.read_clock();
         Ok(self.managed.enqueue(batch, procedure, len)? | MANAGED)
+    }
+
+    fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        batch.read_clock();
+        let (call, ends) = self.managed.begin_piped(batch, (procedure, len), terms).map_err(Some)?;
+        Ok((call | MANAGED, ends))
     }
 
     fn submit(&self, batch: CallBatch) {

@@ -9,11 +9,13 @@ use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
 use crate::transport::shm::caller::published::{NoResult, PublishedCall};
 use crate::transport::shm::caller::session::Session;
+use crate::transport::shm::pipes::callers::CallersPipes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoop_calls::life::{Next, Told};
 use stoop_marshal::GatherList;
 use stoop_net::{clock, host};
+use stoop_shm::Requests;
 use stoop_shm::layout::SLOT;
 
 /// A call that has not ended.
@@ -28,6 +30,7 @@ pub(super) struct ManagedCall {
     pub(super) refused: Option<Box<CallError>>,
     arguments: Vec<u8>,
     sent: Option<Sent>,
+    pub(super) piped: Option<Box<Piped>>,
 }
 
 /// A call that has been published.
@@ -35,6 +38,15 @@ struct Sent {
     session: Arc<Session>,
     call: PublishedCall,
     result: Vec<u8>,
+}
+
+/// What is known of a call with pipes besides.
+pub(super) struct Piped {
+    pub(super) pipes: Arc<CallersPipes>,
+    /// When the whole call has to have ended.
+    pub(super) total_ns: u64,
+    /// The server has taken the call, as far as was asked.
+    pub(super) is_taken: bool,
 }
 
 /// The state in which a look found a call.
@@ -51,7 +63,16 @@ pub(super) enum Step {
 impl ManagedCall {
     /// A call that has not been published.
     pub(super) fn queued(id: u64, procedure: u16, begun_ns: u64, arguments: Vec<u8>) -> Self {
-        Self { id, procedure, begun_ns, fate: Fate::default(), refused: None, arguments, sent: None }
+        Self {
+            id,
+            procedure,
+            begun_ns,
+            fate: Fate::default(),
+            refused: None,
+            arguments,
+            sent: None,
+            piped: None,
+        }
     }
 
     /// This call, which has been published on a lane with that ticket.
@@ -113,16 +134,26 @@ impl ManagedCall {
         self.sent.as_ref().is_some_and(|sent| sent.call.holds_channel())
     }
 
+    /// The deadline of a call with pipes that its server has taken in time: the time of the first step has passed.
+    #[cold]
+    pub(super) fn next_deadline_ns(&mut self) -> Option<u64> {
+        let (sent, piped) = (self.sent.as_ref()?, self.piped.as_mut()?);
+        let is_first = !piped.is_taken && !Requests::was_left(&sent.session.segment, sent.call.ticket);
+        piped.is_taken |= is_first;
+        is_first.then_some(piped.total_ns)
+    }
+
     /// Goes on with it as far as that is possible without waiting.
     pub(super) fn advance(&mut self, may_run_again: bool) -> Step {
         let Some(Sent { session, call, result }) = &mut self.sent else { return Step::Open };
+        let piped = self.piped.as_deref();
         // Asked first: an answer that came before the loss is found, and is the call's.
         let is_lost = session.is_lost();
         match call.advance(session, &self.arguments, result, &mut GatherList::none()) {
             Ok(false) if is_lost => self.lose(may_run_again),
             Ok(false) => Step::Open,
             Ok(true) => {
-                session.give_back([call.lane]);
+                give_back(session, call.lane, piped);
                 let len = result.len();
                 Step::Ended(Ok(Payload::new(std::mem::take(result), 0, len)))
             }
@@ -130,12 +161,12 @@ impl ManagedCall {
                 if why.code == RefusalCode::ShuttingDown {
                     session.note_closing();
                 }
-                session.give_back([call.lane]);
+                give_back(session, call.lane, piped);
                 self.sent = None;
                 Step::Refused(CallError::refused(why))
             }
             Err(NoResult::Answered(error)) => {
-                session.give_back([call.lane]);
+                give_back(session, call.lane, piped);
                 Step::Ended(Err(self.explain(error)))
             }
             Err(NoResult::NotTaken(error)) => {
@@ -186,9 +217,21 @@ impl ManagedCall {
     /// No thread waits for it any more: its server is told, unless it has answered.
     pub(super) fn abandon(&mut self) {
         let Some(Sent { session, mut call, .. }) = self.sent.take() else { return };
-        match call.is_over(&session) {
-            true => session.give_back([call.lane]),
-            false => session.abandon(call.lane, call.take_channel(), Vec::new()),
+        match (call.is_over(&session), self.piped.as_deref()) {
+            (true, piped) => give_back(&session, call.lane, piped),
+            (false, None) => session.abandon(call.lane, call.take_channel(), Vec::new()),
+            (false, Some(piped)) => {
+                session.publish_cancel(call.lane);
+                session.give_piped_back(call.lane, call.take_channel(), piped.pipes.owed());
+            }
         }
+    }
+}
+
+/// A call has been answered: its lane can have the next, as soon as no end uses its pipes.
+fn give_back(session: &Session, lane: Lane, piped: Option<&Piped>) {
+    match piped {
+        None => session.give_back([lane]),
+        Some(piped) => session.give_piped_back(lane, None, piped.pipes.owed()),
     }
 }

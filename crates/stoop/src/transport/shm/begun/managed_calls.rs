@@ -10,6 +10,7 @@ use crate::locked::locked;
 use crate::message_buffer::keep_arguments;
 use crate::transport::shm::begun::calls::SessionCalls;
 use crate::transport::shm::begun::managed::{ManagedCall, Step};
+use crate::transport::shm::begun::piped::PipedCall;
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::session::Session;
 use std::collections::VecDeque;
@@ -48,8 +49,10 @@ pub(super) struct State {
     pub(super) postponed: Vec<(u64, CallKey)>,
     /// Calls that are published; some may have been cancelled.
     pub(super) sent: Vec<CallKey>,
+    /// Calls with pipes that have not ended, or whose ends are in use.
+    pub(super) piped: Vec<PipedCall>,
     /// Calls that were published here, each counted as often as it was.
-    published: u64,
+    pub(super) published: u64,
     tables: Vec<Weak<SessionCalls>>,
     /// The client is gone: the outstanding calls are detached.
     pub(super) closing: bool,
@@ -137,6 +140,11 @@ impl ManagedCalls {
         self.begun.fetch_add(calls, Ordering::Relaxed);
     }
 
+    /// A call begins that has no slot.
+    pub(super) fn count_queued(&self) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn new_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -155,7 +163,7 @@ impl ManagedCalls {
         let queue = if is_long { &mut state.long } else { &mut state.queue };
         queue.push_back((call, id));
         drop(state);
-        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.count_queued();
         self.count_slow();
         self.wake_background();
         Ok(call)
@@ -197,6 +205,8 @@ impl ManagedCalls {
         let (cancelled, waker) = self.state().calls.abandon(call);
         drop(waker);
         if let Some(mut managed) = cancelled {
+            // Before the server is told: it closes its pipe then.
+            managed.cancel_pipes();
             managed.abandon();
             if self.state().has_queued() {
                 // One of these may have waited for its lane.
@@ -229,13 +239,14 @@ impl ManagedCalls {
     /// Whether [`advance`](Self::advance) would do something: if the thread waits for long messages only, for a call whose message
     /// moves on.
     pub(super) fn can_advance(&self, session: &Session, event: Event) -> bool {
-        let State { calls, sent, queue, long, .. } = &mut *self.state();
+        let State { calls, sent, queue, long, piped, .. } = &mut *self.state();
         let mut can_one = sent.iter().map(|&key| match (find(calls, key), event) {
             (Some(managed), Event::Answer) => managed.can_advance(),
             (Some(managed), Event::LongMessage) => managed.holds_channel() && managed.can_advance(),
             (None, _) => event == Event::Answer,
         });
         can_one.any(|can| can)
+            || piped.iter().any(|piped| piped.can_advance(calls))
             || sent.len() < SENT_MAX
                 && (!queue.is_empty() && session.has_room(false)
                     || !long.is_empty() && session.has_room(true))
@@ -244,7 +255,7 @@ impl ManagedCalls {
     /// Goes on with all calls as far as that is possible without waiting, and ends those whose deadlines have passed.
     pub(super) fn advance(&self) {
         // Most calls that end here are detached and wake nothing: then this allocates nothing.
-        let (mut wakeups, mut refused) = (Vec::new(), Vec::new());
+        let (mut wakeups, mut refused, mut wakers) = (Vec::new(), Vec::new(), Vec::new());
         let mut state = self.state();
         let State { calls, sent, queue, long, .. } = &mut *state;
         sent.retain(|&key| {
@@ -258,9 +269,17 @@ impl ManagedCalls {
             }
             false
         });
+        if !state.piped.is_empty() {
+            state.advance_piped(&self.binding, &mut wakeups, &mut wakers);
+        }
         for call in state.calls.expired(clock::now_ns()) {
             let managed = state.calls.get_mut(call).expect("a call that expires is open");
+            if let Some(deadline_ns) = managed.next_deadline_ns() {
+                state.calls.set_deadline(call, |_| Some(deadline_ns));
+                continue;
+            }
             let error = managed.expire(&self.binding);
+            managed.end_pipes(Some(&error), &mut wakers);
             wakeups.extend(state.calls.end(call, Err(error)).if_awaited());
         }
         state.queue_postponed();
@@ -268,6 +287,7 @@ impl ManagedCalls {
         drop(state);
         refused.into_iter().for_each(|(key, error)| wakeups.extend(self.end_or_come_again(key, error)));
         wakeups.into_iter().for_each(Wakeup::give);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Ends the calls that wait to be published and were begun before an attempt to bind, which has failed. A call that was begun later

@@ -41,8 +41,9 @@ impl ManagedCalls {
 
     /// Whether calls have left on a session before the present one, whose server may answer them still.
     pub(super) fn has_calls_elsewhere(&self, present: &Session) -> bool {
-        let State { calls, sent, .. } = &mut *self.state();
-        sent.iter().any(|&key| find(calls, key).is_some_and(|managed| managed.is_elsewhere(present)))
+        let State { calls, sent, piped, .. } = &mut *self.state();
+        piped.iter().any(|piped| piped.is_elsewhere(present))
+            || sent.iter().any(|&key| find(calls, key).is_some_and(|managed| managed.is_elsewhere(present)))
     }
 }
 

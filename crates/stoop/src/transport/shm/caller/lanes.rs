@@ -2,11 +2,11 @@
 
 use crate::locked::locked;
 use crate::transport::shm::caller::session::Session;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop_shm::layout::{CHANNELS, LANES};
-use stoop_shm::{Answers, Filling, Range, listening};
+use stoop_shm::{AnswerKind, Answers, Filling, Range, Segment, listening, pipe};
 
 /// A lane of a session: at most one outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,26 @@ struct Owed {
     channel: Option<(u8, Filling)>,
     /// The range of the arena that the server may still use: it is given back with this.
     _ranges: Vec<Arc<Range>>,
+    pipes: Option<OwedPipes>,
+}
+
+/// The pipes of a call that has ended at its caller.
+pub(crate) struct OwedPipes {
+    /// The program still has their ends.
+    pub(crate) in_use: Weak<dyn Send + Sync>,
+    /// The server may still write into one.
+    pub(crate) from_procedure: bool,
+}
+
+impl OwedPipes {
+    /// Whether neither end uses the pipes of a lane whose call has been answered.
+    fn are_over(&self, segment: &Segment, lane: u16) -> bool {
+        // After an answer without a result the server writes nothing more.
+        let has_result =
+            || Answers::read(segment, lane).is_some_and(|answer| answer.kind == AnswerKind::Result);
+        self.in_use.strong_count() == 0
+            && (!self.from_procedure || pipe::is_closed(segment, lane) || !has_result())
+    }
 }
 
 /// The channels of a session for long arguments.
@@ -113,8 +133,10 @@ impl Session {
     /// Frees the lanes and channels of abandoned calls that the server has answered.
     fn collect(&self, lanes: &mut Lanes) {
         let Lanes { free, owed, .. } = lanes;
-        owed.retain(|Owed { lane, channel, .. }| {
-            let is_answered = Answers::is_there(&self.segment, lane.number, lane.last);
+        owed.retain(|Owed { lane, channel, pipes, .. }| {
+            let are_over = |pipes: &OwedPipes| pipes.are_over(&self.segment, lane.number);
+            let is_answered = Answers::is_there(&self.segment, lane.number, lane.last)
+                && pipes.as_ref().is_none_or(are_over);
             if is_answered {
                 free.push(*lane);
                 if let Some((channel, sent)) = channel {
@@ -130,9 +152,21 @@ impl Session {
     #[cold]
     pub(crate) fn abandon(&self, lane: Lane, channel: Option<(u8, Filling)>, ranges: Vec<Arc<Range>>) {
         self.publish_cancel(lane);
-        locked(&self.lanes).owed.push(Owed { lane, channel, _ranges: ranges });
+        locked(&self.lanes).owed.push(Owed { lane, channel, _ranges: ranges, pipes: None });
         if channel.is_some() {
             // Threads that wait for a channel have to look for that answer from now on.
+            drop(locked(&self.channels));
+            self.channel_freed.notify_all();
+        }
+    }
+
+    /// As [`give_back`](Self::give_back), of a lane whose call had these pipes; or as [`abandon`](Self::abandon), if the call has not been
+    /// answered.
+    #[cold]
+    pub(crate) fn give_piped_back(&self, lane: Lane, channel: Option<(u8, Filling)>, pipes: OwedPipes) {
+        let pipes = Some(pipes);
+        locked(&self.lanes).owed.push(Owed { lane, channel, _ranges: Vec::new(), pipes });
+        if channel.is_some() {
             drop(locked(&self.channels));
             self.channel_freed.notify_all();
         }

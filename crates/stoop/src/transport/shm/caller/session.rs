@@ -210,7 +210,7 @@ impl Session {
     }
 
     /// Tells the server that no thread waits for the last call of `lane` any more.
-    pub(super) fn publish_cancel(&self, lane: Lane) {
+    pub(crate) fn publish_cancel(&self, lane: Lane) {
         let request = Request {
             kind: RequestKind::Cancel,
             lane: lane.number,

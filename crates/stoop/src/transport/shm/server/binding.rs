@@ -10,6 +10,7 @@ use crate::serving::binder::Bound;
 use crate::serving::message_memory::{Content, MemoryShare, MessageMemory};
 use crate::transport::shm::server::binding_shares::BindingShare;
 use crate::transport::shm::server::long_messages::{Incoming, LeavingResults};
+use crate::transport::shm::server::pipes::BindingPipes;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use stoop_net::poller::Bell;
@@ -43,7 +44,7 @@ pub(super) struct Binding {
     /// that writes other numbers is found out.
     lanes: Box<[AtomicU32]>,
     closed: AtomicBool,
-    /// Long messages under way, either way.
+    /// Long messages under way, either way, and ends of pipes to which the receiver attends.
     pub(super) transfers: AtomicUsize,
     /// Its part of the memory for long messages.
     pub(super) memory: Arc<MemoryShare>,
@@ -51,6 +52,7 @@ pub(super) struct Binding {
     _share: BindingShare,
     incoming: Mutex<Incoming>,
     outgoing: Mutex<LeavingResults>,
+    pub(super) pipes: BindingPipes,
 }
 
 const BUSY: u32 = 1;
@@ -85,6 +87,7 @@ impl Binding {
             _share: share,
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
+            pipes: BindingPipes::default(),
         }
     }
 
@@ -212,7 +215,18 @@ impl Binding {
     /// Whether a long message can go on at this moment.
     pub(super) fn can_move(&self) -> bool {
         let can_receive = || self.incoming().can_advance(&self.segment);
-        self.has_transfers() && (can_receive() || self.outgoing().can_advance(&self.segment))
+        self.has_transfers()
+            && (can_receive() || self.outgoing().can_advance(&self.segment) || self.can_advance_pipes())
+    }
+
+    /// Whether long messages are under way.
+    pub(super) fn has_long_messages(&self) -> bool {
+        self.transfers.load(Ordering::Relaxed) > self.pipes.attended()
+    }
+
+    /// Whether the last call of a lane has that number, and has been answered.
+    pub(super) fn is_answered(&self, lane: u16, number: u32) -> bool {
+        self.lanes[usize::from(lane)].load(Ordering::Relaxed) == number << 1
     }
 
     pub(super) fn has_transfers(&self) -> bool {

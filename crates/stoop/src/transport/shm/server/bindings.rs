@@ -38,6 +38,16 @@ const POLLED_MAX: usize = 64;
 /// A binding that was silent for so long while others called is no longer polled.
 const SILENCE: Duration = Duration::from_millis(10);
 
+impl Drop for Bindings {
+    /// The server has shut down. Procedures may still have ends of pipes, and with them their bindings.
+    fn drop(&mut self) {
+        for binding in self.all.values() {
+            binding.close(Some(UnbindReason::ShuttingDown));
+            binding.lose_pipes();
+        }
+    }
+}
+
 impl Bindings {
     pub(super) fn new(allowed: Users) -> Self {
         Self {
@@ -134,7 +144,7 @@ impl Bindings {
         }
         let silent = |binding: &Arc<Binding>| {
             let heard_ns = binding.heard_ns.load(Ordering::Relaxed);
-            now_ns.saturating_sub(heard_ns) > SILENCE.as_nanos() as u64 && !binding.has_transfers()
+            now_ns.saturating_sub(heard_ns) > SILENCE.as_nanos() as u64 && !binding.has_long_messages()
         };
         while let Some(index) = self.polled.iter().position(silent) {
             self.stop_polling_one(index, now_ns);

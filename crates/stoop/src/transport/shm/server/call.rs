@@ -5,6 +5,8 @@ use crate::context::cancelled::CallId;
 use crate::context::take_asked;
 use crate::error::FailureCode;
 use crate::later::deferred::{Given, Later, ReplyError};
+use crate::pipes::contract::{Close, Pipes};
+use crate::pipes::error::PipeError;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::message_memory::{Content, NO_MEMORY_FOR_RESULT};
 use crate::serving::one_call::{self, detail_bytes, serve, wipe};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use stoop_net::{clock, host};
 use stoop_probe::{Point, stamp};
 use stoop_shm::layout::SLOT;
-use stoop_shm::{Answer, AnswerKind, Request, RequestKind};
+use stoop_shm::{Answer, AnswerKind, Disorder, Request, RequestKind, listening};
 use stoop_wire::HEADER_LEN;
 use stoop_wire::{Refused, time_of_result};
 
@@ -204,10 +206,27 @@ impl ShmEndpoint {
     /// Lets a call that has run wait for its answer. It counts as active, as the worker does that has run it.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_open(&self, call: ShmCall, later: Later) {
+    pub(super) fn leave_open(&self, call: ShmCall, mut later: Later) {
         self.service.activity.begin_more_calls(1);
+        let pipes = later.pipes();
+        if pipes != Pipes::default() {
+            self.give_pipes(&call, pipes, &mut later);
+        }
         let terms = self.terms(&call);
         self.open_calls.open(call, terms.identity(), later);
+    }
+
+    /// Gives a call the pipes of its procedure. Without them it is refused.
+    #[cold]
+    fn give_pipes(&self, call: &ShmCall, pipes: Pipes, later: &mut Later) {
+        let ShmCall { binding, request, .. } = call;
+        let waiting = (self.service.waiting, self.service.spinners_max);
+        let id = (request.lane, request.number);
+        match binding.open_pipes(id, pipes, waiting, self.service.message_max) {
+            Ok(ends) => later.give_ends(ends),
+            // The caller has made a call on a lane whose pipes it had not read to the end.
+            Err(Disorder) => binding.end_for_disorder(),
+        }
     }
 
     /// Answers a call that has been open.
@@ -220,6 +239,8 @@ impl ShmEndpoint {
     fn conclude(&self, call: &ShmCall, given: Given<'_>) -> Result<(), ReplyError> {
         let (binding, request) = (&call.binding, &call.request);
         if binding.is_closed() {
+            let id = (request.lane, request.number);
+            binding.end_pipes(id, Some(Close::Aborted), &PipeError::Cancelled);
             binding.forget(request.lane, request.number);
             return Err(ReplyError::CallerGone);
         }
@@ -227,6 +248,16 @@ impl ShmEndpoint {
         let (mut packet, cpu) = (vec![0; HEADER_LEN], host::current_cpu() as u16);
         let (outcome, reached) =
             one_call::conclude(&self.service.exports, &limits, given, &mut packet, now_ns);
+        let how = match &outcome {
+            Outcome::Result(_) => Some(Close::Whole),
+            Outcome::Refused(_) => None,
+            _ => Some(Close::Aborted),
+        };
+        let why = match reached {
+            Err(ReplyError::Cancelled) => PipeError::Cancelled,
+            _ => PipeError::Ended,
+        };
+        binding.end_pipes((request.lane, request.number), how, &why);
         match outcome {
             Outcome::Result(len) if len <= SLOT => {
                 send_short(call, &packet[HEADER_LEN..HEADER_LEN + len], (0, cpu));
@@ -236,6 +267,8 @@ impl ShmEndpoint {
             Outcome::Refused(why) => self.refuse_request(binding, request, why.0, &why.1, cpu),
             Outcome::Later(_) => unreachable!("this is its answer"),
         }
+        // It ends the pipes of the call, for which a caller's thread listens that does not listen for answers.
+        listening::tell_of_chunks(&binding.segment);
         reached
     }
 
@@ -316,4 +349,6 @@ fn send_without_result(
     let detail = detail_bytes(detail);
     let answer = Answer { kind, len: detail.len() as u32, word, cpu, channel: 0, base };
     binding.answer(request.lane, request.number, &answer, detail);
+    // The call may be one with pipes.
+    listening::tell_of_chunks(&binding.segment);
 }

@@ -405,6 +405,7 @@ impl ShmEndpoint {
             self.service.bindings.fetch_sub(1, Ordering::Relaxed);
         }
         self.drop_transfers(&binding);
+        binding.lose_pipes();
         binding.cancel_all();
         self.service.background.wake_if_asleep();
         self.service.activity.announce_end();

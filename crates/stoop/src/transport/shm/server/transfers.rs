@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use stoop_shm::{Disorder, Emptying, Request};
 
 impl ShmEndpoint {
-    /// Goes on with the long messages of a binding. Returns a call that has arrived whole.
+    /// Goes on with the long messages and pipes of a binding. Returns a call that has arrived whole.
     ///
     /// # Errors
     /// The peer has said something impossible.
@@ -24,6 +24,7 @@ impl ShmEndpoint {
         worker: &mut WorkerState,
         binding: &Binding,
     ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
+        binding.advance_pipes()?;
         let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
@@ -161,6 +162,7 @@ impl ShmEndpoint {
             self.refuse_request(binding, request, RefusalCode::Cancelled, "", worker.cpu);
             return self.moved(binding, 1);
         }
+        binding.cancel_pipes(lane, number);
         // First: then a result that begins to leave at this moment is found below, or its worker sees the cancel.
         binding.cancel(lane, number);
         // The call may wait for a worker.

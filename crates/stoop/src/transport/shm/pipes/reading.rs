@@ -1,0 +1,241 @@
+//! The end of a pipe over shared memory at which items are received.
+
+use crate::locked::locked;
+use crate::pipes::contract::{Arrival, ReceivingEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::window::{Size, Window};
+use crate::transport::shm::pipes::side::{Side, Waits, disorder};
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use stoop_shm::Disorder;
+use stoop_shm::pipe::{Closed, Reading, Stopped};
+
+/// The end at which items are taken out of the ring.
+pub(crate) struct ReadingEnd<S: Side> {
+    side: Arc<S>,
+    item_max: usize,
+    state: Mutex<State>,
+    /// For looks without the lock.
+    is_over: AtomicBool,
+    is_attended: AtomicBool,
+    waits: Waits,
+}
+
+struct State {
+    ring: Reading,
+    /// Bytes that were taken out of the ring.
+    received: u64,
+    /// The limit of which the writer knows.
+    limit: u64,
+    window: Size,
+    /// The program found nothing, and the writer had used up what it may send.
+    is_starved: bool,
+    over: Option<PipeError>,
+    waker: Option<Waker>,
+}
+
+impl<S: Side> ReadingEnd<S> {
+    /// An end with that window, whose writer may send the bytes below that limit at first.
+    pub(crate) fn new(
+        side: &Arc<S>,
+        ring: Reading,
+        (limit, window): (u64, Window),
+        item_max: usize,
+    ) -> Arc<Self> {
+        let window = window.size();
+        let (received, is_starved, over, waker) = (0, false, None, None);
+        Arc::new(Self {
+            side: Arc::clone(side),
+            item_max,
+            state: Mutex::new(State { ring, received, limit, window, is_starved, over, waker }),
+            is_over: AtomicBool::new(false),
+            is_attended: AtomicBool::new(false),
+            waits: Waits::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    #[cold]
+    fn end_disorderly(&self, state: &mut State) -> PipeError {
+        let why = disorder(&*self.side);
+        state.over.get_or_insert(why.clone());
+        self.is_over.store(true, Ordering::Release);
+        why
+    }
+
+    /// Whether there are bytes, or the pipe has ended.
+    fn has(&self, state: &State) -> bool {
+        let segment = self.side.segment();
+        state.over.is_some() || state.ring.closed(segment) != Ok(None) || state.ring.arrived(segment) != Ok(0)
+    }
+
+    /// The task that is to be woken; asks to be notified of bytes for it.
+    fn settle(&self, state: &mut State) -> Option<Waker> {
+        loop {
+            let woken = if self.has(state) { state.waker.take() } else { None };
+            let needs = state.waker.is_some();
+            if self.is_attended.swap(needs, Ordering::SeqCst) != needs {
+                self.side.attend(needs);
+            }
+            if !needs {
+                return woken;
+            }
+            state.ring.ask(self.side.segment());
+            // Bytes that came before this were not told.
+            if !self.has(state) {
+                return None;
+            }
+        }
+    }
+
+    /// The thread that receives for the binding goes on with it. Returns a task that is to be woken.
+    pub(crate) fn advance(&self) -> Option<Waker> {
+        if !self.is_attended.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.settle(&mut self.state())
+    }
+
+    /// Whether [`advance`](Self::advance) would do something.
+    pub(crate) fn can_advance(&self) -> bool {
+        self.is_attended.load(Ordering::SeqCst) && self.has(&self.state())
+    }
+
+    /// Whether nothing more comes.
+    pub(crate) fn is_finished(&self) -> bool {
+        let (state, segment) = (self.state(), self.side.segment());
+        state.over.is_some() || state.ring.closed(segment) != Ok(None) && state.ring.arrived(segment) == Ok(0)
+    }
+
+    /// The pipe has ended, for this reason, unless all that it carries is there. Returns a task that is to be woken.
+    pub(crate) fn fail(&self, why: &PipeError) -> Option<Waker> {
+        let mut state = self.state();
+        if state.ring.closed(self.side.segment()) == Ok(None) {
+            state.over.get_or_insert_with(|| why.clone());
+        }
+        self.finish(state)
+    }
+
+    /// The call of the procedure has been answered: it receives nothing more, for this reason, unless the pipe has been aborted before.
+    /// Returns a task that is to be woken.
+    pub(crate) fn answer(&self, why: PipeError) -> Option<Waker> {
+        let mut state = self.state();
+        let is_aborted = state.ring.closed(self.side.segment()) == Ok(Some(Closed::Aborted));
+        if state.ring.stop(self.side.segment(), Stopped::Answered) {
+            self.side.notify();
+        }
+        state.over.get_or_insert(if is_aborted { PipeError::Aborted } else { why });
+        self.finish(state)
+    }
+
+    fn finish(&self, mut state: MutexGuard<'_, State>) -> Option<Waker> {
+        self.is_over.store(state.over.is_some(), Ordering::Release);
+        let waker = state.waker.take();
+        if self.is_attended.swap(false, Ordering::SeqCst) {
+            self.side.attend(false);
+        }
+        let sleep = state.ring.sleep();
+        drop(state);
+        sleep.wake(self.side.segment());
+        waker
+    }
+}
+
+impl<S: Side> Drop for ReadingEnd<S> {
+    fn drop(&mut self) {
+        self.side.left();
+    }
+}
+
+impl<S: Side> ReceivingEnd for ReadingEnd<S> {
+    fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
+        let (state, segment) = (&mut *self.state(), self.side.segment());
+        if let Some(why) = &state.over {
+            return Err(why.clone());
+        }
+        // In this order: what was written before the end is there.
+        let closed = state.ring.closed(segment);
+        match (state.ring.arrived(segment), closed) {
+            (Err(Disorder), _) | (_, Err(Disorder)) => Err(self.end_disorderly(state)),
+            (Ok(0), Ok(Some(Closed::Whole))) => Ok(Arrival::End),
+            (Ok(0), Ok(Some(Closed::Aborted))) => Err(PipeError::Aborted),
+            (Ok(0), Ok(None)) => {
+                state.is_starved |= state.received >= state.limit;
+                Ok(Arrival::Nothing)
+            }
+            (Ok(len), Ok(_)) => {
+                state.received += len as u64;
+                if state.ring.take(segment, len, into) {
+                    self.side.notify();
+                }
+                Ok(Arrival::Bytes)
+            }
+        }
+    }
+
+    fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64 {
+        let state = &mut *self.state();
+        if mem::take(&mut state.is_starved) {
+            state.window.grow();
+        }
+        let window = state.window.bytes();
+        let quarter = (window / 4).max(1);
+        let limit = (up_to + window).max(wanted.unwrap_or(0));
+        let is_due = limit >= state.limit + quarter || wanted.is_some_and(|wanted| wanted > state.limit);
+        if is_due && state.over.is_none() {
+            state.limit = limit;
+            if state.ring.raise_limit(self.side.segment(), limit) {
+                self.side.notify();
+            }
+        }
+        up_to + quarter
+    }
+
+    fn wait_for_bytes(&self, until_ns: u64) {
+        let state = self.state();
+        if self.has(&state) {
+            return;
+        }
+        let ring = state.ring;
+        drop(state);
+        let is_over = || self.is_over.load(Ordering::Acquire) || ring.closed(self.side.segment()) != Ok(None);
+        self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over);
+    }
+
+    fn poll_bytes(&self, waker: &Waker) -> bool {
+        let state = self.state();
+        if self.has(&state) || state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return self.has(&state);
+        }
+        // No lock is held while a waker is cloned or dropped.
+        drop(state);
+        let fresh = waker.clone();
+        let mut state = self.state();
+        let before = state.waker.replace(fresh);
+        let woken = self.settle(&mut state);
+        drop(state);
+        drop(before);
+        woken.is_some()
+    }
+
+    fn stop(&self) {
+        let mut state = self.state();
+        if state.over.is_none() {
+            state.over = Some(PipeError::Stopped);
+            if state.ring.stop(self.side.segment(), Stopped::Unwanted) {
+                self.side.notify();
+            }
+        }
+        drop(self.finish(state));
+        self.side.ended();
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
+}

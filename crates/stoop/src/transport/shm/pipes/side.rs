@@ -1,0 +1,79 @@
+//! What the ends of pipes need of the process and the binding in which they are.
+
+use crate::error::{CallError, UnknownCause};
+use crate::locked::locked;
+use crate::pipes::error::PipeError;
+use std::sync::Mutex;
+use std::time::Duration;
+use stoop_net::clock;
+use stoop_net::waiting::Waiter;
+use stoop_shm::Segment;
+use stoop_shm::pipe::Sleep;
+
+/// The side of a call, caller or server.
+pub(crate) trait Side: Send + Sync + 'static {
+    fn segment(&self) -> &Segment;
+
+    /// The other end is to be notified of what this one has done.
+    fn notify(&self);
+
+    /// The peer has written values that the protocol does not allow: the binding is ended.
+    fn end_binding(&self);
+
+    /// A way of waiting for the peer.
+    fn waiter(&self) -> Waiter;
+
+    /// An end begins to need attention, or needs none any more.
+    fn attend(&self, begins: bool);
+
+    /// The program has closed or stopped one of its ends.
+    fn ended(&self);
+
+    /// The program has dropped the end at which it received.
+    fn left(&self);
+}
+
+/// How the threads at an end wait.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<Option<Waiter>>);
+
+/// Looks of a spinning thread between two readings of the clock.
+const LOOKS: u32 = 32;
+/// A peer that writes into its words can keep a thread from being woken, but not for longer.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
+
+impl Waits {
+    /// Waits until the peer has moved the count on, or `is_over`, at most until that time.
+    pub(super) fn wait(&self, side: &impl Side, sleep: Sleep, until_ns: u64, is_over: impl Fn() -> bool) {
+        let kept = locked(&self.0).take();
+        let mut waiter = kept.unwrap_or_else(|| side.waiter());
+        let mut now_ns = clock::now_ns();
+        let mut wait = waiter.begin_in_memory(now_ns);
+        'waiting: while now_ns < until_ns {
+            for _ in 0..if wait.spins() { LOOKS } else { 1 } {
+                if sleep.has_moved(side.segment()) || is_over() {
+                    waiter.arrived(&wait, now_ns);
+                    break 'waiting;
+                }
+            }
+            if wait.sleeps() {
+                sleep.sleep(side.segment(), SLEEP_MAX_NS.min(until_ns - now_ns), &is_over);
+            }
+            now_ns = waiter.pause(&mut wait, now_ns);
+        }
+        drop(wait);
+        *locked(&self.0) = Some(waiter);
+    }
+}
+
+/// The binding has ended, for this side because the peer has written values that the protocol does not allow.
+pub(super) fn disorder(side: &impl Side) -> PipeError {
+    side.end_binding();
+    lost(UnknownCause::ConnectionLost)
+}
+
+/// The binding has ended.
+pub(crate) fn lost(cause: UnknownCause) -> PipeError {
+    let waited = Duration::ZERO;
+    PipeError::Lost(Box::new(CallError::Unknown { transmissions: 1, waited, cause, callee: None }))
+}

@@ -1,0 +1,451 @@
+//! The end of a pipe over shared memory at which items are sent.
+
+use crate::locked::locked;
+use crate::pipes::contract::{Close, SendingEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::record::Record;
+use crate::transport::shm::pipes::side::{Side, Waits, disorder};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use stoop_shm::Disorder;
+use stoop_shm::layout::PIPE;
+use stoop_shm::pipe::{Closed, Stopped, Writing};
+
+/// The end at which items are written into the ring.
+pub(crate) struct WritingEnd<S: Side> {
+    side: Arc<S>,
+    terms: Terms,
+    state: Mutex<State>,
+    /// For looks without the lock.
+    is_over: AtomicBool,
+    is_attended: AtomicBool,
+    waits: Waits,
+}
+
+/// What an end is told when it is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long a program may wait for room, in nanoseconds.
+    pub(crate) step_ns: u64,
+    /// Bytes of the longest item.
+    pub(crate) item_max: usize,
+    /// The program is a procedure: the answer of its call closes the pipe.
+    pub(crate) is_served: bool,
+    /// An item may begin below this offset at first.
+    pub(crate) limit: u64,
+}
+
+struct State {
+    ring: Writing,
+    /// The offset behind the last byte that was appended.
+    appended: u64,
+    limit: u64,
+    /// Bytes that were appended, and from `at` on have found no room in the ring.
+    rest: Vec<u8>,
+    at: usize,
+    /// Items that wait for room, each the newest of its key.
+    kept: VecDeque<Kept>,
+    /// How the program has closed it, and whether the peer knows.
+    closed: Option<Close>,
+    has_closed: bool,
+    over: Option<PipeError>,
+    waker: Option<Waker>,
+}
+
+struct Kept {
+    key: u64,
+    item: Vec<u8>,
+    skipped: u32,
+}
+
+/// With less free space no item is appended: short items come in many, and one of up to 64 KiB finds room for all of it.
+const ROOM: usize = PIPE / 2 + 4096;
+/// Bytes after which the reader may take those before.
+const PIECE: usize = 16 * 1024;
+
+impl<S: Side> WritingEnd<S> {
+    pub(crate) fn new(side: &Arc<S>, ring: Writing, terms: Terms) -> Arc<Self> {
+        let state = State {
+            ring,
+            appended: 0,
+            limit: terms.limit,
+            rest: Vec::new(),
+            at: 0,
+            kept: VecDeque::new(),
+            closed: None,
+            has_closed: false,
+            over: None,
+            waker: None,
+        };
+        Arc::new(Self {
+            side: Arc::clone(side),
+            terms,
+            state: Mutex::new(state),
+            is_over: AtomicBool::new(false),
+            is_attended: AtomicBool::new(false),
+            waits: Waits::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Why nothing more can be sent.
+    #[inline]
+    fn check(&self, state: &mut State) -> Result<(), PipeError> {
+        if let Some(stopped) = state.ring.stopped(self.side.segment())
+            && (state.over.is_none() || !state.rest.is_empty())
+        {
+            let why = match stopped {
+                Stopped::Unwanted => PipeError::Stopped,
+                Stopped::Answered => PipeError::Ended,
+            };
+            let before = state.over.take();
+            state.end(before.unwrap_or(why));
+            self.is_over.store(true, Ordering::Release);
+        }
+        match (&state.over, state.closed) {
+            (None, None) => Ok(()),
+            (Some(why), _) => Err(why.clone()),
+            (None, Some(_)) => Err(PipeError::Ended),
+        }
+    }
+
+    /// Whether an item can be appended.
+    #[inline]
+    fn has_room_now(&self, state: &mut State, enough: usize) -> Result<bool, PipeError> {
+        if !state.rest.is_empty() || !state.kept.is_empty() {
+            self.push(state)?;
+        }
+        let is_free = state.rest.is_empty() && state.kept.is_empty();
+        Ok(is_free && state.may_begin(self.side.segment()) && self.room(state, enough)? >= ROOM)
+    }
+
+    #[inline]
+    fn room(&self, state: &mut State, enough: usize) -> Result<usize, PipeError> {
+        state.ring.room(self.side.segment(), enough).map_err(|Disorder| self.end_disorderly(state))
+    }
+
+    #[cold]
+    fn end_disorderly(&self, state: &mut State) -> PipeError {
+        let why = disorder(&*self.side);
+        state.end(why.clone());
+        self.is_over.store(true, Ordering::Release);
+        why
+    }
+
+    /// Whether an item can be appended, or the pipe is over.
+    fn is_ready(&self, state: &mut State) -> bool {
+        self.check(state).is_err() || self.has_room_now(state, PIPE).unwrap_or(true)
+    }
+
+    fn put(&self, state: &mut State, record: &Record<'_>, skipped: u32) -> Result<(), PipeError> {
+        let (head, item, padding) = record.parts(skipped);
+        state.appended += record.len() as u64;
+        for part in [&head[..], item, padding] {
+            self.put_part(state, part)?;
+        }
+        self.publish(state);
+        Ok(())
+    }
+
+    #[inline]
+    fn put_part(&self, state: &mut State, mut part: &[u8]) -> Result<(), PipeError> {
+        while !part.is_empty() && state.rest.is_empty() {
+            let room = self.room(state, part.len().min(PIECE))?;
+            if room == 0 {
+                break;
+            }
+            let (now, later) = part.split_at(part.len().min(room).min(PIECE));
+            state.ring.put(self.side.segment(), now);
+            if !later.is_empty() {
+                self.publish(state);
+            }
+            part = later;
+        }
+        if !part.is_empty() {
+            state.rest.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn publish(&self, state: &mut State) {
+        if state.ring.publish(self.side.segment()) {
+            self.side.notify();
+        }
+    }
+
+    /// Writes what waits for room, as far as there is some, and tells the reader of the end once all is there.
+    fn push(&self, state: &mut State) -> Result<(), PipeError> {
+        while state.at < state.rest.len() {
+            let len = (state.rest.len() - state.at).min(PIECE);
+            let now = len.min(self.room(state, len)?);
+            if now == 0 {
+                return Ok(());
+            }
+            let State { ring, rest, at, .. } = state;
+            ring.put(self.side.segment(), &rest[*at..*at + now]);
+            *at += now;
+            self.publish(state);
+        }
+        (state.rest, state.at) = (Vec::new(), 0);
+        while !state.kept.is_empty() && state.may_begin(self.side.segment()) && state.rest.is_empty() {
+            if self.room(state, PIPE)? < ROOM {
+                return Ok(());
+            }
+            let Some(kept) = state.kept.pop_front() else { break };
+            self.put(state, &Record::of(&kept.item), kept.skipped)?;
+        }
+        if let Some(how) = state.closed
+            && state.rest.is_empty()
+            && !mem::replace(&mut state.has_closed, true)
+        {
+            let how = match how {
+                Close::Whole => Closed::Whole,
+                Close::Aborted => Closed::Aborted,
+            };
+            if state.ring.close(self.side.segment(), how) {
+                self.side.notify();
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for attention while something waits for room, and for none otherwise. What waits is written if there is room.
+    fn settle(&self, state: &mut State) {
+        loop {
+            // A reader that has stopped wants nothing of what waits, but is told of the end.
+            let _ = self.check(state);
+            let needs = self.push(state).is_ok() && (state.is_owing() || state.waker.is_some());
+            if self.is_attended.swap(needs, Ordering::SeqCst) != needs {
+                self.side.attend(needs);
+            }
+            if !needs {
+                return;
+            }
+            state.ring.ask(self.side.segment());
+            // Room that came before this was not told.
+            let room = self.room(state, PIPE).unwrap_or(0);
+            let can_push = !state.rest.is_empty() && room > 0
+                || !state.kept.is_empty() && state.may_begin(self.side.segment()) && room >= ROOM;
+            if !can_push {
+                return;
+            }
+        }
+    }
+
+    /// The thread that receives for the binding goes on with it. Returns a task that is to be woken.
+    pub(crate) fn advance(&self) -> Option<Waker> {
+        if !self.is_attended.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut state = self.state();
+        let waker = if self.is_ready(&mut state) { state.waker.take() } else { None };
+        self.settle(&mut state);
+        waker
+    }
+
+    /// Whether [`advance`](Self::advance) would do something.
+    pub(crate) fn can_advance(&self) -> bool {
+        if !self.is_attended.load(Ordering::SeqCst) {
+            return false;
+        }
+        let state = &mut *self.state();
+        let segment = self.side.segment();
+        let is_stopped = state.over.is_none() && state.ring.stopped(segment).is_some();
+        let Ok(room) = state.ring.room(segment, PIPE) else { return true };
+        let is_roomy = room >= ROOM && state.may_begin(segment);
+        is_stopped || !state.rest.is_empty() && room > 0 || state.rest.is_empty() && is_roomy
+    }
+
+    /// Whether bytes that were appended, or the end, have not been written yet.
+    pub(crate) fn is_owing(&self) -> bool {
+        self.state().is_owing()
+    }
+
+    /// Nothing more can be sent, for this reason. Returns a task that is to be woken.
+    pub(crate) fn fail(&self, why: &PipeError) -> Option<Waker> {
+        let mut state = self.state();
+        if state.over.is_none() {
+            state.end(why.clone());
+        }
+        self.settle(&mut state);
+        self.finish(state)
+    }
+
+    /// The call has been answered: what was appended goes on, unless the pipe is aborted, and nothing more can be, for this reason. Returns a
+    /// task that is to be woken.
+    pub(crate) fn answer(&self, how: Close, why: PipeError) -> Option<Waker> {
+        let mut state = self.state();
+        if how == Close::Aborted || self.check(&mut state).is_err() {
+            (state.rest, state.at) = (Vec::new(), 0);
+        }
+        self.close_with(&mut state, how);
+        state.over.get_or_insert(why);
+        self.finish(state)
+    }
+
+    fn close_with(&self, state: &mut State, how: Close) {
+        if state.closed.is_none() {
+            state.closed = Some(how);
+            let kept = mem::take(&mut state.kept);
+            if how == Close::Whole && state.over.is_none() {
+                for Kept { item, skipped, .. } in kept {
+                    // An error ends the binding, and with it the pipe.
+                    let _ = self.put(state, &Record::of(&item), skipped);
+                }
+            }
+        }
+        self.settle(state);
+    }
+
+    fn finish(&self, mut state: MutexGuard<'_, State>) -> Option<Waker> {
+        self.is_over.store(true, Ordering::Release);
+        let waker = state.waker.take();
+        if !state.is_owing() && self.is_attended.swap(false, Ordering::SeqCst) {
+            self.side.attend(false);
+        }
+        let sleep = state.ring.sleep();
+        drop(state);
+        sleep.wake(self.side.segment());
+        waker
+    }
+}
+
+impl State {
+    /// Nothing more can be sent, and what was not written is forgotten.
+    fn end(&mut self, why: PipeError) {
+        self.over = Some(why);
+        (self.rest, self.at) = (Vec::new(), 0);
+        self.kept.clear();
+    }
+
+    /// Whether an item may begin, as far as the reader allows.
+    #[inline]
+    fn may_begin(&mut self, segment: &stoop_shm::Segment) -> bool {
+        if self.appended >= self.limit {
+            self.limit = self.limit.max(self.ring.limit(segment));
+        }
+        self.appended < self.limit
+    }
+
+    fn is_owing(&self) -> bool {
+        !self.rest.is_empty() || !self.kept.is_empty() || self.closed.is_some() && !self.has_closed
+    }
+}
+
+impl<S: Side> SendingEnd for WritingEnd<S> {
+    fn append(&self, record: &Record<'_>) -> Result<bool, PipeError> {
+        let state = &mut *self.state();
+        self.check(state)?;
+        if !self.has_room_now(state, ROOM)? {
+            return Ok(false);
+        }
+        self.put(state, record, 0)?;
+        if !state.rest.is_empty() {
+            self.settle(state);
+        }
+        Ok(true)
+    }
+
+    fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<(), PipeError> {
+        let state = &mut *self.state();
+        self.check(state)?;
+        if self.has_room_now(state, ROOM)? {
+            self.put(state, record, 0)?;
+        } else if let Some(kept) = state.kept.iter_mut().find(|kept| kept.key == key) {
+            kept.item.clear();
+            kept.item.extend_from_slice(record.item());
+            kept.skipped = kept.skipped.saturating_add(1);
+        } else {
+            state.kept.push_back(Kept { key, item: record.item().to_vec(), skipped: 0 });
+        }
+        if state.is_owing() {
+            self.settle(state);
+        }
+        Ok(())
+    }
+
+    fn over(&self) -> Option<PipeError> {
+        self.check(&mut self.state()).err()
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_ready(&mut self.state())
+    }
+
+    fn wait_for_room(&self, until_ns: u64) {
+        let mut state = self.state();
+        if self.is_ready(&mut state) {
+            return;
+        }
+        // What the reader has taken is known from now on, also if the limit is what is missing.
+        if self.room(&mut state, PIPE).is_err() {
+            return;
+        }
+        let limit = if state.appended < state.limit { u64::MAX } else { state.limit };
+        let ring = state.ring;
+        drop(state);
+        self.waits.wait(&*self.side, ring.sleep(), until_ns, || {
+            let segment = self.side.segment();
+            self.is_over.load(Ordering::Acquire)
+                || ring.stopped(segment).is_some()
+                || ring.limit(segment) > limit
+        });
+    }
+
+    fn poll_room(&self, waker: &Waker) -> bool {
+        let mut state = self.state();
+        if self.is_ready(&mut state) {
+            return true;
+        }
+        if state.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return false;
+        }
+        // No lock is held while a waker is cloned or dropped.
+        drop(state);
+        let fresh = waker.clone();
+        let mut state = self.state();
+        let before = state.waker.replace(fresh);
+        self.settle(&mut state);
+        let is_ready = self.is_ready(&mut state);
+        drop(state);
+        drop(before);
+        is_ready
+    }
+
+    fn flush(&self) {}
+
+    fn grant(&self, limit: u64) {
+        let mut state = self.state();
+        state.limit = state.limit.max(limit);
+    }
+
+    fn close(&self, how: Close) {
+        if self.terms.is_served {
+            return;
+        }
+        let mut state = self.state();
+        let is_first = state.closed.is_none();
+        if is_first {
+            self.close_with(&mut state, how);
+        }
+        drop(state);
+        if is_first {
+            self.side.ended();
+        }
+    }
+
+    fn step_ns(&self) -> u64 {
+        self.terms.step_ns
+    }
+
+    fn item_max(&self) -> usize {
+        self.terms.item_max
+    }
+}
