@@ -179,3 +179,5 @@ pub(crate) const ANSWERS: u64 = REQUESTS + (RING * LINE) as u64;
 pub(crate) const SLOTS: u64 = ANSWERS + (LANES * LINE) as u64;
 pub(crate) const CHUNKS_AT: u64 = SLOTS + (2 * LANES * SLOT) as u64;
 pub(crate) const END: u64 = CHUNKS_AT + (2 * CHANNELS * CHUNKS * CHUNK) as u64;
+/// Behind the bits of the lanes with pipes.
+pub(crate) const PIPES: u64 = END + 4096;

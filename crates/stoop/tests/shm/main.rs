@@ -12,6 +12,7 @@ mod hostile;
 mod idle;
 mod others;
 mod parting;
+mod pipes;
 mod time;
 mod unwanted_descriptors;
 mod users;
@@ -26,6 +27,7 @@ fn process() {
         idle::play,
         others::play,
         parting::play,
+        pipes::play,
         time::play,
         users::play,
     ]);
