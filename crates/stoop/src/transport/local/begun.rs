@@ -3,9 +3,6 @@
 //! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
 //! change the values that it has passed.
 
-mod background;
-mod jobs;
-
 use crate::calling::background::{Background, Driven, start};
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
@@ -48,33 +45,33 @@ pub(crate) struct Calls {
     agreed: Option<Agreed>,
     table: Mutex<CallTable<LocalCall>>,
     /// Ends polled calls at their deadlines.
-    background: Background,
+    pub(super) background: Background,
     /// Whether the background thread has been started: with the first waker.
     has_background: Mutex<bool>,
     /// When that thread looks next, as far as is known.
-    looks_ns: AtomicU64,
+    pub(super) looks_ns: AtomicU64,
 }
 
 /// A call that has not ended.
-struct LocalCall {
+pub(super) struct LocalCall {
     /// No other call of the process ever has the same.
-    id: u64,
+    pub(super) id: u64,
     procedure: u16,
     begun: Instant,
     /// `None` once the call runs.
-    arguments: Option<Vec<u8>>,
+    pub(super) arguments: Option<Vec<u8>>,
     pipes: Option<LocalPipes>,
 }
 
 /// A call that waits for a thread.
 pub(crate) struct LocalJob {
-    calls: Arc<Calls>,
-    call: u32,
-    id: u64,
+    pub(super) calls: Arc<Calls>,
+    pub(super) call: u32,
+    pub(super) id: u64,
 }
 
 /// Between two looks of the background thread, at most: in its sleep it keeps the calls, also when their handles are gone.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The last identification that was given to a call.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
@@ -269,7 +266,7 @@ enum Look {
 }
 
 impl Calls {
-    fn table(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
+    pub(super) fn table(&self) -> MutexGuard<'_, CallTable<LocalCall>> {
         locked(&self.table)
     }
 
@@ -290,7 +287,7 @@ impl Calls {
     }
 
     /// Ends the calls whose deadlines have passed. Returns whether there were any.
-    fn expire(&self, now_ns: u64) -> bool {
+    pub(super) fn expire(&self, now_ns: u64) -> bool {
         let mut table = self.table();
         let (expired, mut piped) = (table.expired(now_ns), Vec::new());
         let wakeups: Vec<Wakeup> = expired
@@ -322,7 +319,7 @@ impl Calls {
     }
 
     /// The earliest deadline, if a call has a waker; otherwise `u64::MAX`.
-    fn next_look_ns(&self) -> u64 {
+    pub(super) fn next_look_ns(&self) -> u64 {
         let table = self.table();
         if table.is_polled() { table.earliest_ns() } else { u64::MAX }
     }
@@ -347,7 +344,7 @@ impl Calls {
     }
 
     /// Runs a call, unless it has been abandoned or another thread runs it.
-    fn run(self: &Arc<Self>, call: u32, id: u64) {
+    pub(super) fn run(self: &Arc<Self>, call: u32, id: u64) {
         let mut table = self.table();
         let deadline_ns = table.deadline_ns(call);
         let known = table.get_mut(call).filter(|known| known.id == id);
@@ -412,7 +409,7 @@ impl Calls {
     }
 
     /// Ends a call, if it has not been abandoned.
-    fn end(&self, call: u32, id: u64, outcome: Outcome) {
+    pub(super) fn end(&self, call: u32, id: u64, outcome: Outcome) {
         let mut table = self.table();
         let known = table.get_mut(call).filter(|known| known.id == id);
         let (is_open, pipes) = (known.is_some(), known.and_then(|known| known.pipes.take()));
@@ -480,6 +477,6 @@ impl OfCall for Calls {
     }
 }
 
-fn refused(code: RefusalCode, detail: String) -> CallError {
+pub(super) fn refused(code: RefusalCode, detail: String) -> CallError {
     CallError::refused(Refusal::new(code, detail))
 }

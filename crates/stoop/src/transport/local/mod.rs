@@ -1,9 +1,11 @@
 //! Servers of this process, by name: a call is a call through the trait.
 
 pub(crate) mod agreed;
+mod background;
 pub(crate) mod begun;
 pub(crate) mod binding;
 pub(crate) mod caller;
+mod jobs;
 pub(crate) mod lane;
 pub(crate) mod pipes;
 pub(crate) mod server;
