@@ -41,7 +41,7 @@ pub const CHUNK: usize = or_in_models(16 * 1024, 8);
 pub const CHUNKS: usize = or_in_models(16, 2);
 
 /// Bytes of a pipe that have been written and not taken, at most. A power of two.
-pub const PIPE: usize = or_in_models(128 * 1024, 16);
+pub const PIPE: usize = or_in_models(16 * 1024, 16);
 
 pub(crate) const ATTENTION: usize = 0;
 pub(crate) const TAKEN: usize = APART;

@@ -157,7 +157,7 @@ fn a_user_has_three_quarters_of_the_bindings_that_a_limit_allows_over_shared_mem
     let bind = || LabClient::bind_with(&uri, &patient(&uri));
     let mut held: Vec<_> = (0..6).map(|_| bind().unwrap()).collect();
     assert!(
-        bind().is_err_and(|why| why.to_string().contains("your host or user")),
+        bind().is_err_and(|why| why.to_string().contains("host or user has as many")),
         "a user has six of eight"
     );
     assert_eq!((server.counters().bindings, server.counters().binds_refused), (6, 1));
