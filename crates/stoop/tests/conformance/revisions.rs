@@ -18,7 +18,7 @@ fn each_revision_of_an_interface_serves_callers_of_each(transport: &str) {
             let store = (client.bind)(&running.uris()[0], &patient(transport));
             let common = client.revision.min(server.revision);
             let case = format!("caller of revision {}, server of {}", client.revision, server.revision);
-            let known = |full: Full| full.known_at(common);
+            let known = |full: Full| full.at_revision(common);
 
             // What all know, told in every way.
             let plain = Full::new("plain");

@@ -51,7 +51,7 @@ impl Full {
     }
 
     /// What arrives of it at a caller when both ends know the types as at that revision.
-    pub(super) fn known_at(self, revision: u32) -> Self {
+    pub(super) fn at_revision(self, revision: u32) -> Self {
         let is_link = matches!(self.kind, Kind::Link { .. });
         let known = self.known_at(revision);
         if is_link && revision < 2 { Self { kind: Kind::Other, ..known } } else { known }
