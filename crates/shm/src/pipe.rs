@@ -2,7 +2,7 @@
 //!
 //! | bytes of the writer's line | |
 //! |------|---------|
-//! | 0–3  | how many bytes have been written: a [count](crate::count), on which a thread that reads may sleep |
+//! | 0–3  | how many bytes have been written: a count, on which a thread that reads may sleep |
 //! | 4–7  | not 0: the writer is to be notified when there is room |
 //! | 8–11 | the count of the byte at the beginning of the ring |
 //! | 12–15 | how the pipe is [closed](Closed) |
