@@ -131,7 +131,7 @@ pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Every field implements `stoop::Data`. Fields travel in the order in which they are declared; the number of an enum's
 /// variant is its position. `#[stoop(since = N)]`, with `default = VALUE` or `drop` beside it, says that a field came with a later
 /// revision, and has its default for peers that do not know it; on a variant it says the same, and `#[stoop(otherwise)]` marks the variant
-/// that they are told in its place. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
+/// that such a peer gets in its place. `#[stoop(shared)]` on a field that holds `Arc` or `Rc` keeps what is shared within one
 /// message shared: it is sent once and comes out as one value. `#[stoop(crate = path)]` on the type names the crate
 /// `stoop` where it has another name.
 ///

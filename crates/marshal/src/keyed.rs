@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use crate::limits::stack_charge;
 use crate::{Data, DecodeError, Description, Form, Layout, Reader, Writer};
 
-/// The layout of a map or set with such keys. What is told about a key that has grown is checked when an interface is described, too: it
-/// may be behind a pointer or in a sequence.
+/// The layout of a map or set with such keys. A key that has grown behind a pointer or in a sequence is found only when the
+/// interface is described.
 const fn layout_of_keyed<K: Data>() -> Layout {
     assert!(
         !K::GROWS,

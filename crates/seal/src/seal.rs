@@ -84,7 +84,7 @@ pub struct Seal<S: Suite> {
     first: u64,
     /// A packet of the present phase has been opened.
     is_confirmed: AtomicBool,
-    /// The first number of this end that nobody has reserved: one sequence for all phases.
+    /// The lowest number that no thread of this end has reserved. All phases share the sequence.
     reserved: Arc<AtomicU64>,
 }
 

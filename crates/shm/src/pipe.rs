@@ -197,7 +197,7 @@ impl Writing {
         }
     }
 
-    /// Lets the reader take what was written. Returns whether it has to be notified.
+    /// Publishes all bytes that were written to the reader. Returns whether the reader has to be notified.
     #[inline]
     pub fn publish(&mut self, segment: &Segment) -> bool {
         self.published = self.written;
@@ -288,7 +288,7 @@ impl Reading {
         self.pipe.notifies(segment, self.pipe.writer)
     }
 
-    /// How the pipe is closed; what was written before has [arrived](Self::arrived) if that is asked afterwards.
+    /// How the writer has closed the pipe. [`arrived`](Self::arrived), called afterwards, counts all bytes written before the close.
     ///
     /// # Errors
     /// It makes no sense.

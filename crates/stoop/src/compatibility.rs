@@ -104,7 +104,7 @@ impl Known {
     /// Those of the server at `uri`, as it tells them.
     ///
     /// # Errors
-    /// It cannot be asked, or tells what is no interface.
+    /// The server cannot be reached or describes no interfaces, or a description does not parse.
     pub fn ask(uri: &str, options: &BindOptions) -> Result<Self, AskError> {
         let mut known = Vec::new();
         for name in reflection::interfaces(uri, options)? {

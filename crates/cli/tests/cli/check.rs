@@ -20,7 +20,7 @@ mod new {
     }
 }
 
-/// The same, and what was there has another type.
+/// The same interface with another type of a parameter and of a result, which breaks callers.
 const BROKEN: &str = "
 #[stoop::interface(revision = 1)]
 pub trait Store {

@@ -14,7 +14,7 @@ use crate::interfaces::{FORMS, Found};
 /// Times that a server may say that it does not know a form which it knew before: it has been replaced meanwhile.
 const REPLACED_MAX: u32 = 4;
 
-/// The procedures about which the server is being asked, and what is known of them.
+/// The procedures about which the caller asks the server in one question, and the answers so far.
 #[derive(Debug)]
 pub(super) struct Page {
     procedures: Range<u16>,

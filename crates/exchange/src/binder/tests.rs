@@ -314,7 +314,7 @@ fn at_revision(revision: u16, first: u16) -> Interface {
     interface
 }
 
-/// The signature of what was found, at either end.
+/// The signature that the interface of either end has for that number.
 fn signature(of: &Interface, form: u16) -> &str {
     match form.checked_sub(FORMS) {
         Some(older) => &of.older[usize::from(older)].signature,

@@ -21,7 +21,7 @@ const TIME_TO_CALL: Duration = Duration::from_secs(1);
 /// Entries of the table at which the server looks for such a binding, for one bind.
 const ENTRIES_SEARCHED: usize = 256;
 
-/// A caller that has proved who it is, with or without a name.
+/// A caller whose handshake has ended well; an anonymous one has no name.
 pub struct AuthenticatedCaller<'a> {
     /// By its name, if it has one, it has its share of the server; else its host counts.
     pub owner: Option<Owner>,

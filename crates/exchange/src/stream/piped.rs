@@ -19,7 +19,7 @@ pub(super) struct ArrivingData {
     filled: usize,
 }
 
-/// What has come of a pipe.
+/// Which part of a packet of a pipe has arrived.
 pub(super) enum OfPipe {
     /// The beginning of a packet of data.
     Data,

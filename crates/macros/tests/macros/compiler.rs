@@ -37,7 +37,7 @@ pub(crate) fn answers_as_in_files(programs: &[PathBuf]) {
 }
 
 /// # Errors
-/// What is wrong with the program.
+/// The compiler takes the program, or its answer differs from the file.
 fn compared(program: &Path) -> Result<(), String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(program.with_extension("stderr"));
     let answer = answer(program);
