@@ -29,6 +29,8 @@ pub(crate) type Key = (LaneId, CallNumber);
 pub(crate) struct CallPipes {
     /// Known once the call has a lane.
     key: OnceLock<Key>,
+    /// At the server: its data has come before its procedure has the ends.
+    is_early: bool,
     /// The bytes that leave here, and those that have arrived here.
     pub(crate) out: Option<Arc<PipeQueue>>,
     pub(crate) into: Option<Arc<PipeQueue>>,
@@ -92,11 +94,21 @@ impl CallPipes {
         Self::of(out.map(Arc::new), into.map(Arc::new))
     }
 
-    /// The same of queues that may have been used before.
+    /// At the server: those of a call whose data arrives by this queue before its procedure has the ends.
+    pub(crate) fn early(into: PipeQueue) -> Arc<Self> {
+        Arc::new(Self { is_early: true, ..Self::with(None, Some(Arc::new(into))) })
+    }
+
+    /// The same as [`new`](Self::new), of queues that may have been used before.
     pub(crate) fn of(out: Option<Arc<PipeQueue>>, into: Option<Arc<PipeQueue>>) -> Arc<Self> {
+        Arc::new(Self::with(out, into))
+    }
+
+    fn with(out: Option<Arc<PipeQueue>>, into: Option<Arc<PipeQueue>>) -> Self {
         let told = into.as_ref().map_or(0, |into| into.limit());
-        Arc::new(Self {
+        Self {
             key: OnceLock::new(),
+            is_early: false,
             out,
             into,
             is_ready: AtomicBool::new(false),
@@ -105,7 +117,7 @@ impl CallPipes {
             is_heard: AtomicBool::new(false),
             sending: Mutex::new(Sending { told, ..Sending::default() }),
             sends: OnceLock::new(),
-        })
+        }
     }
 
     /// What is due is sent so.
@@ -243,9 +255,11 @@ impl PipeTable {
         locked(&self.calls).keys().map(|(lane, number)| (LaneId(*lane), CallNumber(*number))).collect()
     }
 
-    /// Forgets the calls that are of no use any more.
-    pub(crate) fn retain(&self, is_wanted: impl Fn(Key) -> bool) {
-        locked(&self.calls).retain(|(lane, number), _| is_wanted((LaneId(*lane), CallNumber(*number))));
+    /// Forgets the early calls that have been answered, and so never had pipes.
+    pub(crate) fn forget_early(&self, is_answered: impl Fn(Key) -> bool) {
+        locked(&self.calls).retain(|(lane, number), call| {
+            !call.is_early || !is_answered((LaneId(*lane), CallNumber(*number)))
+        });
     }
 
     /// Forgets a call, if nothing more leaves or arrives of it.

@@ -167,7 +167,7 @@ impl StreamEndpoint {
         let mut serving = Serving { service: &self.service, call, result: &mut worker.result };
         let Some(outcome) = serve(&mut serving, begun_ns) else {
             self.service.activity.calls.fetch_sub(1, Ordering::Relaxed);
-            call.connection.note_unanswered(&call.header);
+            call.connection.note_answered(&call.header);
             return None;
         };
         worker.clock_ns = clock::now_ns();
@@ -221,7 +221,7 @@ impl StreamEndpoint {
 
     fn conclude(&self, call: &StreamCall, given: Given<'_>) -> Result<(), ReplyError> {
         if call.connection.is_closed() {
-            call.connection.note_unanswered(&call.header);
+            call.connection.note_answered(&call.header);
             if let Some(pipes) = &call.pipes {
                 pipes.fail(&PipeError::Cancelled).into_iter().for_each(Wakeup::give);
             }
@@ -232,6 +232,8 @@ impl StreamEndpoint {
         let (outcome, reached) =
             one_call::conclude(&self.service.exports, &limits, given, &mut packet, now_ns);
         if let Some(pipes) = &call.pipes {
+            // First: data on its way must not be taken for that of a call which has just come, when the table forgets this one.
+            call.connection.note_answered(&call.header);
             self.end_pipes(&call.connection, pipes, &outcome, reached);
         }
         match outcome {

@@ -185,8 +185,8 @@ impl Connection {
         }
     }
 
-    /// A call will not be answered: its connection is closed.
-    pub(super) fn note_unanswered(&self, call: &Header) {
+    /// A call is about to be answered, or will not be, because its connection is closed.
+    pub(super) fn note_answered(&self, call: &Header) {
         self.outgoing().answered.note(call);
     }
 

@@ -49,12 +49,11 @@ impl Connection {
         if !outgoing.answered.is_before(call) {
             return None;
         }
-        // Of calls that were answered without having had pipes.
-        self.pipes.retain(|(lane, number)| {
+        self.pipes.forget_early(|(lane, number)| {
             let known = Header::bare(Kind::Call, call.binding, lane, number);
-            lane != call.lane || outgoing.answered.is_before(&known)
+            lane == call.lane && !outgoing.answered.is_before(&known)
         });
-        let pipes = CallPipes::new(None, Some(PipeQueue::new(FIRST_WINDOW, Window::Usual)));
+        let pipes = CallPipes::early(PipeQueue::new(FIRST_WINDOW, Window::Usual));
         self.pipes.add(call.lane, call.number, &pipes);
         Some(pipes)
     }
