@@ -9,6 +9,7 @@ claims! { [
     a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again
     both_write_and_neither_reads_ends_with_an_error_that_names_the_reader
     the_result_needs_no_room
+    the_rest_of_an_answered_call_comes_while_its_lane_has_other_calls
     a_slow_reader_delays_no_other_call
     the_newest_item_comes_after_a_pause_and_the_skipped_ones_are_counted
     one_thread_sends_and_receives_without_waiting_for_itself
@@ -62,6 +63,22 @@ fn the_result_needs_no_room(transport: &str) {
     let (call, numbers) = client.count(0, 100);
     assert_eq!(call.wait().unwrap(), 100);
     assert_eq!(numbers.map(Result::unwrap).sum::<u64>(), 99 * 100 / 2);
+}
+
+fn the_rest_of_an_answered_call_comes_while_its_lane_has_other_calls(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (call, texts, mut back) = client.echo();
+    texts.send(&"x".repeat(1 << 20)).unwrap();
+    texts.finish();
+    call.wait().unwrap();
+    for _ in 0..20 {
+        let (call, parts) = client.put(u64::MAX);
+        parts.send(&[1; 100]).unwrap();
+        parts.finish();
+        assert_eq!(call.wait().unwrap(), 100);
+    }
+    assert_eq!(back.recv_with(str::len).unwrap(), Some(1 << 20));
+    assert_eq!(back.recv_with(str::len).unwrap(), None);
 }
 
 fn a_slow_reader_delays_no_other_call(transport: &str) {
