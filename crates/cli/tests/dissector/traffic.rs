@@ -229,6 +229,21 @@ fn fields_of_stream(capture: &Path, port: u16, options: &[&str]) -> Fields {
 }
 
 #[test]
+fn segments_that_were_captured_late_are_in_the_order_of_their_bytes() {
+    let sent = |from, sequence, data: &[u8]| Frame::new(0, segment(from, sequence, data));
+    let (server, client) = (From::Server, From::Client);
+    let captured = vec![
+        sent(client, 9, b"cc"),
+        sent(server, 1, b"x"),
+        sent(client, 5, b"bbbb"),
+        sent(client, 1, b"aaaa"),
+    ];
+    let ordered = pcap::in_order(captured);
+    let all: Vec<_> = ordered.iter().map(|frame| data_of(&frame.bytes, 6).expect("TCP").2).collect();
+    assert_eq!(all, [&b"aaaa"[..], b"bbbb", b"cc", b"x"]);
+}
+
+#[test]
 fn calls_over_tcp_are_shown_as_they_were_sent_however_the_stream_is_cut() {
     let test = "traffic::calls_over_tcp_are_shown_as_they_were_sent_however_the_stream_is_cut";
     if !tshark::is_installed(test) {
@@ -245,7 +260,9 @@ fn calls_over_tcp_are_shown_as_they_were_sent_however_the_stream_is_cut() {
             drop(server);
             drop(bound);
         });
-        let streams = streams(&pcap::read(&capture));
+        let frames = pcap::in_order(pcap::read(&capture));
+        pcap::write(&capture, &frames);
+        let streams = streams(&frames);
         let mut kinds = BTreeSet::new();
         for (port, bytes) in &streams {
             let (mut expected, mut at) = (Expected::default(), 0);
