@@ -128,7 +128,7 @@ pub(crate) fn in_order(frames: Vec<Frame>) -> Vec<Frame> {
 
 /// The ports of a TCP segment with data, and the sequence number of its first byte.
 fn place_of(frame: &[u8]) -> Option<((u16, u16), u32)> {
-    let (from, to, data) = data_of(frame, 6).filter(|(.., data)| !data.is_empty())?;
+    let (from, to, _) = data_of(frame, 6).filter(|(.., data)| !data.is_empty())?;
     let tcp = 14 + usize::from(frame[14] & 15) * 4;
     let sequence = frame[tcp + 4..tcp + 8].try_into().expect("four bytes");
     Some(((from, to), u32::from_be_bytes(sequence)))
