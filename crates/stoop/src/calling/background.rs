@@ -196,13 +196,14 @@ fn run<D: Driven>(mut calls: Arc<D>) {
 /// Sleeps until there is something to do, or for `limit`, without keeping the calls alive. `None`: they are gone.
 fn rest_until_used<D: Driven>(calls: Arc<D>, limit: Option<Duration>) -> Option<Arc<D>> {
     let background = calls.background();
+    // Before the look: work that its owner has left behind is seen then, and calls that are handed over later stay there.
+    let handed_over = locked(&background.handed_over).take();
     background.idle.store(limit.is_none(), Ordering::SeqCst);
     fence(Ordering::SeqCst);
     if background.is_woken() || !calls.has_nothing_to_do() {
         background.idle.store(false, Ordering::SeqCst);
         return Some(calls);
     }
-    let handed_over = locked(&background.handed_over).take();
     let idle = Arc::downgrade(&calls);
     drop((calls, handed_over));
     match limit {
