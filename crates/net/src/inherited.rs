@@ -88,7 +88,7 @@ pub(crate) fn take(kind: SocketType, address: &Bound) -> Option<OwnedFd> {
 
 /// Has this process receive at an inherited socket, alone of those that ask. Returns whether it does: `false` while another has it
 /// open that has asked before. A socket for which the system knows no locks is every process's that asks.
-pub(crate) fn claim(socket: &OwnedFd) -> bool {
+pub(crate) fn claim(socket: impl rustix::fd::AsFd) -> bool {
     // A lock of the process (fcntl(2), "Traditional record locks"), which ends with it, or when it closes the socket. Others lock the
     // open file description, which all these processes share.
     let claimed = fcntl_lock(socket, FlockOperation::NonBlockingLockExclusive);

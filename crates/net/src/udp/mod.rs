@@ -8,6 +8,7 @@
 //! Both also send and receive many datagrams by one system call (`send_segments`, `recv_segments`). That datagrams are
 //! received together must be asked for (`set_gro`); it makes the receipt of a single one slower.
 
+mod bound;
 mod caller;
 mod control;
 mod message;
@@ -55,7 +56,7 @@ fn datagram_socket(address: &SocketAddr) -> io::Result<rustix::fd::OwnedFd> {
 }
 
 /// The address a socket is bound to.
-fn local_addr(socket: &rustix::fd::OwnedFd) -> io::Result<SocketAddr> {
+fn local_addr(socket: impl rustix::fd::AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(socket)?)?)
 }
 

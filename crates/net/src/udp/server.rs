@@ -1,12 +1,13 @@
 //! The server's datagram socket: receives from every sender, answers from the address that was called.
 
+use super::bound::BoundSocket;
 use super::control::{Called, Control, Messages};
 use super::{
     CallerSocket, Patience, Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes,
 };
 use crate::clock;
 use crate::inherited::{self, Bound};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketType, sockopt};
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// Any number of threads may use it at once.
 #[derive(Debug)]
 pub struct ServerSocket {
-    socket: OwnedFd,
+    socket: BoundSocket,
     /// Bound to a wildcard address: the called address must be asked for, and given when answering.
     wildcard: bool,
     /// Of a socket that was inherited, and so is another process's, too: whether blocking receives are to end.
@@ -126,13 +127,12 @@ impl ServerSocket {
         if woken.is_none() {
             rustix::net::bind(&socket, &address)?;
         }
-        Ok(Self { socket, wildcard, woken })
+        Ok(Self { socket: BoundSocket::new(socket, woken.is_some()), wildcard, woken })
     }
 
     /// The address bound to, with the port that was chosen.
     ///
     /// # Errors
-    ///
     /// None in practice: the socket is bound.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         local_addr(&self.socket)

@@ -1,5 +1,6 @@
 use super::*;
 use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
 
@@ -153,6 +154,20 @@ fn closed_port_is_told_once_and_the_socket_goes_on() {
     // The news may take a while, and the next to be sent is told of it.
     let told = std::iter::repeat_with(|| caller.send(b"call").unwrap()).find(|told| *told != Sending::Sent);
     assert_eq!(told, Some(Sending::Refused));
+}
+
+#[test]
+fn a_port_is_closed_though_a_child_still_has_a_copy_of_its_socket() {
+    for ip in [Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(127, 3, 2, 1)] {
+        let (server, port) = server_at(ip);
+        let caller = caller_of(if ip.is_unspecified() { Ipv4Addr::LOCALHOST } else { ip }, port);
+        // What a child has between fork and exec.
+        let copy = server.as_fd().try_clone_to_owned().unwrap();
+        drop(server);
+        assert_eq!(caller.send(b"call").unwrap(), Sending::Sent);
+        assert_eq!(caller.recv_within(&mut [0; 8], 10 * SECOND_NS).unwrap(), CallerArrival::Refused);
+        drop(copy);
+    }
 }
 
 /// A port at which no program listens, of an address that no other test uses.
