@@ -10,12 +10,15 @@ use crate::xdp::program::{address_value, port_key, program};
 use crate::xdp::system;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use std::process;
 
-/// The program. It is detached when this is dropped or the process has ended, however it ended. A child that
-/// this process has forked, and that starts no other program, holds it as well.
+/// The program. It is detached when this is dropped by the process that has attached it, or when that process has ended, however it ended,
+/// and so have the children that it has forked and that have started no other program.
 #[derive(Debug)]
 pub(super) struct Attachment {
-    _link: OwnedFd,
+    link: OwnedFd,
+    /// The process.
+    attached_by: u32,
     ports: OwnedFd,
     sockets: OwnedFd,
 }
@@ -48,7 +51,7 @@ impl Attachment {
             Errno::BUSY | Errno::EXIST => OpenError::XdpTaken(interface.name.clone()),
             error => failed(mode.attaching(), Capability::OF_XDP)(error),
         })?;
-        Ok(Self { _link: link, ports, sockets })
+        Ok(Self { link, attached_by: process::id(), ports, sockets })
     }
 
     /// From now on frames to this endpoint are handed to the socket of their receive queue.
@@ -62,5 +65,14 @@ impl Attachment {
     pub(super) fn register_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), OpenError> {
         let registered = system::set_socket(self.sockets.as_fd(), queue, socket);
         registered.map_err(failed("registering an AF_XDP socket", Capability::OF_XDP))
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // A child that another thread starts has copies of the descriptors until it executes its program (fork(2)).
+        if self.attached_by == process::id() {
+            let _ = system::detach(self.link.as_fd());
+        }
     }
 }

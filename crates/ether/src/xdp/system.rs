@@ -13,6 +13,7 @@ const BPF_MAP_CREATE: c_int = 0;
 const BPF_MAP_UPDATE_ELEM: c_int = 2;
 const BPF_PROG_LOAD: c_int = 5;
 const BPF_LINK_CREATE: c_int = 28;
+const BPF_LINK_DETACH: c_int = 34;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -113,6 +114,12 @@ pub(super) fn attach(program: BorrowedFd<'_>, index: u32, flags: u32) -> Result<
     unsafe {
         bpf_descriptor(BPF_LINK_CREATE, &[words(program.as_raw_fd() as u32, index), words(BPF_XDP, flags)])
     }
+}
+
+/// Takes the program of the link off its interface, whatever other descriptors of the link there are.
+pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: no pointers: the link alone.
+    unsafe { bpf(BPF_LINK_DETACH, &[words(link.as_raw_fd() as u32, 0)]) }.map(drop)
 }
 
 /// Has the socket's receive calls run the driver's poll function, and interrupts deferred meanwhile

@@ -1,8 +1,12 @@
 //! Packets between two endpoints on a private Ethernet, over each backend.
 
 use crate::network::{BACKENDS, Ethernet, GENERIC, NATIVE, if_possible, next, wait_until, wait_until_asleep};
+use rustix::fd::OwnedFd;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::collections::HashSet;
+use std::fs;
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use stoop_ether::frame::Checksum;
@@ -402,6 +406,31 @@ fn frames_of_all_receive_queues_arrive() {
             assert_eq!(server.counters(), before);
         }
     }
+}
+
+/// Further descriptors of the XDP programs that are attached, as a child has between fork and exec.
+fn copies_of_links() -> Vec<OwnedFd> {
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    let is_link = |path: &Path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("bpf"));
+    let open = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+    let numbers =
+        open.filter(|path| is_link(path)).filter_map(|path| path.file_name()?.to_str()?.parse().ok());
+    numbers.filter_map(|number| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).ok()).collect()
+}
+
+#[test]
+fn program_is_detached_though_a_child_still_has_a_copy_of_its_link() {
+    let test = "program_is_detached_though_a_child_still_has_a_copy_of_its_link";
+    let Some(ethernet) = Ethernet::make(test, 1500) else { return };
+    let backend = Backend::Xdp(XdpOptions::new(Mode::Generic));
+    let Some(server) = if_possible(test, ethernet.b.listen(7400, backend, &Options::of_many_lanes())) else {
+        return;
+    };
+    let copies = copies_of_links();
+    assert!(!copies.is_empty() && ethernet.b.interface().xdp.is_some());
+    drop(server);
+    assert_eq!(ethernet.b.interface().xdp, None);
+    drop(copies);
 }
 
 #[test]
