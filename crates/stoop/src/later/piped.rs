@@ -9,7 +9,7 @@ use crate::error::RefusalCode;
 use crate::later::deferred::{Deferred, Given, Later, Open, Put, Unanswered, deferred};
 use crate::later::pipe_threads::PipedRun;
 use crate::later::reply::Reply;
-use crate::later::tasks::{Ended, PutAnswer, Task, Tasks, answering, put};
+use crate::later::tasks::{Ended, PutAnswer, Task, Tasks, Unstarted, answering, put};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use crate::pipes::contract::{Ends, Pipes};
@@ -161,6 +161,6 @@ where
     let context = served_context();
     wait_for_pipes(pipes, move |ends, reply| {
         let run = Box::pin(run(ends));
-        tasks.run(Task { run: Box::pin(answering(run, None, put, reply)), context });
+        tasks.run(Task { run: Box::pin(answering(run, None, Unstarted::new(reply, put))), context });
     })
 }

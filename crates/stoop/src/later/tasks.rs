@@ -5,6 +5,7 @@
 //! its own, of which there are no more than workers.
 
 use crate::context::{ServedContext, served_context};
+use crate::error::Refusal;
 use crate::later::deferred::{Put, deferred};
 use crate::later::pipe_threads::PipeThreads;
 use crate::later::pool::{Bounds, Job, Pool};
@@ -91,7 +92,8 @@ impl Tasks {
     /// Has a task polled until it ends, by the executor or by threads of the server.
     pub(super) fn run(&self, task: Task) {
         match &self.executor {
-            Some(executor) => executor(task),
+            // If it panics, it has dropped the task, which has answered its call.
+            Some(executor) => drop(catch_unwind(AssertUnwindSafe(|| executor(task)))),
             None => PolledTask::begin(task, &self.threads),
         }
     }
@@ -100,7 +102,8 @@ impl Tasks {
 /// A call of a procedure that is an `async fn`, for the executor of a server ([`Server::executor`](crate::Server::executor)): a future that
 /// ends when the procedure has returned and its answer has left.
 ///
-/// Dropped before, it fails its call as [abandoned](crate::FailureCode::Abandoned).
+/// Dropped before, it fails its call as [abandoned](crate::FailureCode::Abandoned); if it was never polled, also by a panic of the
+/// executor, the procedure has not run, and the call is [refused](crate::RefusalCode::Denied).
 #[must_use = "a task does nothing unless it is polled"]
 pub struct Task {
     pub(super) run: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -190,7 +193,8 @@ where
     let (reply, deferred) = deferred();
     // It counts for its caller until it has ended, which may be long after its call.
     let place = tasks.and_then(|tasks| tasks.room.enter_task());
-    let task = Task { run: Box::pin(answering(run, place, put, reply)), context: served_context() };
+    let reply = Unstarted::new(reply, put);
+    let task = Task { run: Box::pin(answering(run, place, reply)), context: served_context() };
     match tasks {
         Some(tasks) => tasks.run(task),
         // Without a server, as in a test of a stub.
@@ -203,15 +207,37 @@ where
     })
 }
 
-/// Runs a procedure to its end, and gives its answer.
-pub(super) async fn answering<R, F>(
-    mut run: Pin<Box<F>>,
-    place: Option<Place>,
+/// The answer of a task, which refuses its call if it is dropped before the task is polled first.
+pub(super) struct Unstarted<R> {
+    /// `None`: the task has been polled.
+    reply: Option<Reply<(Ended<R>, PutAnswer<R>)>>,
     put: PutAnswer<R>,
-    reply: Reply<(Ended<R>, PutAnswer<R>)>,
-) where
+}
+
+const NOT_STARTED: &str = "the executor of the server did not start it: it dropped the task, or it panicked, as a runtime does that is not \
+                           entered or has ended (the server's standard error has the message)";
+
+impl<R> Unstarted<R> {
+    pub(super) fn new(reply: Reply<(Ended<R>, PutAnswer<R>)>, put: PutAnswer<R>) -> Self {
+        Self { reply: Some(reply), put }
+    }
+}
+
+impl<R> Drop for Unstarted<R> {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            let refused = Unserved::Refused(Refusal::denied(NOT_STARTED));
+            let _ = reply.send((Ended::Returned(Err(refused)), self.put));
+        }
+    }
+}
+
+/// Runs a procedure to its end, and gives its answer.
+pub(super) async fn answering<R, F>(mut run: Pin<Box<F>>, place: Option<Place>, mut unstarted: Unstarted<R>)
+where
     F: Future<Output = Result<R, Unserved>>,
 {
+    let (reply, put) = (unstarted.reply.take(), unstarted.put);
     let ended =
         std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
             Ok(poll) => poll.map(Ended::Returned),
@@ -221,7 +247,7 @@ pub(super) async fn answering<R, F>(
     // Before its caller has the answer and may make the next call.
     drop((run, place));
     // The procedure could have asked whether its caller still waits.
-    let _ = reply.send((ended, put));
+    let _ = reply.map(|reply| reply.send((ended, put)));
 }
 
 /// A task that threads of the server poll.

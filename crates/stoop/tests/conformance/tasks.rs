@@ -21,6 +21,8 @@ mod over_all {
         the_current_call_is_right_after_each_await
         an_executor_of_one_thread_runs_all_procedures
         an_executor_that_drops_a_task_fails_its_call
+    a_call_whose_task_the_executor_does_not_start_has_not_run
+    a_call_whose_executor_panics_has_not_run
         procedures_that_return_at_once_go_on_beside_those_that_await
         a_cancel_reaches_a_procedure_that_awaits_it_and_one_that_waits_for_it
         a_deadline_reaches_a_procedure_that_awaits_it
@@ -268,13 +270,34 @@ fn an_executor_of_one_thread_runs_all_procedures(transport: &str) {
 }
 
 fn an_executor_that_drops_a_task_fails_its_call(transport: &str) {
-    let (_server, _stove, client) = kitchen_with(transport, Server::new().executor(drop::<Task>));
-    let error = client.ready(1).unwrap_err();
+    let begin = |task: Task| drop(task.start());
+    let (_server, stove, client) = kitchen_with(transport, Server::new().executor(begin));
+    let error = client.meal("pie").unwrap_err();
     assert!(
         matches!(&error, CallError::Failed(failure, ..) if failure.code == FailureCode::Abandoned),
         "{error}"
     );
+    assert!(stove.awaits("pie"));
     assert_eq!(client.next(1).unwrap(), 2);
+}
+
+/// The procedure has not run.
+fn check_not_started(transport: &str, executor: impl Fn(Task) + Send + Sync + 'static) {
+    let (_server, stove, client) = kitchen_with(transport, Server::new().executor(executor));
+    let error = client.meal("pie").unwrap_err();
+    assert_eq!(error.ran(), Ran::No, "{error}");
+    assert!(error.to_string().contains("the executor of the server did not start it"), "{error}");
+    assert!(!stove.awaits("pie"));
+    assert_eq!(client.next(1).unwrap(), 2);
+}
+
+fn a_call_whose_task_the_executor_does_not_start_has_not_run(transport: &str) {
+    check_not_started(transport, drop::<Task>);
+}
+
+fn a_call_whose_executor_panics_has_not_run(transport: &str) {
+    // No runtime is entered here.
+    check_not_started(transport, |task| drop(tokio::spawn(task)));
 }
 
 fn a_cancel_reaches_a_procedure_that_awaits_it_and_one_that_waits_for_it(transport: &str) {
