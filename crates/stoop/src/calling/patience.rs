@@ -1,7 +1,10 @@
 //! Binds to a server that may not be there yet: tries again and again, if the client's options say so.
 
+use crate::calling::timed_lock::{TimedGuard, TimedLock};
 use crate::error::BindError;
+use crate::locked::locked;
 use crate::options::BindOptions;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 use stoop_exchange::Instant;
@@ -19,6 +22,41 @@ fn now() -> Instant {
     Instant::from_nanos(clock::now_ns())
 }
 
+/// Attempts to bind, of one thread at a time, and why the latest has failed: for threads and calls that wait meanwhile.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    binding: TimedLock,
+    failed: Mutex<Option<BindError>>,
+}
+
+impl Attempts {
+    /// Waits until `deadline` for other threads that try.
+    pub(crate) fn take(&self, server: &str, deadline: Instant) -> Result<TimedGuard<'_>, BindError> {
+        let begun = now();
+        self.binding.take(deadline.since(begun)).ok_or_else(|| self.report(server, now().since(begun)))
+    }
+
+    /// Why there is no binding after that time.
+    pub(crate) fn report(&self, server: &str, waited: Duration) -> BindError {
+        let silent = || BindError::NoAnswer { server: server.into(), waited };
+        locked(&self.failed).clone().unwrap_or_else(silent)
+    }
+
+    /// An attempt has failed. If it had `less` than its time, silence does not tell more than what was answered before.
+    fn note(&self, why: BindError, less: bool) -> BindError {
+        let mut latest = locked(&self.failed);
+        if !(less && matches!(why, BindError::NoAnswer { .. })) {
+            *latest = Some(why.clone());
+            return why;
+        }
+        latest.clone().unwrap_or(why)
+    }
+
+    fn clear(&self) {
+        *locked(&self.failed) = None;
+    }
+}
+
 /// Binds by `attempt`, which gets a deadline; with [`BindOptions::wait_for_server`] until that succeeds, or `deadline` has passed, or
 /// waiting is of no use. Without it, tries again while the server prefers other callers, and for a moment if a server shuts down; then
 /// returns that error if no server answers.
@@ -28,17 +66,23 @@ fn now() -> Instant {
 pub(crate) fn bind<T>(
     options: &BindOptions,
     deadline: Instant,
+    attempts: &Attempts,
     mut attempt: impl FnMut(Instant) -> Result<T, BindError>,
 ) -> Result<T, BindError> {
     let begun = now();
     let mut pause = FIRST_PAUSE;
     let mut refused = None;
+    attempts.clear();
     loop {
         // A server that shuts down may no longer answer at its address.
         let patience = if refused.is_some() { TAKEOVER } else { options.bind_timeout };
-        let mut why = match attempt(deadline.min(now() + patience)) {
-            Ok(bound) => return Ok(bound),
-            Err(why) => why,
+        let limit = now() + patience;
+        let mut why = match attempt(deadline.min(limit)) {
+            Ok(bound) => {
+                attempts.clear();
+                return Ok(bound);
+            }
+            Err(why) => attempts.note(why, deadline < limit),
         };
         let until = match () {
             () if options.waits_for_server() && why.may_pass() => deadline,

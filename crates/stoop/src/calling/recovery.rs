@@ -94,11 +94,6 @@ pub(crate) fn recover(
     }
 }
 
-/// The deadline of a call has passed before its client was bound again.
-pub(crate) fn no_answer(uri: &str, waited: Duration) -> CallError {
-    CallError::not_sent(SendError::Bind(Box::new(BindError::NoAnswer { server: uri.into(), waited })))
-}
-
 /// The server has said that it shuts down: it would refuse the call, which is not sent.
 #[cold]
 pub(crate) fn refused_in_advance() -> Ended {

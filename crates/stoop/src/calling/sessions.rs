@@ -1,6 +1,6 @@
 //! The sessions of a binding, one after the other. When several threads find a session lost, one of them replaces it for all.
 
-use crate::calling::timed_lock::TimedLock;
+use crate::calling::patience::Attempts;
 use crate::error::BindError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,14 +26,15 @@ pub(crate) struct Sessions<S> {
     generation: AtomicU64,
     /// Of the present session.
     has_forms: AtomicBool,
-    rebinding: TimedLock,
+    /// To replace the present session.
+    pub(crate) attempts: Attempts,
 }
 
 impl<S: Generation> Sessions<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
         let (generation, has_forms) =
             (AtomicU64::new(first.generation()), AtomicBool::new(first.has_forms()));
-        Self { present: Mutex::new(first), generation, has_forms, rebinding: TimedLock::default() }
+        Self { present: Mutex::new(first), generation, has_forms, attempts: Attempts::default() }
     }
 
     pub(crate) fn present(&self) -> Arc<S> {
@@ -63,10 +64,7 @@ impl<S: Generation> Sessions<S> {
         bind: impl FnOnce(Instant) -> Result<Arc<S>, BindError>,
     ) -> Result<Arc<S>, BindError> {
         let now = || Instant::from_nanos(clock::now_ns());
-        let begun = now();
-        let Some(_guard) = self.rebinding.take(deadline.since(begun)) else {
-            return Err(BindError::NoAnswer { server: uri.into(), waited: now().since(begun) });
-        };
+        let _guard = self.attempts.take(uri, deadline)?;
         let present = self.present();
         if present.generation() != lost {
             return Ok(present);

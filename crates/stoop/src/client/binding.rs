@@ -6,8 +6,7 @@ use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::{Awaited, Detaching};
 use crate::calling::order::Order;
-use crate::calling::patience;
-use crate::calling::timed_lock::TimedLock;
+use crate::calling::patience::{self, Attempts};
 use crate::client::begin::Unable;
 use crate::client::bound::{Bound, Describe};
 use crate::client::choice::{self, Source};
@@ -63,7 +62,7 @@ pub struct Binding {
     in_process: OnceLock<Bound>,
     /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
-    binding: TimedLock,
+    pub(super) attempts: Attempts,
     /// The table of calls that were begun before there is a binding, of each process.
     early: PerProcess<Mutex<Weak<EarlyCalls>>>,
     /// Calls do not go by this binding, which is never made, but by what this describes.
@@ -88,7 +87,7 @@ impl Binding {
             remote: OnceLock::new(),
             in_process: OnceLock::new(),
             of_children: PerProcess::new(),
-            binding: TimedLock::default(),
+            attempts: Attempts::default(),
             early: PerProcess::new(),
             elsewhere: None,
             order: Order::default(),
@@ -357,9 +356,7 @@ impl Binding {
             // Its parent's calls, sockets and memory are not its own; nor is a lock that it holds.
             return self.of_children.get_or_try_make(|| Ok(Bound::new(self.bind(deadline)?)));
         }
-        let Some(_guard) = self.binding.take(deadline.since(begun)) else {
-            return Err(BindError::NoAnswer { server: self.uri().into(), waited: now().since(begun) });
-        };
+        let _guard = self.attempts.take(self.uri(), deadline)?;
         if let Some(bound) = self.known() {
             return Ok(bound);
         }
@@ -392,7 +389,7 @@ impl Binding {
     /// Binds; if the options say so, again and again until the server is there.
     fn bind(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         reserve_few_arenas();
-        patience::bind(&self.options, deadline, |deadline| self.attempt(deadline))
+        patience::bind(&self.options, deadline, &self.attempts, |deadline| self.attempt(deadline))
     }
 
     /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.

@@ -9,11 +9,11 @@ use crate::calling::background::{Background, Driven, Rest, hand_over, start, sta
 use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls};
 use crate::calling::call_table::{CallTable, Wakeup};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
-use crate::calling::recovery::no_answer;
+use crate::calling::fate::not_bound;
 use crate::calling::table_lock::{HasCalls, Registered, register, take};
 use crate::calling::unpark::unparks_this_thread;
 use crate::context::TimeBounds;
-use crate::error::{CallError, SendError};
+use crate::error::{BindError, CallError, SendError};
 use crate::locked::locked;
 use crate::transports::AnyCalls;
 use std::collections::VecDeque;
@@ -30,6 +30,9 @@ use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 /// A client that may not be bound yet.
 pub(crate) trait Binds: Send + Sync {
     fn uri(&self) -> &str;
+
+    /// Why there is no binding after that time.
+    fn not_bound_within(&self, waited: Duration) -> BindError;
 
     /// Bytes of the longest arguments that its options allow.
     fn max_message(&self) -> usize;
@@ -353,7 +356,7 @@ impl Early {
         for number in expired {
             // Others have deadlines elsewhere.
             if let Some(EarlyCall { begun, stage: Stage::Waiting(_), .. }) = state.calls.get_mut(number) {
-                let error = no_answer(self.client.uri(), now.since(*begun));
+                let error = not_bound(self.client.not_bound_within(now.since(*begun)));
                 wakeups.push(state.calls.end(number, Err(error)));
             }
         }

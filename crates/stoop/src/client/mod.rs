@@ -69,6 +69,10 @@ impl<L: ?Sized + Send + Sync> Binds for Shared<L> {
         self.binding.uri()
     }
 
+    fn not_bound_within(&self, waited: Duration) -> BindError {
+        self.binding.attempts.report(self.binding.uri(), waited)
+    }
+
     fn max_message(&self) -> usize {
         self.binding.max_message()
     }

@@ -392,7 +392,7 @@ impl<R: Remote> RemoteBinding<R> {
             connected.map(|(located, _)| Arc::new(located)).map_err(|not_bound| not_bound.error)
         };
         let (generation, longest) = (lost.generation(), self.options.time_to_bind());
-        let patient = |deadline| patience::bind(&self.options, deadline, bind);
+        let patient = |deadline| patience::bind(&self.options, deadline, &self.sessions.attempts, bind);
         let located = self.sessions.replace(generation, &self.uri, deadline, longest, patient)?;
         Ok(Arc::clone(&located.session))
     }

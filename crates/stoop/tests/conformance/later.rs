@@ -109,6 +109,46 @@ fn threads_that_make_the_first_call_of_a_lazy_client_share_one_binding(transport
 }
 
 /// Of a server that is in another process, or could be.
+mod waiting {
+    use super::*;
+
+    claims! { tcp unix shm: [
+        a_begun_call_that_waited_in_vain_for_the_next_server_says_why_there_is_none
+        a_call_that_waited_for_the_attempts_of_another_says_why_they_failed
+    ] }
+
+    /// The system says that nobody listens there, in all attempts to bind again.
+    fn check_says_why(error: &CallError) {
+        assert_eq!(error.ran(), Ran::No, "{error}");
+        let CallError::NotSent(SendError::Bind(why), ..) = error else { panic!("{error}") };
+        assert!(matches!(**why, BindError::Unreachable { .. }), "{error}");
+    }
+
+    fn a_begun_call_that_waited_in_vain_for_the_next_server_says_why_there_is_none(transport: &str) {
+        let uri = free_address(transport);
+        let (server, _) = serve_at(&uri, Server::new());
+        let client = LabClient::bind_with(&uri, &patient(transport).wait_for_restart(LONG)).unwrap();
+        assert_eq!(client.begin().next(1).wait().unwrap(), 2);
+        drop(server);
+        check_says_why(&client.with_timeout(Duration::from_millis(300)).begin().next(2).wait().unwrap_err());
+    }
+
+    fn a_call_that_waited_for_the_attempts_of_another_says_why_they_failed(transport: &str) {
+        let uri = free_address(transport);
+        let (server, _) = serve_at(&uri, Server::new());
+        let client = LabClient::bind_with(&uri, &patient(transport).wait_for_restart(LONG)).unwrap();
+        assert_eq!(client.next(1).unwrap(), 2);
+        drop(server);
+        thread::scope(|scope| {
+            let calls = [300, 350].map(|limit| {
+                let client = client.with_timeout(Duration::from_millis(limit));
+                scope.spawn(move || client.next(2).unwrap_err())
+            });
+            calls.into_iter().for_each(|call| check_says_why(&call.join().unwrap()));
+        });
+    }
+}
+
 mod lost {
     use super::*;
 

@@ -3,6 +3,7 @@
 //! A name is resolved again whenever its client binds again. Packets of a server that has moved away say nothing, so a failed call
 //! makes the binding doubt its address; the next call then looks first where the name leads.
 
+use crate::calling::fate::not_bound;
 use crate::error::{BindError, CallError, RefusalCode, SendError, UnknownCause};
 use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
@@ -13,6 +14,7 @@ use crate::uri::Scheme;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
 use stoop_net::threads;
@@ -129,6 +131,12 @@ impl<R: Remote> RemoteBinding<R> {
             addresses
         };
         self.rebind_at(lost, None, deadline, others_first).map(drop)
+    }
+
+    /// A call has waited so long for the binding to be made again, and waits no longer.
+    #[cold]
+    pub(crate) fn not_bound_within(&self, waited: Duration) -> CallError {
+        not_bound(self.sessions.attempts.report(&self.uri, waited))
     }
 
     /// Notes how a call has failed. Returns whether the reason may be that the server has moved: then

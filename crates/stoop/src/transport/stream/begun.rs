@@ -22,7 +22,6 @@ use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::fate::Fate;
-use crate::calling::recovery::no_answer;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError, UnknownCause};
 use crate::pipes::helper;
@@ -318,7 +317,7 @@ impl Outstanding {
                 Progress::Leaving | Progress::LeavingRefused => continue,
                 Progress::Queued | Progress::Postponed if call.refused.is_some() => call.refusal(),
                 Progress::Queued if session.is_lost() => {
-                    call.explain(no_answer(&self.binding.uri, call.waited()))
+                    call.explain(self.binding.not_bound_within(call.waited()))
                 }
                 Progress::Queued | Progress::Postponed => {
                     call.explain(CallError::not_sent(SendError::DeadlinePassed))

@@ -3,7 +3,6 @@
 
 use crate::calling::call_table::{Outcome, Payload};
 use crate::calling::fate::Fate;
-use crate::calling::recovery::no_answer;
 use crate::error::{CallError, RefusalCode, SendError, UnbindReason};
 use crate::transport::shm::caller::ShmBinding;
 use crate::transport::shm::caller::lanes::Lane;
@@ -209,7 +208,7 @@ impl ManagedCall {
             return self.explain(*refused);
         }
         if binding.present().is_lost() {
-            return self.explain(no_answer(&binding.uri, self.waited()));
+            return self.explain(binding.not_bound_within(self.waited()));
         }
         self.explain(CallError::not_sent(SendError::DeadlinePassed))
     }

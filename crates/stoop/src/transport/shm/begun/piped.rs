@@ -6,7 +6,6 @@
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::calling::call_table::{CallTable, Wakeup};
-use crate::calling::recovery::no_answer;
 use crate::context::bounded_deadline;
 use crate::error::{CallError, SendError};
 use crate::message_buffer::keep_arguments;
@@ -165,7 +164,7 @@ impl ManagedCall {
             Step::Open => return Step::Open,
             Step::Ended(outcome) => outcome,
             Step::Refused(error) => Err(self.explain(error)),
-            Step::Again => Err(self.explain(no_answer(&binding.uri, self.waited()))),
+            Step::Again => Err(self.explain(binding.not_bound_within(self.waited()))),
         };
         self.end_pipes(outcome.as_ref().err(), wakers);
         Step::Ended(outcome)
