@@ -46,6 +46,9 @@ pub enum Command {
     /// The attacker's process of `bench --greedy`.
     #[command(hide = true)]
     BenchGreedyAttacker(AttackArgs),
+    /// The server process of `bench --pipes`.
+    #[command(hide = true)]
+    BenchPipesServer(ServeArgs),
     /// The process at the other end of the bare exchange of `bench`.
     #[command(hide = true)]
     BenchEcho(EchoArgs),
@@ -117,7 +120,10 @@ pub struct BenchArgs {
     /// Attacks of --greedy [default: all that the transport has]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ATTACK", requires = "greedy")]
     pub(crate) attack: Vec<Attack>,
-    /// Take a tenth of the time for --overload and --greedy, to see that they run: the figures mean little, and times are not judged
+    /// Print how fast items go through pipes, beside calls and bare exchanges; chosen with --transport, --waiting and --short only
+    #[arg(long)]
+    pub(crate) pipes: bool,
+    /// Take a tenth of the time for --overload, --greedy and --pipes, to see that they run: the figures mean little, and times are not judged
     #[arg(long)]
     pub(crate) short: bool,
     /// Make so many bindings, each with one call of Null(), and print the memory that each takes at the server; chosen with
@@ -247,6 +253,8 @@ pub struct EchoArgs {
     pub(crate) in_flight: u16,
     #[arg(long)]
     pub(crate) window: u32,
+    #[arg(long)]
+    pub(crate) records: bool,
 }
 
 /// The measurements that `penalty` makes.

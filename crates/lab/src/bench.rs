@@ -7,7 +7,7 @@ use crate::placement::Placement;
 use crate::plan::{Cell, Section, Shape, sections};
 use crate::row::Row;
 use crate::session::Session;
-use crate::{bindings, cell, ethernet, greedy, json, machine, overload, screen, table};
+use crate::{bindings, cell, ethernet, greedy, json, machine, overload, pipes, screen, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +19,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, String> {
     }
     if args.greedy {
         return greedy::run(args);
+    }
+    if args.pipes {
+        return pipes::run(args);
     }
     if !args.bindings.is_empty() {
         return bindings::run(args);

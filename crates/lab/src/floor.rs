@@ -29,6 +29,7 @@ use crate::placement::Sides;
 use crate::plan::Cell;
 use batch::Batch;
 use bulk::Bulk;
+pub(crate) use bulk::{RECORD, SMALL};
 use connect::Socket;
 use endpoint::{Calling, Endpoint};
 use frames::{FrameEnd, Turns};
@@ -132,7 +133,7 @@ impl Terms {
     }
 
     fn bulk<P: Pipe>(&self, pipe: P) -> Bulk<P> {
-        Bulk::new(pipe, self.message_lens())
+        Bulk::new(pipe, self.message_lens(), self.records)
     }
 
     fn batch<P: Pipe>(&self, pipe: P) -> Batch<P> {
@@ -201,7 +202,7 @@ impl Floor {
 }
 
 fn echo_arguments(cell: &Cell, terms: Terms, sides: Sides, network: &Network, path: &Path) -> Vec<String> {
-    vec![
+    let mut arguments = vec![
         "bench-echo".into(),
         format!("--transport={}", name_of(cell.transport)),
         format!("--waiting={}", name_of(terms.waits.server.waiting())),
@@ -215,7 +216,9 @@ fn echo_arguments(cell: &Cell, terms: Terms, sides: Sides, network: &Network, pa
         format!("--bytes={}", cell.bytes),
         format!("--in-flight={}", cell.in_flight),
         format!("--window={}", terms.window),
-    ]
+    ];
+    arguments.extend(terms.records.then(|| "--records".into()));
+    arguments
 }
 
 fn join_ports(ports: &[u16]) -> String {

@@ -21,6 +21,7 @@ mod others;
 mod ours;
 mod overload;
 mod penalty;
+mod pipes;
 mod placement;
 mod plan;
 mod progress;
@@ -58,6 +59,7 @@ impl Command {
             Self::BenchOverloaded(args) => overload::serve::run(args).map(|()| ExitCode::SUCCESS),
             Self::BenchGreedyServer(args) => greedy::serve::run(args).map(|()| ExitCode::SUCCESS),
             Self::BenchGreedyAttacker(args) => greedy::attack::run(args).map(|()| ExitCode::SUCCESS),
+            Self::BenchPipesServer(args) => pipes::service::run(args).map(|()| ExitCode::SUCCESS),
             Self::BenchEcho(args) => child::unless_orphaned(echo(args)).map(|()| ExitCode::SUCCESS),
             Self::BenchBusy(args) => child::unless_orphaned(busy::run(args)).map(|()| ExitCode::SUCCESS),
             Self::BenchNetwork => network::try_here().map(|()| ExitCode::SUCCESS),

@@ -33,6 +33,8 @@ pub(crate) struct Cell {
     pub(crate) share_endpoints: bool,
     /// Frames of an Ethernet carry no CRC-32C.
     pub(crate) no_checksum: bool,
+    /// The bulk data of the floor are records of small items.
+    pub(crate) records: bool,
 }
 
 impl Cell {
@@ -52,6 +54,7 @@ impl Cell {
         busy: false,
         share_endpoints: false,
         no_checksum: false,
+        records: false,
     };
 
     /// The cell in words.

@@ -347,6 +347,20 @@ fn a_victim_is_served_beside_each_attack_over_unix_sockets() {
     check_greedy("unix");
 }
 
+#[test]
+fn pipes_are_measured_where_they_are_carried() {
+    let Some(output) = short("bench --pipes --short --transport udp,shm") else { return };
+    let carrying = if output.contains("\nudp: pipes are not carried: ") { 1 } else { 2 };
+    for (line, times) in [
+        ("  64 bytes to the procedure", 1),
+        ("  64 KiB from the procedure", 1),
+        ("  64 bytes there and back: p50 ", 1),
+        ("  Null() beside 64 KiB items ", 2),
+    ] {
+        assert_eq!(output.matches(line).count(), times * carrying, "{line}:\n{output}");
+    }
+}
+
 fn check_greedy(transport: &str) {
     let words = format!("bench --greedy --short --calls 1 --transport {transport} --attack calls,bindings");
     let Some(output) = short(&words) else { return };

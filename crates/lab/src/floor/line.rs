@@ -162,7 +162,8 @@ mod tests {
         let mixed = Waits { caller: Wait::Block, server: Wait::Spin };
         for (waits, data_lens) in [(Waits::BLOCK, (1440, 0)), (mixed, (0, 1440)), (mixed, (24, 25))] {
             let transport = Transport::Shm;
-            let terms = Terms { transport, data_lens, bulk: false, in_flight: 1, waits, window: 0 };
+            let terms =
+                Terms { transport, data_lens, bulk: false, records: false, in_flight: 1, waits, window: 0 };
             let memory = segment::memory().expect("a memfd");
             let mut caller = Line::of_caller(&memory, &terms).expect("mapped");
             let mut server = Line::of_server(&memory, &terms).expect("mapped");

@@ -12,9 +12,19 @@ use stoop_net::udp::{CallerSocket, MAX_SEGMENTS, MAX_SEGMENTS_LEN, SegmentsSendi
 /// One end of a connection, with a buffer to send from and one to receive into: both stay in the cache.
 pub(super) trait Pipe: Send {
     /// Sends `len` bytes of anything.
-    fn push(&mut self, len: usize) -> io::Result<()>;
+    #[inline(always)]
+    fn push(&mut self, len: usize) -> io::Result<()> {
+        self.push_filled(len, |_| {})
+    }
     /// Waits for `len` bytes.
-    fn take(&mut self, len: usize) -> io::Result<()>;
+    #[inline(always)]
+    fn take(&mut self, len: usize) -> io::Result<()> {
+        self.take_read(len, |_| {})
+    }
+    /// Sends `len` bytes; `fill` writes those of each system call or slot before they leave.
+    fn push_filled(&mut self, len: usize, fill: impl FnMut(&mut [u8])) -> io::Result<()>;
+    /// Waits for `len` bytes; `read` is given them as they come.
+    fn take_read(&mut self, len: usize, read: impl FnMut(&[u8])) -> io::Result<()>;
     /// Waits for something, and returns how many bytes it was.
     fn take_some(&mut self) -> io::Result<usize>;
 }
@@ -198,7 +208,7 @@ fn credits(len: usize, quarter: usize) -> usize {
 
 impl<C: Carrier> Pipe for Datagrams<C> {
     #[inline(always)]
-    fn push(&mut self, len: usize) -> io::Result<()> {
+    fn push_filled(&mut self, len: usize, mut fill: impl FnMut(&mut [u8])) -> io::Result<()> {
         let mut owed = CREDIT_LEN * credits(len, self.quarter());
         let (mut sent, mut ahead_to) = (0, self.window);
         while sent < len {
@@ -208,6 +218,7 @@ impl<C: Carrier> Pipe for Datagrams<C> {
                 owed = owed.checked_sub(came).ok_or_else(disorder)?;
                 ahead_to += came / CREDIT_LEN * self.quarter();
             }
+            fill(&mut self.to_send[..now]);
             self.send(now)?;
             sent += now;
         }
@@ -216,7 +227,7 @@ impl<C: Carrier> Pipe for Datagrams<C> {
     }
 
     #[inline(always)]
-    fn take(&mut self, len: usize) -> io::Result<()> {
+    fn take_read(&mut self, len: usize, mut read: impl FnMut(&[u8])) -> io::Result<()> {
         let (mut taken, mut credited) = (0, 0);
         let mut skip = std::mem::take(&mut self.owed);
         while taken < len {
@@ -224,6 +235,7 @@ impl<C: Carrier> Pipe for Datagrams<C> {
             let credit = skip.min(came);
             skip -= credit;
             taken += came - credit;
+            read(&self.received[credit..came]);
             while credited < credits(len, self.quarter()) && (credited + 1) * self.quarter() <= taken {
                 credited += 1;
                 self.carrier.send(&[0; CREDIT_LEN])?;
@@ -265,10 +277,12 @@ impl Stream {
 
 impl Pipe for Stream {
     #[inline(always)]
-    fn push(&mut self, len: usize) -> io::Result<()> {
+    fn push_filled(&mut self, len: usize, mut fill: impl FnMut(&mut [u8])) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
-            match send(&self.socket, &self.to_send[..left.min(STREAM_WRITE)], SendFlags::NOSIGNAL) {
+            let bytes = &mut self.to_send[..left.min(STREAM_WRITE)];
+            fill(bytes);
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(sent) => left -= sent,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -278,11 +292,13 @@ impl Pipe for Stream {
     }
 
     #[inline(always)]
-    fn take(&mut self, len: usize) -> io::Result<()> {
+    fn take_read(&mut self, len: usize, mut read: impl FnMut(&[u8])) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
             let room = left.min(STREAM_READ);
-            left -= self.patience.receive(self.socket.as_fd(), &mut self.received[..room])?;
+            let came = self.patience.receive(self.socket.as_fd(), &mut self.received[..room])?;
+            read(&self.received[..came]);
+            left -= came;
         }
         Ok(())
     }

@@ -148,10 +148,11 @@ impl Rings {
 
 impl Pipe for Rings {
     #[inline(always)]
-    fn push(&mut self, len: usize) -> io::Result<()> {
+    fn push_filled(&mut self, len: usize, mut fill: impl FnMut(&mut [u8])) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
             let now = left.min(self.out.slot_len);
+            fill(&mut self.to_send[..now]);
             self.fill(now)?;
             left -= now;
         }
@@ -159,11 +160,12 @@ impl Pipe for Rings {
     }
 
     #[inline(always)]
-    fn take(&mut self, len: usize) -> io::Result<()> {
+    fn take_read(&mut self, len: usize, mut read: impl FnMut(&[u8])) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
             let now = left.min(self.inward.slot_len);
             self.empty(now)?;
+            read(&self.received[..now]);
             self.tell_taken()?;
             left -= now;
         }
@@ -193,7 +195,7 @@ mod tests {
 
     fn ends(bulk: bool, data_lens: (usize, usize), waits: Waits) -> (Rings, Rings) {
         let transport = Transport::Shm;
-        let terms = Terms { transport, data_lens, bulk, in_flight: 5, waits, window: 0 };
+        let terms = Terms { transport, data_lens, bulk, records: false, in_flight: 5, waits, window: 0 };
         let memory = super::super::segment::memory().expect("a memfd");
         let caller = Rings::of_caller(&memory, &terms).expect("mapped");
         (caller, Rings::of_server(&memory, &terms).expect("mapped"))

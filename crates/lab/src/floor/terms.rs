@@ -15,6 +15,8 @@ pub(super) struct Terms {
     /// Of data in the call and in the result.
     pub(super) data_lens: (usize, usize),
     pub(super) bulk: bool,
+    /// Bulk data are records of small items.
+    pub(super) records: bool,
     pub(super) in_flight: u16,
     pub(super) waits: Waits,
     /// Bytes that the sender of datagrams may be ahead of their receiver.
@@ -44,6 +46,7 @@ impl Terms {
             transport: cell.transport,
             data_lens: cell.data_lens(),
             bulk: cell.procedure.is_bulk(),
+            records: cell.records,
             in_flight: cell.in_flight,
             waits: Waits::of(cell),
             window,
@@ -55,6 +58,7 @@ impl Terms {
             transport: args.serve.transport,
             data_lens: args.procedure.data_lens(args.bytes as usize),
             bulk: args.procedure.is_bulk(),
+            records: args.records,
             in_flight: args.in_flight,
             waits: Waits { caller: Wait::of(args.caller_waiting), server: Wait::of(args.serve.waiting) },
             window: args.window as usize,
