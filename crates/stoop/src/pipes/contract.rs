@@ -79,6 +79,14 @@ pub(crate) trait SendingEnd: Send + Sync {
     /// The pipe has ended at the other side, or its call has.
     fn append(&self, record: &Record<'_>) -> Result<bool, PipeError>;
 
+    /// As [`append`](Self::append), for a thread that may wait: until there is room for the rest of a record that has been begun.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append).
+    fn append_patiently(&self, record: &Record<'_>) -> Result<bool, PipeError> {
+        self.append(record)
+    }
+
     /// Appends a record, or keeps it until there is room, in place of a record of that key that is still kept. Never waits.
     ///
     /// # Errors
@@ -130,6 +138,9 @@ pub(crate) trait ReceivingEnd: Send + Sync {
 
     /// Whether [`take`](Self::take) would find something; if not, `waker` is woken when it would.
     fn poll_bytes(&self, waker: &Waker) -> bool;
+
+    /// Nothing has come for a while: memory that is there for much is given back.
+    fn rest(&self) {}
 
     /// The program wants nothing more.
     fn stop(&self);

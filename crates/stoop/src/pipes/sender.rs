@@ -44,7 +44,7 @@ impl<T: Item + ?Sized> Sender<T> {
     /// # Errors
     /// It was not sent.
     pub fn send(&self, item: &T) -> Result<(), PipeError> {
-        self.with_record(item, |record| match self.end.append(record)? {
+        self.with_record(item, |record| match self.end.append_patiently(record)? {
             true => Ok(()),
             false => self.send_when_there_is_room(record),
         })
@@ -151,7 +151,7 @@ impl<T: Item + ?Sized> Sender<T> {
         let until_ns = begun_ns.saturating_add(self.end.step_ns());
         loop {
             self.end.wait_for_room(until_ns);
-            if self.end.append(record)? {
+            if self.end.append_patiently(record)? {
                 return Ok(());
             }
             let now_ns = clock::now_ns();

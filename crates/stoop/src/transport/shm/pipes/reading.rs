@@ -74,6 +74,13 @@ impl<S: Side> ReadingEnd<S> {
         state.over.is_some() || state.ring.closed(segment) != Ok(None) || state.ring.arrived(segment) != Ok(0)
     }
 
+    /// Tells the writer of all that was taken.
+    fn tell(&self, state: &mut State) {
+        if state.ring.tell(self.side.segment()) {
+            self.side.notify();
+        }
+    }
+
     /// The task that is to be woken; asks to be notified of bytes for it.
     fn settle(&self, state: &mut State) -> Option<Waker> {
         loop {
@@ -85,6 +92,7 @@ impl<S: Side> ReadingEnd<S> {
             if !needs {
                 return woken;
             }
+            self.tell(state);
             state.ring.ask(self.side.segment());
             // Bytes that came before this were not told.
             if !self.has(state) {
@@ -204,7 +212,7 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
         let ring = state.ring;
         drop(state);
         let is_over = || self.is_over.load(Ordering::Acquire) || ring.closed(self.side.segment()) != Ok(None);
-        self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over);
+        self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over, || self.tell(&mut self.state()));
     }
 
     fn poll_bytes(&self, waker: &Waker) -> bool {

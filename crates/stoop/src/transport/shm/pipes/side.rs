@@ -44,7 +44,15 @@ const SLEEP_MAX_NS: u64 = 1_000_000_000;
 
 impl Waits {
     /// Waits until the peer has moved the count on, or `is_over`, at most until that time.
-    pub(super) fn wait(&self, side: &impl Side, sleep: Sleep, until_ns: u64, is_over: impl Fn() -> bool) {
+    /// Does `prepare` before it sleeps.
+    pub(super) fn wait(
+        &self,
+        side: &impl Side,
+        sleep: Sleep,
+        until_ns: u64,
+        is_over: impl Fn() -> bool,
+        prepare: impl Fn(),
+    ) {
         let kept = locked(&self.0).take();
         let mut waiter = kept.unwrap_or_else(|| side.waiter());
         let mut now_ns = clock::now_ns();
@@ -57,6 +65,7 @@ impl Waits {
                 }
             }
             if wait.sleeps() {
+                prepare();
                 sleep.sleep(side.segment(), SLEEP_MAX_NS.min(until_ns - now_ns), &is_over);
             }
             now_ns = waiter.pause(&mut wait, now_ns);

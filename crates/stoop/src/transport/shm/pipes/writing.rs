@@ -10,6 +10,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use stoop_net::clock;
 use stoop_shm::Disorder;
 use stoop_shm::layout::PIPE;
 use stoop_shm::pipe::{Closed, Stopped, Writing};
@@ -53,6 +54,8 @@ struct State {
     has_closed: bool,
     over: Option<PipeError>,
     waker: Option<Waker>,
+    /// A thread writes a long item, and waits for room meanwhile without the lock.
+    is_writing: bool,
 }
 
 struct Kept {
@@ -61,10 +64,10 @@ struct Kept {
     skipped: u32,
 }
 
-/// With less free space no item is appended: short items come in many, and one of up to 64 KiB finds room for all of it.
-const ROOM: usize = PIPE / 2 + 4096;
-/// Bytes after which the reader may take those before.
-const PIECE: usize = 16 * 1024;
+/// With less free space no item is begun. A reader that has taken all has told of all but as many bytes.
+const ROOM: usize = PIPE / 4;
+/// Bytes after which the reader may take those before, while the next are written.
+const PIECE: usize = PIPE / 4;
 
 impl<S: Side> WritingEnd<S> {
     pub(crate) fn new(side: &Arc<S>, ring: Writing, terms: Terms) -> Arc<Self> {
@@ -79,6 +82,7 @@ impl<S: Side> WritingEnd<S> {
             has_closed: false,
             over: None,
             waker: None,
+            is_writing: false,
         };
         Arc::new(Self {
             side: Arc::clone(side),
@@ -121,7 +125,7 @@ impl<S: Side> WritingEnd<S> {
         if !state.rest.is_empty() || !state.kept.is_empty() {
             self.push(state)?;
         }
-        let is_free = state.rest.is_empty() && state.kept.is_empty();
+        let is_free = state.rest.is_empty() && state.kept.is_empty() && !state.is_writing;
         Ok(is_free && state.may_begin(self.side.segment()) && self.room(state, enough)? >= ROOM)
     }
 
@@ -145,32 +149,73 @@ impl<S: Side> WritingEnd<S> {
 
     fn put(&self, state: &mut State, record: &Record<'_>, skipped: u32) -> Result<(), PipeError> {
         let (head, item, padding) = record.parts(skipped);
+        let mut parts = [&head[..], item, padding];
         state.appended += record.len() as u64;
-        for part in [&head[..], item, padding] {
-            self.put_part(state, part)?;
+        self.put_parts(state, &mut parts)?;
+        parts.iter().for_each(|part| state.rest.extend_from_slice(part));
+        Ok(())
+    }
+
+    /// Writes as much as there is room for, and leaves the rest in `parts`.
+    #[inline]
+    fn put_parts(&self, state: &mut State, parts: &mut [&[u8]; 3]) -> Result<(), PipeError> {
+        'parts: for part in parts {
+            while !part.is_empty() {
+                let room = self.room(state, part.len().min(PIECE))?;
+                if room == 0 {
+                    break 'parts;
+                }
+                let now;
+                (now, *part) = part.split_at(part.len().min(room).min(PIECE));
+                state.ring.put(self.side.segment(), now);
+                if !part.is_empty() {
+                    self.publish(state);
+                }
+            }
         }
         self.publish(state);
         Ok(())
     }
 
-    #[inline]
-    fn put_part(&self, state: &mut State, mut part: &[u8]) -> Result<(), PipeError> {
-        while !part.is_empty() && state.rest.is_empty() {
-            let room = self.room(state, part.len().min(PIECE))?;
-            if room == 0 {
-                break;
+    /// Writes an item that has been begun as the reader makes room, until that time; the rest waits for room then, as it does when the call
+    /// is answered meanwhile.
+    #[cold]
+    fn put_rest(&self, mut parts: [&[u8]; 3]) -> Result<(), PipeError> {
+        let until_ns = clock::now_ns().saturating_add(self.terms.step_ns);
+        loop {
+            let ring = self.state().ring;
+            self.wait(ring, until_ns, u64::MAX);
+            let state = &mut *self.state();
+            let outcome = self.check(state);
+            let goes_on = outcome.is_ok() || state.closed == Some(Close::Whole);
+            if goes_on {
+                self.put_parts(state, &mut parts)?;
             }
-            let (now, later) = part.split_at(part.len().min(room).min(PIECE));
-            state.ring.put(self.side.segment(), now);
-            if !later.is_empty() {
-                self.publish(state);
+            let is_whole = parts.iter().all(|part| part.is_empty());
+            if !is_whole && outcome.is_ok() && clock::now_ns() < until_ns {
+                continue;
             }
-            part = later;
+            state.is_writing = false;
+            if !goes_on {
+                return outcome;
+            }
+            parts.iter().for_each(|part| state.rest.extend_from_slice(part));
+            if state.is_owing() || state.waker.is_some() {
+                self.settle(state);
+            }
+            return Ok(());
         }
-        if !part.is_empty() {
-            state.rest.extend_from_slice(part);
-        }
-        Ok(())
+    }
+
+    /// Waits until the reader has taken something, or has raised its limit above this one.
+    fn wait(&self, ring: Writing, until_ns: u64, limit: u64) {
+        let is_over = || {
+            let segment = self.side.segment();
+            self.is_over.load(Ordering::Acquire)
+                || ring.stopped(segment).is_some()
+                || ring.limit(segment) > limit
+        };
+        self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over, || {});
     }
 
     #[inline]
@@ -194,6 +239,9 @@ impl<S: Side> WritingEnd<S> {
             self.publish(state);
         }
         (state.rest, state.at) = (Vec::new(), 0);
+        if state.is_writing {
+            return Ok(());
+        }
         while !state.kept.is_empty() && state.may_begin(self.side.segment()) && state.rest.is_empty() {
             if self.room(state, PIPE)? < ROOM {
                 return Ok(());
@@ -353,6 +401,24 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
         Ok(true)
     }
 
+    fn append_patiently(&self, record: &Record<'_>) -> Result<bool, PipeError> {
+        let mut state = self.state();
+        self.check(&mut state)?;
+        if !self.has_room_now(&mut state, ROOM)? {
+            return Ok(false);
+        }
+        let (head, item, padding) = record.parts(0);
+        let mut parts = [&head[..], item, padding];
+        state.appended += record.len() as u64;
+        self.put_parts(&mut state, &mut parts)?;
+        if parts.iter().all(|part| part.is_empty()) {
+            return Ok(true);
+        }
+        state.is_writing = true;
+        drop(state);
+        self.put_rest(parts).map(|()| true)
+    }
+
     fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<(), PipeError> {
         let state = &mut *self.state();
         self.check(state)?;
@@ -391,12 +457,7 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
         let limit = if state.appended < state.limit { u64::MAX } else { state.limit };
         let ring = state.ring;
         drop(state);
-        self.waits.wait(&*self.side, ring.sleep(), until_ns, || {
-            let segment = self.side.segment();
-            self.is_over.load(Ordering::Acquire)
-                || ring.stopped(segment).is_some()
-                || ring.limit(segment) > limit
-        });
+        self.wait(ring, until_ns, limit);
     }
 
     fn poll_room(&self, waker: &Waker) -> bool {
