@@ -142,6 +142,10 @@ impl<C: Carrier> ReceivingEnd for QueueEnd<C> {
         self.poll(Awaited::Bytes, waker)
     }
 
+    fn rest(&self) {
+        self.queue.rest();
+    }
+
     fn stop(&self) {
         self.queue.stop(PipeError::Stopped).give();
         self.carrier.ended();

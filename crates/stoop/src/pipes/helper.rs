@@ -1,6 +1,6 @@
 //! The helper: a thread of the process that sends the bytes of pipes which gather, and wakes tasks.
 //!
-//! The first item after a pause is sent by the thread that has appended it. Items that follow it within microseconds gather while the helper
+//! The first item after a pause is sent by the thread that has appended it. Items that follow it at once gather while the helper
 //! sends those before them, so that one system call sends many. The helper also wakes tasks for threads that hold locks. It exists while
 //! there is something to do, and ten seconds longer. A forked process has a helper of its own.
 
@@ -27,9 +27,14 @@ pub(crate) trait SendsPipes: Send + Sync {
 /// When the bytes of the pipes on one connection are sent, and by which thread.
 #[derive(Default)]
 pub(crate) struct Gathering {
+    /// When the last sending has ended; `u64::MAX` while a thread sends.
     sent_ns: AtomicU64,
+    /// The helper is going to send.
     is_awaited: AtomicBool,
 }
+
+/// A thread sends what is there as long as this lives.
+pub(crate) struct SendingNow<'a>(&'a Gathering);
 
 enum Job {
     Send(Weak<dyn SendsPipes>),
@@ -44,8 +49,8 @@ struct Helper {
     is_awake: bool,
 }
 
-/// An item that follows another so soon gathers with those behind it.
-const SOON_NS: u64 = 20_000;
+/// An item that is appended so soon after a sending gathers with those behind it. An answer to an item comes later.
+const SOON_NS: u64 = 2_000;
 /// As many bytes are sent at once, by the thread that has appended them.
 const MANY_BYTES: usize = 32 * 1024;
 /// The helper looks for so long for another job before it sleeps.
@@ -64,23 +69,33 @@ fn helper() -> MutexGuard<'static, Helper> {
 impl Gathering {
     /// Bytes were appended to a queue, which now has so many. They are sent by this thread, or soon by the helper.
     pub(crate) fn appended(&self, bytes: usize, sends: impl FnOnce() -> Weak<dyn SendsPipes>) {
-        let now_ns = clock::now_ns();
-        let is_soon = now_ns.saturating_sub(self.sent_ns.load(Ordering::Relaxed)) < SOON_NS;
-        if is_soon && bytes < MANY_BYTES {
-            if !self.is_awaited.swap(true, Ordering::SeqCst) {
-                submit(Job::Send(sends()));
+        if bytes < MANY_BYTES {
+            if self.is_awaited.load(Ordering::SeqCst) {
+                return;
             }
-            return;
+            if clock::now_ns().saturating_sub(self.sent_ns.load(Ordering::Relaxed)) < SOON_NS {
+                if !self.is_awaited.swap(true, Ordering::SeqCst) {
+                    submit(Job::Send(sends()));
+                }
+                return;
+            }
         }
-        self.sent_ns.store(now_ns, Ordering::Relaxed);
         if let Some(sends) = sends().upgrade() {
             sends.send_pipes();
         }
     }
 
     /// The bytes that are there now are about to be sent.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self) -> SendingNow<'_> {
         self.is_awaited.store(false, Ordering::SeqCst);
+        self.sent_ns.store(u64::MAX, Ordering::Relaxed);
+        SendingNow(self)
+    }
+}
+
+impl Drop for SendingNow<'_> {
+    fn drop(&mut self) {
+        self.0.sent_ns.store(clock::now_ns(), Ordering::Relaxed);
     }
 }
 

@@ -231,6 +231,14 @@ impl PipeQueue {
         Noted { is_granted, next: up_to + quarter, wakeup }
     }
 
+    /// As [`ReceivingEnd::rest`](super::contract::ReceivingEnd::rest).
+    pub(crate) fn rest(&self) {
+        let mut state = self.state();
+        if state.bytes.is_empty() {
+            state.bytes = Vec::new();
+        }
+    }
+
     /// The limit that the sender may know of.
     pub(crate) fn limit(&self) -> u64 {
         self.state().limit

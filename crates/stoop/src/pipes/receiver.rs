@@ -50,8 +50,9 @@ pub(crate) enum Next {
     Nothing,
 }
 
-/// Bytes of an empty buffer that is kept.
-const KEPT_MAX: usize = 64 * 1024;
+/// Bytes of an empty buffer that is kept while nothing comes: for items of 64 KiB. A thread that waits keeps larger ones for this long.
+const KEPT_MAX: usize = 128 * 1024;
+const KEPT_NS: u64 = 20_000_000;
 
 impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,7 +118,10 @@ impl<T: Item + ?Sized> Receiver<T> {
                 Ok(Next::Item(range)) => return Poll::Ready(self.read(range).map(Some)),
                 Ok(Next::End) => return Poll::Ready(Ok(None)),
                 Ok(Next::Nothing) if self.end.poll_bytes(context.waker()) => {}
-                Ok(Next::Nothing) => return Poll::Pending,
+                Ok(Next::Nothing) => {
+                    self.rest();
+                    return Poll::Pending;
+                }
             }
         }
     }
@@ -161,12 +165,33 @@ impl<T: Item + ?Sized> Receiver<T> {
     }
 
     fn wait_until(&mut self, until_ns: u64) -> Result<Next, PipeError> {
+        let mut quiet_ns = u64::MAX;
         loop {
-            match self.look()? {
-                Next::Nothing if clock::now_ns() < until_ns => self.end.wait_for_bytes(until_ns),
-                next => return Ok(next),
+            let next = self.look()?;
+            let Next::Nothing = next else { return Ok(next) };
+            let now_ns = clock::now_ns();
+            if now_ns >= until_ns {
+                return Ok(next);
             }
+            if now_ns >= quiet_ns {
+                self.rest();
+            }
+            quiet_ns = quiet_ns.min(now_ns + KEPT_NS);
+            let until_ns = if self.is_to_rest() { until_ns.min(quiet_ns) } else { until_ns };
+            self.end.wait_for_bytes(until_ns);
         }
+    }
+
+    /// Gives back the memory of many items.
+    fn rest(&mut self) {
+        if self.is_to_rest() {
+            self.bytes = Vec::new();
+            self.end.rest();
+        }
+    }
+
+    fn is_to_rest(&self) -> bool {
+        self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX
     }
 
     /// Looks for the next item, and takes it if it is there.
@@ -204,9 +229,6 @@ impl<T: Item + ?Sized> Receiver<T> {
         }
         self.bytes.drain(..self.at);
         self.at = 0;
-        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_MAX {
-            self.bytes = Vec::new();
-        }
         match self.end.take(&mut self.bytes) {
             Ok(Arrival::Bytes) => Ok(None),
             Ok(Arrival::Nothing) => {

@@ -1,30 +1,46 @@
 //! The threads and the task that wait for something of a pipe.
 
+use std::mem;
 use std::task::Waker;
 use std::thread::{self, Thread};
 
 /// Threads and a task that wait for one thing.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    threads: Vec<Thread>,
+    threads: Threads,
     waker: Option<Waker>,
 }
 
-/// A task to be woken when no lock is held.
+/// Threads that wait: mostly one.
 #[derive(Default)]
-#[must_use = "a task waits for it"]
-pub(crate) struct Wakeup(Option<Waker>);
+struct Threads {
+    first: Option<Thread>,
+    more: Vec<Thread>,
+}
+
+/// Threads and a task to be woken when the lock of the queue is not held: a thread that runs at once would only wait for it.
+#[derive(Default)]
+#[must_use = "threads and a task wait for it"]
+pub(crate) struct Wakeup {
+    threads: Threads,
+    waker: Option<Waker>,
+}
 
 impl Waiters {
     /// The calling thread waits from now on, until [`wake`](Self::wake).
     pub(crate) fn join(&mut self) {
-        self.threads.push(thread::current());
+        let Threads { first, more } = &mut self.threads;
+        match first {
+            None => *first = Some(thread::current()),
+            Some(_) => more.push(thread::current()),
+        }
     }
 
     /// The calling thread waits no longer.
     pub(crate) fn leave(&mut self) {
         let own = thread::current().id();
-        self.threads.retain(|thread| thread.id() != own);
+        self.threads.first.take_if(|thread| thread.id() == own);
+        self.threads.more.retain(|thread| thread.id() != own);
     }
 
     /// Whether this waker is registered.
@@ -42,29 +58,44 @@ impl Waiters {
         self.waker.replace(waker)
     }
 
-    /// Wakes the threads now, and returns the task.
+    /// Takes all that wait.
     #[inline]
     pub(crate) fn wake(&mut self) -> Wakeup {
-        self.threads.drain(..).for_each(|thread| thread.unpark());
-        Wakeup(self.waker.take())
+        mem::take(self).into()
     }
 }
 
 impl Wakeup {
     /// This one, or the other: of one queue, of which the first has taken what waits.
     pub(crate) fn or(self, other: Self) -> Self {
-        Self(self.0.or(other.0))
+        self.threads.unpark();
+        Self { threads: other.threads, waker: self.waker.or(other.waker) }
     }
 
-    /// The task, to be woken by another thread.
+    /// Wakes the threads, and returns the task, to be woken by another thread.
     pub(crate) fn into_waker(self) -> Option<Waker> {
-        self.0
+        self.threads.unpark();
+        self.waker
     }
 
-    /// Wakes the task. The calling thread holds no lock.
+    /// Wakes the threads and the task. The calling thread holds no lock.
     pub(crate) fn give(self) {
-        if let Some(waker) = self.0 {
+        if let Some(waker) = self.into_waker() {
             waker.wake();
         }
+    }
+}
+
+impl From<Waiters> for Wakeup {
+    #[inline]
+    fn from(Waiters { threads, waker }: Waiters) -> Self {
+        Self { threads, waker }
+    }
+}
+
+impl Threads {
+    #[inline]
+    fn unpark(&self) {
+        self.first.iter().chain(&self.more).for_each(Thread::unpark);
     }
 }

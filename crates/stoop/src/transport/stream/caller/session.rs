@@ -370,7 +370,7 @@ impl Session {
 
     #[cold]
     fn send_ready_pipes(&self) {
-        self.pipes.gathering.begin();
+        let _sending = self.pipes.gathering.begin();
         if self.is_lost() {
             return;
         }

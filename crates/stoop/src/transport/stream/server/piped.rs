@@ -7,7 +7,7 @@ use crate::pipes::contract::{Close, Ends, Pipes};
 use crate::pipes::ends::{Carrier, QueueEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::SendsPipes;
-use crate::pipes::queue::PipeQueue;
+use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::serving::dispatch::Outcome;
 use crate::serving::workers::WorkerPool;
@@ -75,6 +75,12 @@ impl Carrier for ProceduresEnd {
 
     fn flush(&self) {
         self.send();
+    }
+
+    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+        // Items that gather are not followed by others while this thread waits.
+        self.sends.send_pipes();
+        queue.wait(awaited, until_ns);
     }
 }
 

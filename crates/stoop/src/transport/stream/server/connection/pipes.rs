@@ -21,7 +21,7 @@ impl Connection {
     /// The connection is broken.
     #[cold]
     pub(in crate::transport::stream::server) fn send_pipes(&self, poller: &Poller) -> io::Result<()> {
-        self.pipes.gathering.begin();
+        let _sending = self.pipes.gathering.begin();
         let binding = BindingId(self.bound.load(Ordering::Relaxed));
         loop {
             let mut outgoing = self.outgoing();
