@@ -13,6 +13,7 @@ mod outgoing;
 mod pacing;
 mod path;
 mod ranges;
+mod receipts;
 mod round_trip;
 mod span;
 #[cfg(test)]
@@ -21,6 +22,7 @@ mod tests;
 pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};
 pub use path::Path;
+pub(crate) use receipts::{is_newer, put_receipt};
 pub use span::Span;
 
 /// How long, in nanoseconds, a receiver that polls goes on polling before it sends a receipt that is

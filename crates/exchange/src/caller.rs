@@ -22,7 +22,6 @@ pub use events::{Due, Effort, Heard, Lost};
 pub use lanes::Lanes;
 use large::Large;
 pub use large::{Framing, Part};
-pub(crate) use large::{is_newer, put_receipt};
 use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;

@@ -21,6 +21,7 @@ mod memory;
 pub mod outcome;
 mod retransmit;
 pub mod retry;
+mod room;
 pub mod server;
 pub mod shares;
 pub mod stream;

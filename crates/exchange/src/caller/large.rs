@@ -5,7 +5,7 @@
 
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
-use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken};
+use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken, is_newer, put_receipt};
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_of_nanos};
 
 /// State of a call or result of many packets.
@@ -258,25 +258,6 @@ impl Lane {
             out,
         )
     }
-}
-
-/// Writes a packet with a receipt and returns its length.
-pub(crate) fn put_receipt(
-    receipt: &Receipt,
-    header: Header,
-    number: u32,
-    out: &mut [u8; Receipt::MAX_PACKET],
-) -> usize {
-    let len = receipt.put(&mut out[HEADER_LEN..]);
-    let header = Header { message_len: len as u32, time: number, ..header };
-    out[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-    HEADER_LEN + len
-}
-
-/// Whether receipt number `number` is newer than `newest`, by serial arithmetic (RFC 1982).
-pub(crate) fn is_newer(number: u32, newest: u32) -> bool {
-    let distance = number.wrapping_sub(newest);
-    distance != 0 && distance < 1 << 31
 }
 
 /// The header fields that all packets of one message share.

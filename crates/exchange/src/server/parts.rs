@@ -9,7 +9,7 @@ use super::replies::{refusal, waiting};
 use super::{Effect, Peer, Server};
 use crate::Instant;
 use crate::bulk::Taken;
-use crate::caller::put_receipt;
+use crate::bulk::put_receipt;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -232,7 +232,7 @@ fn receipts_for_unsent_bytes_are_ignored() {
     let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
     let receipt = stoop_wire::Receipt::new(9, 9, u32::MAX, u32::MAX);
     let header = Header::bare(Kind::Receipt, world.lane_binding(), LaneId(0), CallNumber(1));
-    let len = crate::caller::put_receipt(&receipt, header, 1, &mut packet);
+    let len = crate::bulk::put_receipt(&receipt, header, 1, &mut packet);
     assert!(matches!(give(&mut world.server, &packet[..len]), Made::Nothing));
     world.call(4, 50 * KIB);
     assert!(matches!(give(&mut world.server, &packet[..len]), Made::Nothing));

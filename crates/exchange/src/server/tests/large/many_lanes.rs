@@ -26,7 +26,7 @@ impl Receiver {
         self.receipts += 1;
         let mut packet = [0; stoop_wire::Receipt::MAX_PACKET];
         let about = Header::bare(Kind::Receipt, header.binding, header.lane, header.number);
-        let len = crate::caller::put_receipt(&receipt, about, self.receipts, &mut packet);
+        let len = crate::bulk::put_receipt(&receipt, about, self.receipts, &mut packet);
         server.handle_packet(now, &CALLER, &packet[..len], &mut Vec::new());
         server.agenda.ready.len()
     }
