@@ -17,7 +17,7 @@ mod receipts;
 mod round_trip;
 mod span;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use incoming::{Incoming, Taken};
 pub use outgoing::{Outgoing, Run};

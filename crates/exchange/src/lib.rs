@@ -6,7 +6,7 @@
 //! `docs/protocol.md` describes it in prose. [`caller`] and [`server`] are its two halves; [`binder`] makes the binding
 //! that both use; [`outcome`] decides whether a call may be sent again, and [`retry`] when one that
 //! was refused for overload; [`bulk`] carries messages of many packets,
-//! [`stream`] messages on a byte stream. [`shares`] divides what a server has among its callers.
+//! [`pipe`] pipes of calls, [`stream`] messages on a byte stream. [`shares`] divides what a server has among its callers.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod flow;
 mod interfaces;
 mod memory;
 pub mod outcome;
+pub mod pipe;
 mod retransmit;
 pub mod retry;
 mod room;

@@ -133,15 +133,73 @@ impl Incoming {
     /// The receipt to send now. `window`: bytes of this message that may be outstanding at the same time; 0: there is
     /// no memory, the sender must stop for now.
     pub fn receipt(&mut self, now: Instant, window: u32) -> Receipt {
+        // The bytes under way lie before this limit: at most a window of them.
+        let limit = self.received.saturating_add(window).min(self.message_len);
+        self.receipt_for(now, window, limit)
+    }
+
+    /// The receipt to send now, which allows the bytes before `limit`, within a `window`.
+    #[inline]
+    pub(crate) fn receipt_for(&mut self, now: Instant, window: u32, limit: u32) -> Receipt {
         (self.untold, self.due, self.urgent) = (0, false, false);
         self.quarter = (window / 4).max(1);
         let (latest, arrived) = self.latest;
         let delay = if latest == 0 { 0 } else { u32::try_from(now.nanos_since(arrived)).unwrap_or(u32::MAX) };
-        // The bytes under way lie before this limit: at most a window of them.
-        let limit = self.received.saturating_add(window).min(self.message_len);
         let mut receipt = Receipt::new(latest, delay, limit, self.here.up_to());
         self.ranges_to_tell().iter().for_each(|&(start, end)| _ = receipt.push(start, end));
         receipt
+    }
+
+    /// A message whose length is not known yet.
+    pub(crate) fn open() -> Self {
+        Self::new(u32::MAX)
+    }
+
+    /// The message has `len` bytes. Returns whether that can be, after what has arrived.
+    pub(crate) fn end_at(&mut self, len: u32) -> bool {
+        let can_be = match self.message_len {
+            u32::MAX => self.here.end() <= len,
+            known => known == len,
+        };
+        if can_be {
+            self.message_len = len;
+        }
+        can_be
+    }
+
+    /// Nothing before `len`, where the message ends, has to arrive any more. Returns whether that can be, after what has arrived.
+    pub(crate) fn skip_to(&mut self, len: u32) -> bool {
+        let can_be = self.end_at(len);
+        if can_be && len > 0 {
+            self.here = Ranges::new();
+            self.here.insert(0, len, MOST_RANGES);
+            self.received = len;
+        }
+        (self.due, self.urgent) = (true, true);
+        can_be
+    }
+
+    /// Offset behind the last byte that has arrived.
+    pub(crate) fn end(&self) -> u32 {
+        self.here.end()
+    }
+
+    /// Bytes from the beginning of the message without a gap.
+    pub(crate) fn up_to(&self) -> u32 {
+        self.here.up_to()
+    }
+
+    /// Lets offsets and transmission numbers count from a later place. Returns by how much both become smaller.
+    pub(crate) fn rebase(&mut self) -> (u32, u32) {
+        let (offsets, numbers) = (self.up_to(), self.latest.0.saturating_sub(1));
+        self.here.rebase(offsets);
+        self.received -= offsets;
+        self.told_up_to = self.told_up_to.saturating_sub(offsets);
+        self.latest.0 -= numbers;
+        if self.message_len < u32::MAX {
+            self.message_len -= offsets;
+        }
+        (offsets, numbers)
     }
 
     /// The lowest ranges, at most one less than fit. While there are more, every other receipt is full and reports

@@ -1,6 +1,7 @@
 //! A message that is being sent: what to send next, what has arrived, what is lost, and how long to wait for a receipt.
 
 mod next;
+mod open;
 mod sent;
 
 use super::path::Path;
@@ -62,6 +63,8 @@ pub struct Outgoing {
     extra: u8,
     /// Whether to ask the receiver how much memory it has.
     ask: bool,
+    /// More bytes may be added, so that the first ones are not sent again as a question.
+    is_open: bool,
     /// Packets sent from the first moment to the second have no answer.
     silence: Option<(Instant, Instant)>,
     /// When packets in flight will count as lost because of their age.
@@ -89,6 +92,7 @@ impl Outgoing {
             spread: 0,
             extra: 0,
             ask: limit == 0 && message_len > 0,
+            is_open: false,
             silence: None,
             loss_time: Instant::NEVER,
             paced_until: Instant::NEVER,
@@ -113,7 +117,7 @@ impl Outgoing {
         if !self.can_be(receipt) {
             return false;
         }
-        if receipt.limit == 0 && self.acknowledged.is_empty() && receipt.up_to == 0 {
+        if receipt.limit == 0 && self.acknowledged.is_empty() && receipt.up_to == 0 && !self.is_open {
             self.on_no_room(now, path);
             return false;
         }

@@ -26,6 +26,11 @@ impl Ranges {
         self.0.get(skip..).unwrap_or_default()
     }
 
+    /// The byte behind the last range.
+    pub(super) fn end(&self) -> u32 {
+        self.0.last().map_or(0, |range| range.1)
+    }
+
     #[cfg(test)]
     pub(super) fn all(&self) -> &[(u32, u32)] {
         &self.0
@@ -81,6 +86,12 @@ impl Ranges {
         self.0[from] = whole;
         self.0.drain(from + 1..to);
         Some(end - start - here)
+    }
+
+    /// Makes all offsets smaller by `by`, up to which no byte is missing, or before which none is here.
+    pub(super) fn rebase(&mut self, by: u32) {
+        self.0.iter_mut().for_each(|(start, end)| (*start, *end) = (start.saturating_sub(by), *end - by));
+        self.0.retain(|(start, end)| start < end);
     }
 
     /// Removes `start..end`. Returns how many of its bytes were in the set.

@@ -106,6 +106,10 @@ impl Outgoing {
         self.ask = false;
         (self.since, self.last_sent) = (now, now);
         self.transmission = self.transmission.saturating_add(1);
+        if self.is_open {
+            // A packet without bytes is a question of its own.
+            return Some(Run { offset: self.next, len: 0, fragment, transmission: self.transmission });
+        }
         // It does not count as in flight: it says nothing about the network, and a receiver without memory does not
         // store it.
         let len = fragment.min(self.message_len);

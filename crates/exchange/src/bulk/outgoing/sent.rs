@@ -237,6 +237,22 @@ impl Sent {
         Some((part.start, part.end))
     }
 
+    /// The lowest offset and the lowest transmission number that a range refers to.
+    pub(super) fn least(&self) -> (u32, u32) {
+        let least = |of: fn(&SentRange) -> u32| self.0.iter().map(of).min().unwrap_or(u32::MAX);
+        (least(|range| range.base), least(|range| range.transmission))
+    }
+
+    /// Makes all offsets and transmission numbers smaller.
+    pub(super) fn rebase(&mut self, offsets: u32, numbers: u32) {
+        for range in &mut self.0 {
+            range.start -= offsets;
+            range.end -= offsets;
+            range.base -= offsets;
+            range.transmission -= numbers;
+        }
+    }
+
     /// Removes everything.
     pub(super) fn forget(&mut self, path: &mut Path) {
         for range in self.0.drain(..) {

@@ -1,0 +1,301 @@
+//! The receiving end of a pipe.
+
+use super::bytes::Bytes;
+use super::sending::Framing;
+use super::{REBASE, WINDOW_MAX};
+use crate::Instant;
+use crate::bulk::put_receipt;
+use crate::bulk::{Incoming, Taken};
+use core::time::Duration;
+use stoop_wire::{Data, Header, Kind, PipeEnd, PipeReceipt, Receipt};
+
+/// How long a receiver that takes no more waits for the end before it says so again; doubled up to the longest wait.
+const SAY_STOP_AGAIN: Duration = Duration::from_millis(20);
+const SAY_STOP_AGAIN_MAX: Duration = Duration::from_millis(640);
+
+/// The receiving end of a pipe.
+#[derive(Debug)]
+pub struct Receiving {
+    incoming: Incoming,
+    /// The offset from which those of `incoming` count, and the same of transmission numbers.
+    base: u64,
+    base_number: u32,
+    /// What the program has not taken yet, perhaps with gaps.
+    bytes: Bytes,
+    window: u32,
+    /// Most that the window may grow to.
+    window_max: u32,
+    /// The sender may send the bytes before this one. There is memory for them.
+    granted: u64,
+    /// How the pipe ends, and behind which byte.
+    end: Option<(PipeEnd, u64)>,
+    /// The program gets the bytes before this one at most.
+    readable: u64,
+    /// The program takes no more.
+    is_stopped: bool,
+    /// When to say that again, and the wait after that.
+    say_again: Instant,
+    wait: Duration,
+    /// The limit has moved so far that the sender should be told.
+    has_moved: bool,
+    /// Number of the newest receipt.
+    receipts: u32,
+}
+
+/// What comes behind the bytes that are here without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// More, or an end that is not here yet.
+    Open,
+    /// Nothing: the sender has sent all.
+    Finished,
+    /// Nothing, although the pipe is not whole: the sender has aborted it.
+    Aborted,
+}
+
+impl Receiving {
+    /// A pipe from `offset` on (0, but for tests), with memory for `window` bytes, which may become `window_max`.
+    pub fn new(offset: u64, window: u32, window_max: u32) -> Self {
+        let window = window.min(WINDOW_MAX);
+        Self {
+            incoming: Incoming::open(),
+            base: offset,
+            base_number: 0,
+            bytes: Bytes::new(offset),
+            window,
+            window_max: window_max.clamp(window, WINDOW_MAX),
+            granted: offset + u64::from(window),
+            end: None,
+            readable: u64::MAX,
+            is_stopped: false,
+            say_again: Instant::NEVER,
+            wait: SAY_STOP_AGAIN,
+            has_moved: false,
+            receipts: 0,
+        }
+    }
+
+    /// Bytes of memory in use.
+    pub fn bytes_held(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Bytes for which memory is reserved.
+    pub fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// The byte before which the sender may send.
+    pub fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// Handles a packet of data with its payload. Returns whether the program can take more than before, or learns of the end;
+    /// `Err` if the packet contradicts earlier ones or goes beyond the limit: it is dropped.
+    ///
+    /// # Errors
+    /// `()` for such a packet.
+    #[allow(clippy::result_unit_err)]
+    pub fn on_data(&mut self, now: Instant, data: &Data, payload: &[u8]) -> Result<bool, ()> {
+        let before = (self.up_to(), self.end);
+        let end = data.at + payload.len() as u64;
+        if end > self.granted && !payload.is_empty() {
+            return Err(());
+        }
+        if let Some(how) = data.end {
+            self.on_end(how, end)?;
+        } else if self.end.is_some_and(|(_, at)| end > at) {
+            return Err(());
+        }
+        let number = data.transmission.wrapping_sub(self.base_number);
+        let number = (number < u32::MAX / 2).then_some(number);
+        let with_end = payload.len() as u32 + u32::from(data.end.is_some());
+        // A question, or a packet that came before an abort: it is answered by a receipt.
+        if with_end == 0 || self.is_settled() || self.is_stopped {
+            self.has_moved = true;
+            return Ok((self.up_to(), self.end) != before);
+        }
+        let Some(offset) = data.at.checked_sub(self.base) else {
+            self.has_moved = true;
+            return Ok(false);
+        };
+        if !self.bytes.reserve(end) {
+            return Err(());
+        }
+        match self.incoming.take(now, offset as u32, with_end, number) {
+            Taken::TooScattered => return Err(()),
+            Taken::Duplicate => {}
+            Taken::New => {
+                // Bytes that the program has taken already may come again with new ones.
+                let known = self.bytes.at().saturating_sub(data.at).min(payload.len() as u64);
+                self.bytes.put(data.at + known, &payload[known as usize..]);
+            }
+        }
+        if self.incoming.up_to() >= REBASE {
+            self.rebase();
+        }
+        Ok((self.up_to(), self.end) != before)
+    }
+
+    /// The sender says how the pipe ends, and that it has `at` bytes.
+    fn on_end(&mut self, how: PipeEnd, at: u64) -> Result<(), ()> {
+        if let Some((_, known)) = self.end {
+            // An abort after the end was sent has the same offset.
+            return if known == at { Ok(()) } else { Err(()) };
+        }
+        let up_to = self.up_to();
+        let len = at.checked_sub(self.base).and_then(|len| u32::try_from(len + 1).ok()).ok_or(())?;
+        let is_behind = self.incoming.end() < len;
+        let can_be = is_behind
+            && match how {
+                PipeEnd::Finished if !self.is_stopped => self.incoming.end_at(len),
+                // Nothing before it has to arrive any more. What is here stays.
+                _ => self.incoming.skip_to(len),
+            };
+        if !can_be {
+            return Err(());
+        }
+        self.readable = if how == PipeEnd::Aborted { up_to } else { at };
+        self.end = Some((how, at));
+        self.say_again = Instant::NEVER;
+        Ok(())
+    }
+
+    /// The pipe's sender has said elsewhere, as with the result, that it ends behind `at` bytes. Returns whether that can be.
+    pub fn ends_at(&mut self, at: u64) -> bool {
+        let len = at.checked_sub(self.base).and_then(|len| u32::try_from(len).ok());
+        let can_be = self.end.is_none()
+            && len.is_some_and(|len| match self.is_stopped {
+                true => self.incoming.skip_to(len),
+                false => self.incoming.end_at(len),
+            });
+        if can_be {
+            (self.end, self.readable) = (Some((PipeEnd::Finished, at)), at);
+        }
+        can_be
+    }
+
+    /// Whether nothing more is to come: everything has arrived, or the end is known and the rest is not wanted.
+    pub fn is_settled(&self) -> bool {
+        self.end.is_some() && (self.is_stopped || self.incoming.is_complete())
+    }
+
+    /// The offset up to which bytes have arrived without a gap.
+    fn up_to(&self) -> u64 {
+        self.readable.min(self.base + u64::from(self.incoming.up_to()))
+    }
+
+    /// The bytes that are here without a gap and were not taken, and what comes behind them.
+    pub fn received(&self) -> (&[u8], Rest) {
+        let up_to = self.up_to();
+        let bytes = match up_to.saturating_sub(self.bytes.at()) {
+            0 => &[][..],
+            len => self.bytes.slice(self.bytes.at(), len as usize),
+        };
+        let rest = match self.end {
+            Some((PipeEnd::Aborted, _)) => Rest::Aborted,
+            Some((PipeEnd::Finished, at)) if up_to == at => Rest::Finished,
+            _ => Rest::Open,
+        };
+        (bytes, rest)
+    }
+
+    /// The program has taken `len` of the [received](Self::received) bytes.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn take(&mut self, len: usize) {
+        let taken = self.bytes.at() + len as u64;
+        assert!(taken <= self.up_to(), "only received bytes can be taken");
+        self.bytes.release(taken);
+        self.note_limit(self.window / 4);
+    }
+
+    /// The limit that the next receipt tells.
+    fn limit(&self) -> u64 {
+        (self.bytes.at() + u64::from(self.window)).max(self.granted)
+    }
+
+    /// Has the sender told, if the limit has moved by so much. While it has moved by less than a quarter of the window, the program has
+    /// bytes to take, or says that it [needs](Self::widen) more.
+    fn note_limit(&mut self, least: u32) {
+        let is_open = self.end.is_none() && !self.is_stopped;
+        self.has_moved |= is_open && self.limit() - self.granted >= u64::from(least.max(1));
+    }
+
+    /// Whether a larger window would help: the sender has nearly used up the limit, and the program has taken all.
+    pub fn is_held_up(&self) -> bool {
+        let arrived = self.base + u64::from(self.incoming.received());
+        let is_used = self.granted.saturating_sub(arrived) < u64::from(self.window / 4).max(1);
+        is_used && self.bytes.len() == 0 && self.window < self.window_max && self.end.is_none()
+    }
+
+    /// There is memory for `window` bytes now: the program needs so many before it can take any, or it [would help](Self::is_held_up).
+    pub fn widen(&mut self, window: u32) {
+        self.window = self.window.max(window.min(WINDOW_MAX));
+        self.note_limit(1);
+    }
+
+    /// The program takes no more. What is here is dropped.
+    pub fn stop(&mut self, now: Instant) {
+        if self.is_stopped {
+            return;
+        }
+        self.is_stopped = true;
+        let up_to = self.up_to();
+        self.bytes = Bytes::new(up_to);
+        if self.end.is_some() {
+            self.incoming.skip_to(self.incoming.message_len());
+        } else {
+            self.has_moved = true;
+            self.say_again = now + self.wait;
+        }
+    }
+
+    /// Whether a receipt should be sent now. `drained`: no further packet has arrived.
+    pub fn owes_receipt(&self, drained: bool) -> bool {
+        self.has_moved || self.incoming.receipt_is_urgent() || drained && self.incoming.receipt_is_due()
+    }
+
+    /// Writes a packet with a receipt, and returns its length.
+    pub fn receipt(&mut self, now: Instant, framing: Framing, out: &mut [u8; Receipt::MAX_PACKET]) -> usize {
+        self.has_moved = false;
+        self.granted = self.limit();
+        let base = self.base;
+        let relative = u32::try_from(self.granted - base).unwrap_or(u32::MAX);
+        let told = self.incoming.receipt_for(now, self.window, relative);
+        let word = |offset: u32| (base + u64::from(offset)) as u32;
+        let latest = self.base_number.wrapping_add(told.latest);
+        let mut receipt = Receipt::new(latest, told.delay_ns, self.granted as u32, word(told.up_to));
+        told.ranges().iter().for_each(|&(start, end)| _ = receipt.push(word(start), word(end)));
+        self.receipts = self.receipts.wrapping_add(1);
+        let high = ((base + u64::from(told.up_to)) >> 32) as u32;
+        let header = Header::bare(Kind::Receipt, framing.binding, framing.lane, framing.number);
+        let header = PipeReceipt { stop: self.is_stopped, high }.put(header);
+        put_receipt(&receipt, header, self.receipts, out)
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub fn next_timeout(&self) -> Instant {
+        self.say_again
+    }
+
+    /// Does what is due. Afterwards a receipt may be owed.
+    pub fn on_timeout(&mut self, now: Instant) {
+        if now >= self.say_again {
+            self.wait = (2 * self.wait).min(SAY_STOP_AGAIN_MAX);
+            (self.say_again, self.has_moved) = (now + self.wait, true);
+        }
+    }
+
+    /// Has a receipt sent, which asks the sender for more, or whether it is alive.
+    pub fn ask(&mut self) {
+        self.has_moved = true;
+    }
+
+    fn rebase(&mut self) {
+        let (offsets, numbers) = self.incoming.rebase();
+        self.base += u64::from(offsets);
+        self.base_number = self.base_number.wrapping_add(numbers);
+    }
+}
