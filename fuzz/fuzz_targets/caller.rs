@@ -102,6 +102,7 @@ impl Caller {
                 self.lane.resume(now, &mut self.path);
                 self.pump(now);
             }
+            Heard::Pipe => panic!("the call has no pipes"),
             Heard::Progress | Heard::Ignored => {}
         }
         if self.lane.owes_receipt(packet.len() % 2 == 0) {
@@ -127,7 +128,7 @@ impl Caller {
                     self.pump(now);
                 }
                 Due::Receipt => self.receipt(now),
-                Due::Nothing | Due::Retransmit | Due::Probe(_) | Due::Cancel(_) => {}
+                Due::Nothing | Due::Retransmit | Due::Pipes | Due::Probe(_) | Due::Cancel(_) => {}
             }
         }
     }

@@ -143,6 +143,7 @@ const LIMITS: Limits = Limits {
     calls: 40,
     incomplete: 50_000,
     retained: 40_000,
+    pipes: 64 << 10,
     patience: Duration::from_millis(15),
     flags: 5,
 };
@@ -231,12 +232,12 @@ fuzz_target!(|input: &[u8]| {
                 running.push((call, packet));
             }
             Effect::Reply | Effect::Cancelled(..) => known.hears(&reply),
-            Effect::Transmit => transmit(&mut server, now, &mut known),
+            Effect::Transmit | Effect::Pipe(..) => transmit(&mut server, now, &mut known),
             Effect::Unbound(_) | Effect::Nothing => {}
         }
         assert!(server.incomplete_bytes() <= LIMITS.incomplete, "{}", server.incomplete_bytes());
         assert!(server.retained_bytes() <= LIMITS.retained, "{}", server.retained_bytes());
-        let long = LIMITS.incomplete + LIMITS.retained + 8 * 2 * 20_032;
+        let long = LIMITS.pipes + LIMITS.incomplete + LIMITS.retained + 8 * 2 * 20_032;
         assert!(server.bytes_held() < 64 * 1632 + 4096 + 4 * (512 + 8 * 3600) + long);
     }
     let now = now + Duration::from_secs(1);
@@ -252,4 +253,5 @@ fuzz_target!(|input: &[u8]| {
         transmit(&mut server, now, &mut known);
     }
     assert_eq!((server.bindings(), server.incomplete_bytes(), server.retained_bytes()), (0, 0, 0));
+    assert_eq!(server.pipe_bytes(), 0);
 });

@@ -7,6 +7,7 @@ mod compact;
 mod events;
 mod lanes;
 mod large;
+mod pipes;
 mod sent_back;
 mod state;
 mod steps;
@@ -22,6 +23,7 @@ pub use events::{Due, Effort, Heard, Lost};
 pub use lanes::Lanes;
 use large::Large;
 pub use large::{Framing, Part};
+pub use pipes::OpenPipes;
 use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;
@@ -202,6 +204,7 @@ impl Lane {
         if let Some(Outstanding { procedure, message_len, .. }) = self.outstanding {
             let left = self.left_again(now);
             self.stamp(left, procedure, message_len, packet);
+            packet[3] |= self.pipe_flags();
         }
     }
 
@@ -225,6 +228,7 @@ impl Lane {
     /// Handles a packet that is not a whole result of the outstanding call.
     #[inline(never)]
     fn handle_other_packet(&mut self, now: Instant, packet: &[u8]) -> Heard {
+        let has_pipes = self.pipe_flags() > 0;
         let (Ok((header, payload)), Some(call)) = (Header::parse(packet), &mut self.outstanding) else {
             self.note_repeated_result(packet);
             return self.on_repeated_part(now, packet);
@@ -236,9 +240,17 @@ impl Lane {
         call.unreachable = 0;
         // A long result may come in one packet, too; the server then retains it until a receipt has arrived.
         if header.kind == Kind::Result && header.message_len as usize > self.binding.packet_data() {
-            return self.on_part(now, &header, payload.len());
+            return self.on_part(now, &header, payload);
         }
-        match call.state.on_packet(header.kind) {
+        let is_of_pipe = pipes::is_of_pipe(&header);
+        if is_of_pipe && !has_pipes {
+            return self.ignore();
+        }
+        let kind = if is_of_pipe { Kind::Data } else { header.kind };
+        match call.state.on_packet(kind) {
+            Step::Finish if header.kind == Kind::Result && has_pipes => {
+                self.finish_with_pipes(now, &header, payload)
+            }
             Step::Finish if header.kind == Kind::Result => self.finish(now, &header),
             Step::Finish if header.kind == Kind::Refusal => {
                 self.outstanding = None;
@@ -268,7 +280,8 @@ impl Lane {
                 call.heard = now;
                 call.unanswered = 0;
                 call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
-                Heard::Progress
+                self.hold_pipe_timer();
+                if is_of_pipe { Heard::Pipe } else { Heard::Progress }
             }
             // At most once until the next timeout. Where a network changes our address with every packet, or duplicates
             // packets, two packets for each challenge would never end.
@@ -353,6 +366,9 @@ impl Lane {
         if now >= call.deadline {
             return Due::Abandon(Lost::DeadlinePassed);
         }
+        if let Some(due) = self.pipe_due(now) {
+            return due;
+        }
         call.proven = false;
         let silent = now.since(call.heard) >= self.silence_limit && call.unanswered >= PROBES_UNANSWERED;
         let due = match call.state.on_timeout() {
@@ -385,7 +401,10 @@ impl Lane {
                 call.next = self.jitter.after(now, PROBE_RETRY.min(self.silence_limit / 4));
                 match asks {
                     Kind::Cancel => Due::Cancel(self.cancel_packet()),
-                    Kind::Receipt => Due::Receipt,
+                    Kind::Receipt => {
+                        self.ask_by_pipe();
+                        Due::Receipt
+                    }
                     _ => {
                         let mut probe = [0; HEADER_LEN];
                         self.probe.stamp(&mut probe, call.procedure, self.number, (0, 0), 0);
@@ -396,6 +415,7 @@ impl Lane {
         };
         call.next = call.next.min(call.deadline);
         self.outstanding = Some(call);
+        self.hold_pipe_timer();
         due
     }
 

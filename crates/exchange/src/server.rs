@@ -27,6 +27,7 @@ mod parked;
 mod parts;
 mod peer;
 mod peers;
+mod pipes;
 mod provisional;
 mod quiet;
 mod recycled;
@@ -38,6 +39,7 @@ mod sweep;
 mod table;
 
 use crate::shares::Owner;
+use crate::pipe::News;
 pub use crate::room::PacketRoom;
 use crate::{Instant, Interfaces};
 use admission::Admission;
@@ -51,6 +53,7 @@ pub use limits::{Counters, Limits};
 use memory::Spare;
 pub use peer::Peer;
 pub use peers::{Authenticated, AuthenticatedCaller};
+pub use pipes::CallKey;
 use quiet::Watch;
 use recycled::Recycled;
 pub use sending::Transmission;
@@ -70,6 +73,8 @@ pub enum Effect<P> {
     Transmit,
     /// The caller has cancelled this call, whose procedure runs and may want to know. Send the packet in `reply`.
     Cancelled(BindingId, LaneId, CallNumber),
+    /// A pipe of this call has something new for its procedure. [`Server::next_transmission`] may have something to send, too.
+    Pipe(CallKey, News),
     /// The caller has given up this binding: none of its calls that run will be answered.
     Unbound(BindingId),
     /// Nothing.
@@ -196,6 +201,7 @@ impl<P: Peer> Server<P> {
             Kind::Describe => self.on_describe(&header, payload, reply),
             Kind::Proof => self.on_proof(now, peer, &header),
             Kind::Unbind => self.on_unbind(peer, &header),
+            Kind::Data => self.on_data(now, peer, &header, payload, reply),
             Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
             Kind::Cancel => self.on_cancel(now, peer, &header, reply),
             // A call with a flag that may be ignored.
@@ -210,8 +216,7 @@ impl<P: Peer> Server<P> {
             | Kind::Attach
             | Kind::Handshake
             | Kind::Versions
-            | Kind::Acknowledgements
-            | Kind::Data => {
+            | Kind::Acknowledgements => {
                 self.counters.malformed += 1;
                 Effect::Nothing
             }

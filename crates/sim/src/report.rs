@@ -230,7 +230,7 @@ impl Report {
             Heard::Progress => self.acknowledged += 1,
             Heard::Receipt => self.receipts += 1,
             Heard::Unbound(_) => self.unknown_bindings += 1,
-            Heard::Result { .. } | Heard::Part(_) | Heard::Ignored => {}
+            Heard::Result { .. } | Heard::Part(_) | Heard::Pipe | Heard::Ignored => {}
         }
     }
 
@@ -241,7 +241,7 @@ impl Report {
             Due::Resume => self.resumed += 1,
             Due::Probe(_) => self.probes += 1,
             Due::Cancel(_) => self.cancels_repeated += 1,
-            Due::Nothing | Due::Receipt | Due::Abandon(_) => {}
+            Due::Nothing | Due::Receipt | Due::Pipes | Due::Abandon(_) => {}
         }
     }
 

@@ -176,7 +176,7 @@ impl Sim {
                 self.cancel_assigned((binding, lane, number));
             }
             Effect::Unbound(binding) => self.end_open_of(binding),
-            Effect::Transmit | Effect::Nothing => {}
+            Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => {}
         }
         self.reply = reply;
         self.server_transmits();

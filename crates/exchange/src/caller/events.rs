@@ -26,6 +26,8 @@ pub enum Heard {
     Part(Part),
     /// Parts of the call have arrived at the server: call [`Lane::take_receipt`](super::Lane::take_receipt).
     Receipt,
+    /// A packet of one of the call's pipes: call [`Lane::take_pipe_packet`](super::Lane::take_pipe_packet).
+    Pipe,
     /// The call goes on; [`Lane::next_timeout`](super::Lane::next_timeout) may have changed.
     Progress,
     /// The server asks for proof that the caller receives at its address: send this packet, then the call again.
@@ -44,6 +46,8 @@ pub enum Due {
     /// Send parts of the call again: [`Lane::resume`](super::Lane::resume), then
     /// [`Lane::next_run`](super::Lane::next_run).
     Resume,
+    /// The timer of a pipe is due: [`Lane::on_pipe_timeout`](super::Lane::on_pipe_timeout), then send what there is.
+    Pipes,
     /// Send this probe.
     Probe([u8; HEADER_LEN]),
     /// Send a receipt again: [`Lane::receipt`](super::Lane::receipt).

@@ -3,9 +3,11 @@
 //! The lane says which bytes to send and where arriving bytes belong. The driver stores the bytes, and chooses where
 //! they are in memory.
 
+use super::pipes::Pipes;
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken, is_newer, put_receipt};
+use alloc::boxed::Box;
 use stoop_wire::{FailureCode, HEADER_LEN, Header, Kind, Receipt, Template, left_of_nanos};
 
 /// State of a call or result of many packets.
@@ -21,12 +23,15 @@ pub(super) struct Large {
     sent: u32,
     /// Number of times that the first part of the call was sent.
     pub(super) first_parts: u32,
+    /// The pipes of the call.
+    pub(super) pipes: Option<Box<Pipes>>,
 }
 
 impl Large {
     /// Clears the state before another call.
     pub(super) fn clear(&mut self) {
         debug_assert!(self.sending.is_none(), "a large call has been settled before the next begins");
+        debug_assert!(self.pipes.as_ref().is_none_or(|pipes| !pipes.is_sending()), "and one with pipes");
         *self = Self::default();
     }
 
@@ -34,6 +39,13 @@ impl Large {
     #[inline]
     pub(super) fn is_sending(&self) -> bool {
         self.sending.is_some()
+    }
+
+    #[inline]
+    fn owes_receipt(&self, drained: bool) -> bool {
+        let of_result = |it: &Incoming| it.receipt_is_urgent() || drained && it.receipt_is_due();
+        self.receiving.as_ref().is_some_and(of_result)
+            || self.pipes.as_ref().is_some_and(|pipes| pipes.owes_receipt(drained))
     }
 
     pub(super) fn is_heard(&self) -> bool {
@@ -92,6 +104,8 @@ impl Lane {
         if let Some(again) = run.filter(|run| run.offset < never_sent) {
             self.counters.retransmissions += u64::from(again.len.div_ceil(again.fragment));
         }
+        self.hold_pipe_timer();
+        let (Some(call), Some(large)) = (&self.outstanding, &mut self.large) else { return None };
         if run.as_ref().is_some_and(|run| run.offset == 0) {
             large.first_parts += 1;
             let left = left_of_nanos(call.deadline.nanos_since(now));
@@ -113,6 +127,7 @@ impl Lane {
             number: self.number,
             message_len: call.map_or(0, |call| call.message_len),
             time: self.said().unwrap_or(left_of_nanos(left)),
+            flags: self.pipe_flags(),
         }
     }
 
@@ -139,6 +154,7 @@ impl Lane {
         } else {
             call.next = sending.next_timeout(path).min(call.deadline);
         }
+        self.hold_pipe_timer();
     }
 
     /// Continues to send after [`Due::Resume`](super::Due::Resume), or after the proof of [`Heard::Prove`] has been
@@ -152,11 +168,15 @@ impl Lane {
             sending.ask_again(path);
         }
         call.next = sending.next_timeout(path).min(call.deadline);
+        self.hold_pipe_timer();
     }
 
     /// Returns the call's outstanding bytes to the window of `path`. To be called after the end of each call that began
-    /// with [`start_large`](Self::start_large).
+    /// with [`start_large`](Self::start_large) or has pipes, and after its cancel.
     pub fn settle(&mut self, path: &mut Path) {
+        if let Some(pipes) = self.large.as_mut().and_then(|large| large.pipes.as_mut()) {
+            pipes.settle(path);
+        }
         if let Some(mut sending) = self.large.as_mut().and_then(|large| large.sending.take()) {
             sending.end(path);
         }
@@ -164,7 +184,8 @@ impl Lane {
 
     /// Handles a part of a result of the outstanding call.
     #[cold]
-    pub(super) fn on_part(&mut self, now: Instant, header: &Header, len: usize) -> Heard {
+    pub(super) fn on_part(&mut self, now: Instant, header: &Header, payload: &[u8]) -> Heard {
+        let len = payload.len();
         let Some(call) = &mut self.outstanding else { return self.ignore() };
         if header.message_len as usize <= self.binding.packet_data() {
             return self.ignore();
@@ -194,11 +215,28 @@ impl Lane {
             return Heard::Progress;
         }
         let complete = receiving.is_complete();
+        if self.pipe_flags() > 0 {
+            return self.on_part_with_pipes(now, header, payload, complete);
+        }
         if complete {
             self.outstanding = None;
         }
         let (offset, message_len) = (header.offset as usize, header.message_len as usize);
         Heard::Part(Part { offset, len, message_len, complete })
+    }
+
+    /// The same, for a call with pipes.
+    #[cold]
+    fn on_part_with_pipes(&mut self, now: Instant, header: &Header, payload: &[u8], complete: bool) -> Heard {
+        if header.offset == 0 && !self.pipes_end_with(payload) {
+            return self.ignore();
+        }
+        self.hold_pipe_timer();
+        if complete {
+            self.end_with_pipes(now);
+        }
+        let (offset, message_len) = (header.offset as usize, header.message_len as usize);
+        Heard::Part(Part { offset, len: payload.len(), message_len, complete })
     }
 
     /// Takes parts of the result from the beginning of `datagrams`, each of them `segment` bytes long, as long as they
@@ -222,6 +260,13 @@ impl Lane {
     /// complete, then the server does not know that yet, and needs a [`receipt`](Self::receipt).
     #[cold]
     pub(super) fn on_repeated_part(&mut self, now: Instant, packet: &[u8]) -> Heard {
+        if let Ok((header, payload)) = Header::parse(packet)
+            && header.kind == Kind::Data
+            && self.outstanding.is_none()
+            && self.is_for_this_call(&header)
+        {
+            return self.on_repeated_data(now, &header, payload);
+        }
         let receiving = self.large.as_mut().and_then(|large| large.receiving.as_mut());
         let (Some(receiving), Ok((header, payload))) = (receiving, Header::parse(packet)) else {
             return self.ignore();
@@ -240,8 +285,7 @@ impl Lane {
     /// Whether a receipt should be sent now. `drained`: no further packet has arrived.
     #[inline]
     pub fn owes_receipt(&self, drained: bool) -> bool {
-        let receiving = self.large.as_ref().and_then(|large| large.receiving.as_ref());
-        receiving.is_some_and(|it| it.receipt_is_urgent() || drained && it.receipt_is_due())
+        self.large.as_ref().is_some_and(|large| large.owes_receipt(drained))
     }
 
     /// Writes a receipt for the latest call's result, which allows the server to send `window` more bytes. Returns its
@@ -267,8 +311,9 @@ pub struct Framing {
     pub(crate) procedure: u16,
     pub(crate) number: stoop_wire::CallNumber,
     pub(crate) message_len: u32,
-    /// Time word of the packet with the first byte of the message.
+    /// Time word of the packet with the first byte of the message, and its flags.
     pub(crate) time: u32,
+    pub(crate) flags: u8,
 }
 
 impl Framing {
@@ -278,5 +323,8 @@ impl Framing {
         let time = if offset == 0 { self.time } else { transmission };
         let place = (offset, len);
         self.template.stamp_part(header, self.procedure, self.number, self.message_len, place, time);
+        if offset == 0 {
+            header[3] |= self.flags;
+        }
     }
 }

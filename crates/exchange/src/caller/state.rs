@@ -31,19 +31,22 @@ pub(super) enum Step {
 }
 
 impl CallState {
-    /// Decides; the rest of the module carries the decision out.
+    /// Decides; the rest of the module carries the decision out. A receipt for a pipe counts as data.
     #[inline]
     pub(super) fn on_packet(self, kind: Kind) -> Step {
         match (self, kind) {
             (_, Kind::Result | Kind::Refusal | Kind::Failure | Kind::Versions) => Step::Finish,
-            (Self::Sent | Self::Acknowledged, Kind::Acknowledgement) => Step::Become(Self::Acknowledged),
+            (Self::Sent | Self::Acknowledged, Kind::Acknowledgement | Kind::Data) => {
+                Step::Become(Self::Acknowledged)
+            }
             // Further parts of the result will arrive.
-            (Self::Receiving, Kind::Acknowledgement) => Step::Become(Self::Receiving),
+            (Self::Receiving, Kind::Acknowledgement | Kind::Data) => Step::Become(Self::Receiving),
             // The procedure still runs; the lane cannot be used before it has ended.
             (Self::Cancelled, Kind::Acknowledgement) => Step::Become(Self::Cancelled),
             (_, Kind::Challenge) => Step::Prove,
             (Self::Sent, Kind::Receipt) => Step::TakeReceipt,
             (Self::Acknowledged | Self::Receiving | Self::Cancelled, Kind::Receipt) => Step::Ignore,
+            (Self::Cancelled, Kind::Data) => Step::Ignore,
             (
                 _,
                 Kind::Bind
@@ -59,8 +62,7 @@ impl CallState {
                 | Kind::Handshake
                 | Kind::Probes
                 // About many lanes: [`Waits`](super::Waits) takes it.
-                | Kind::Acknowledgements
-                | Kind::Data,
+                | Kind::Acknowledgements,
             ) => Step::Ignore,
         }
     }

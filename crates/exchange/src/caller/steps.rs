@@ -62,6 +62,10 @@ impl<W: Way> Steps<'_, W> {
                 let mut path = self.way.path(self.lane.path());
                 self.lane.take_receipt(now, packet, &mut path);
             }
+            Heard::Pipe => {
+                let mut path = self.way.path(self.lane.path());
+                self.lane.take_pipe_packet(now, packet, &mut path);
+            }
             // If this is lost or cannot be sent, the server asks again when the call is sent again.
             Heard::Prove(proof) => {
                 if self.way.send(&proof) && !self.is_large {
@@ -107,15 +111,23 @@ impl<W: Way> Steps<'_, W> {
                 let mut path = self.way.path(self.lane.path());
                 self.lane.resume(now, &mut path);
             }
+            Due::Pipes => {
+                let mut path = self.way.path(self.lane.path());
+                self.lane.on_pipe_timeout(now, &mut path);
+            }
             Due::Receipt => self.send_receipt(now),
             Due::Abandon(lost) => return Some(lost),
         }
         None
     }
 
-    /// Tells the server which parts of the result have arrived. The lane repeats a receipt that is lost.
+    /// Tells the server which parts of the result, and which data, have arrived. The lane repeats a receipt that is lost.
     pub fn send_receipt(&mut self, now: Instant) {
         let mut packet = [0; Receipt::MAX_PACKET];
+        let len = self.lane.pipe_receipt(now, &mut packet);
+        if len > 0 {
+            self.way.send(&packet[..len]);
+        }
         let len = self.lane.receipt(now, self.window, &mut packet);
         if len > 0 {
             self.way.send(&packet[..len]);

@@ -91,6 +91,11 @@ impl Sending {
         if self.is_closed { 0 } else { self.limit.saturating_sub(self.len()) }
     }
 
+    /// Bytes that were added and are still kept.
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Bytes of memory in use.
     pub fn bytes_held(&self) -> usize {
         self.bytes.capacity()

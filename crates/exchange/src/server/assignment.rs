@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 use core::time::Duration;
 use stoop_wire::{
-    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Refused,
+    BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Refused, flags,
     nanos_of_left, time_of_result,
 };
 
@@ -48,7 +48,7 @@ pub struct Work<P> {
     pub interface: u16,
     /// Whether caller and server can run at the same time.
     pub together: bool,
-    /// [`LONG`] and [`GRANTS`].
+    /// [`LONG`], [`GRANTS`], [`PIPES`] and [`PIPE_OUT`].
     rare: u8,
     /// The peer to which the answer goes.
     pub peer: P,
@@ -75,6 +75,10 @@ pub struct Work<P> {
 const LONG: u8 = 1;
 /// The result grants a credit, if it is one packet.
 const GRANTS: u8 = 2;
+/// The call has pipes.
+const PIPES: u8 = 4;
+/// The result begins with the length of a pipe, and says so by a flag.
+const PIPE_OUT: u8 = 8;
 
 /// The facts about a binding that each of its calls needs.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +154,18 @@ impl<P> Assignment<P> {
         }
     }
 
+    /// Notes that the call has pipes, perhaps one to its caller.
+    pub(super) fn set_pipes(&mut self, has_out: bool) {
+        self.0.rare |= if has_out { PIPES | PIPE_OUT } else { PIPES };
+    }
+
+    /// Notes that the call has none any more. Returns whether it had.
+    pub(super) fn take_pipes(&mut self) -> bool {
+        let had = self.0.rare & PIPES != 0;
+        self.0.rare &= !(PIPES | PIPE_OUT);
+        had
+    }
+
     /// Sets the assembled message of a call of many packets, whose arguments begin as `in_place` says. `owner` holds its
     /// bytes.
     pub(super) fn set_message(&mut self, message: Vec<u8>, in_place: Option<u8>, owner: OwnerId) {
@@ -172,6 +188,11 @@ impl<P> Assignment<P> {
         &self.0.packet[..self.0.len as usize]
     }
 
+    /// Whether the answer is a result.
+    pub(super) fn is_result(&self) -> bool {
+        self.0.packet[2] == Kind::Result as u8
+    }
+
     /// Length of the answer, made or only [noted](Self::note).
     #[inline]
     pub fn answer_len(&self) -> usize {
@@ -183,10 +204,10 @@ impl<P> Assignment<P> {
         size_of::<Work<P>>() + self.0.packet.capacity()
     }
 
-    /// Whether the call or the packet for its answer is longer than one packet.
+    /// Whether the call or the packet for its answer is longer than one packet, or the call has pipes.
     #[inline]
     pub(super) fn is_or_was_large(&self) -> bool {
-        self.is_long() | (self.0.packet.len() > MAX_DATAGRAM)
+        (self.0.rare & (LONG | PIPES) != 0) | (self.0.packet.len() > MAX_DATAGRAM)
     }
 
     /// Bytes of the packet beyond an ordinary one.
@@ -399,19 +420,26 @@ impl<P> Assignment<P> {
         };
         let packet = &mut work.packet[..work.len as usize];
         packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-        if work.rare & GRANTS != 0 {
+        if work.rare & (GRANTS | PIPE_OUT) != 0 {
+            put_flags(kind, packet, work.rare, work.credit, work.binding.packet_data());
             work.rare &= !GRANTS;
-            put_grant(kind, packet, work.credit, work.binding.packet_data());
         }
         packet
     }
 }
 
-/// Puts a grant of credit into the header of an answer, if that is a result of one packet.
+/// Puts a grant of credit into the header of an answer, and that it begins with the length of a pipe, if that is a result of one
+/// packet. (Of a longer one, the part at offset 0 tells the length.)
 #[cold]
-fn put_grant(kind: Kind, packet: &mut [u8], credit: u16, packet_data: usize) {
-    if kind == Kind::Result && packet.len() <= HEADER_LEN + packet_data {
+fn put_flags(kind: Kind, packet: &mut [u8], rare: u8, credit: u16, packet_data: usize) {
+    if kind != Kind::Result || packet.len() > HEADER_LEN + packet_data {
+        return;
+    }
+    if rare & GRANTS != 0 {
         Header::set_credit(packet, Some(credit));
+    }
+    if rare & PIPE_OUT != 0 {
+        packet[3] |= flags::PIPE_OUT;
     }
 }
 

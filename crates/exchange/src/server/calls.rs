@@ -47,7 +47,7 @@ impl<P: Peer> Server<P> {
         }
     }
 
-    /// Handles a call with a flag that may be ignored: its caller may ask for credit.
+    /// Handles a call with a flag that may be ignored: its caller may ask for credit, or the call has pipes.
     #[cold]
     pub(super) fn on_flagged_call(
         &mut self,
@@ -64,7 +64,7 @@ impl<P: Peer> Server<P> {
             let owner = self.owner_of(header.binding).unwrap_or_else(|| Owner::host(peer.host()));
             assignment.grant(self.credits.grant(now, header.binding, owner));
         }
-        arrival
+        self.open_pipes(now, arrival, packet[3], reply)
     }
 
     /// Handles a one-packet call that cannot begin at once.
@@ -136,6 +136,7 @@ impl<P: Peer> Server<P> {
         self.shares.give_retained_back(&mut binding.share, lane.large_retained());
         let Some(large) = &mut lane.large else { return };
         large.end_sending(&mut binding.path);
+        large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
         let older = large.drop_incomplete(header.number);
         lane.drop_idle_large(&mut self.agenda, (header.binding, header.lane));
         self.give_message_back(header, older);
@@ -319,10 +320,14 @@ impl<P: Peer> Server<P> {
                 self.start_message(now, (parked.arrived, parked.peer, message), &header, &mut reply)
             }
         };
-        match arrival {
+        match self.open_pipes(now, arrival, parked.packet[3], &mut reply) {
             Effect::Run(assignment) => Next::Run(assignment, parked.packet),
             Effect::Reply => Next::Reply(parked.peer, reply),
-            Effect::Nothing | Effect::Transmit | Effect::Cancelled(..) | Effect::Unbound(_) => Next::Nothing,
+            Effect::Nothing
+            | Effect::Transmit
+            | Effect::Cancelled(..)
+            | Effect::Pipe(..)
+            | Effect::Unbound(_) => Next::Nothing,
         }
     }
 }

@@ -40,12 +40,16 @@ impl<P: Peer> Server<P> {
                     self.counters.cancelled += 1;
                     lane.cancel();
                 }
+                if let Some(large) = &mut lane.large {
+                    large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
+                }
                 let _: Effect<P> = acknowledgement(header, reply);
                 return Effect::Cancelled(header.binding, header.lane, header.number);
             }
             Answer::Release => {
                 if let Some(large) = &mut lane.large {
                     large.end_sending(&mut binding.path);
+                    large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
                 }
                 if let Some(freed) = lane.deliver() {
                     self.recycled.free(freed, &mut self.shares, &mut binding.share);
@@ -73,6 +77,7 @@ impl<P: Peer> Server<P> {
         let mut older = None;
         if let Some(large) = &mut lane.large {
             large.end_sending(&mut binding.path);
+            large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
             // A call that is newer goes on arriving.
             older = large.drop_incomplete(header.number);
         }

@@ -4,6 +4,7 @@ use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Large;
 use super::parked::Parked;
+use super::pipes::Pipes;
 use super::retained::{Copied, Freed, OFTEN, Retention};
 use crate::Instant;
 use alloc::boxed::Box;
@@ -105,6 +106,8 @@ pub(super) enum Answer {
     Forbid,
     /// The same, for a call after the running one.
     ForbidNext,
+    /// Give the data to the call's pipe.
+    TakeData,
 }
 
 /// The reason for which a call was refused, if this is the answer to it.
@@ -148,6 +151,15 @@ impl<P> Phase<P> {
         }
     }
 
+    fn on_data(&self, age: Age) -> Answer {
+        match (self, age) {
+            // Data never begins a call.
+            (_, Age::Newer | Age::Older) | (Self::RunningCancelled, Age::Same) => Answer::Drop,
+            (Self::Running, Age::Same) => Answer::TakeData,
+            (_, Age::Same) => self.again(),
+        }
+    }
+
     fn again(&self) -> Answer {
         match self {
             Self::Fresh => Answer::Drop,
@@ -185,10 +197,16 @@ impl<P> LaneState<P> {
         self.phase.on_cancel(age)
     }
 
+    pub(super) fn on_data(&self, age: Age) -> Answer {
+        self.phase.on_data(age)
+    }
+
     /// Whether this call runs, or waits for the one before it: a probe for it would be acknowledged.
     pub(super) fn has_unanswered(&self, number: CallNumber) -> bool {
         match &self.parked {
             Some(parked) if parked.number == number => parked.refused.is_none(),
+            // Data waits for the caller's address: a probe of its own tells it.
+            _ if self.pipes().is_some_and(Pipes::is_paused) => false,
             _ => self.on_probe(Age::of(number, self.number)) == Answer::Acknowledge,
         }
     }
@@ -308,8 +326,19 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// Sends the rest of the retained answer to `peer`, from which the caller was heard last.
-    pub(super) fn redirect(&mut self, peer: P) {
+    /// The pipes of the newest call.
+    pub(super) fn pipes(&self) -> Option<&Pipes<P>> {
+        self.large.as_ref()?.pipes.as_deref()
+    }
+
+    /// Sends the rest of the retained answer, and of the call's pipe, to `peer`, from which the caller was heard last.
+    pub(super) fn redirect(&mut self, peer: P)
+    where
+        P: Copy,
+    {
+        if let Some(pipes) = self.large.as_mut().and_then(|large| large.pipes.as_mut()) {
+            pipes.peer = peer;
+        }
         match &mut self.phase {
             Phase::Ended(answered) => answered.0.peer = peer,
             Phase::Copied(copied) => copied.peer = peer,
@@ -437,6 +466,11 @@ impl<P> LaneState<P> {
         }
     }
 
+    /// Bytes that its pipes count for.
+    pub(super) fn pipe_bytes(&self) -> usize {
+        self.pipes().map_or(0, |pipes| pipes.counted)
+    }
+
     /// Bytes of calls of many packets that are arriving or waiting.
     pub(super) fn incomplete(&self) -> usize {
         let waits = self.parked.as_ref().and_then(|parked| parked.message.as_ref()).map_or(0, Vec::len);
@@ -453,7 +487,8 @@ impl<P> LaneState<P> {
         };
         let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
         let large = self.large.as_ref().map_or(0, |_| size_of::<Large<P>>());
-        size_of::<Self>() + retained + parked + large + self.incomplete()
+        let pipes = self.pipes().map_or(0, size_of_val) + self.pipe_bytes();
+        size_of::<Self>() + retained + parked + large + self.incomplete() + pipes
     }
 }
 
@@ -483,6 +518,7 @@ mod tests {
                 table += &format!("{name} × {age:?} call → {:?}\n", phase.on_call(age));
                 table += &format!("{name} × {age:?} probe → {:?}\n", phase.on_probe(age));
                 table += &format!("{name} × {age:?} cancel → {:?}\n", phase.on_cancel(age));
+                table += &format!("{name} × {age:?} data → {:?}\n", phase.on_data(age));
             }
         }
         assert_eq!(table, include_str!("lane.table"), "the table is now:\n{table}");

@@ -1,5 +1,6 @@
 //! The messages of many packets of one lane: a call that is arriving, and an answer that is being sent.
 
+use super::pipes::Pipes;
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path};
 use alloc::boxed::Box;
@@ -13,6 +14,8 @@ pub(super) struct Large<P> {
     pub(super) incomplete: Option<IncompleteCall<P>>,
     /// The answer to the newest call, while its caller does not have the whole of it.
     pub(super) sending: Option<Sending>,
+    /// The pipes of the newest call, as long as it runs or its caller does not have all of them.
+    pub(super) pipes: Option<Box<Pipes<P>>>,
     /// When the server's timer for this lane expires.
     pub(super) timer: Instant,
     /// Whether the lane is in the queue of lanes that may have something to send.
@@ -32,6 +35,8 @@ pub(super) struct IncompleteCall<P> {
     pub(super) peer: P,
     /// Known from the part at offset 0.
     pub(super) procedure: Option<u16>,
+    /// The flags of that part.
+    pub(super) flags: u8,
     pub(super) incoming: Incoming,
     /// Memory for the arguments, which begin at `start`. It may be longer than they are, or too short as yet: it grows
     /// with the bytes that arrive.
@@ -62,6 +67,7 @@ impl<P> Default for Large<P> {
         Self {
             incomplete: None,
             sending: None,
+            pipes: None,
             timer: Instant::NEVER,
             queued: false,
             waits: false,
@@ -88,12 +94,13 @@ impl<P> Large<P> {
     /// Whether there is no message of many packets, and no queue in which the lane stands for one.
     pub(super) fn is_idle(&self) -> bool {
         let queued = self.queued || self.waits || self.owes || self.asks;
-        self.incomplete.is_none() && self.sending.is_none() && !queued
+        self.incomplete.is_none() && self.sending.is_none() && self.pipes.is_none() && !queued
     }
 
-    /// Whether an answer is being sent and not paused.
+    /// Whether an answer or a pipe is being sent and not paused.
     pub(super) fn is_sending(&self) -> bool {
         self.sending.as_ref().is_some_and(|sending| !sending.paused)
+            || self.pipes.as_ref().is_some_and(|pipes| pipes.is_sending())
     }
 }
 
@@ -104,6 +111,7 @@ impl<P> IncompleteCall<P> {
             number: header.number,
             peer,
             procedure: (header.offset == 0).then_some(header.procedure),
+            flags: 0,
             incoming: Incoming::new(header.message_len),
             message,
             start,

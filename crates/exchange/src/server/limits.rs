@@ -38,6 +38,9 @@ pub struct Limits {
     /// Most bytes of retained results of many packets, of all bindings together. Above the bound, the call has run and
     /// its result is gone.
     pub retained: usize,
+    /// Most bytes that pipes hold or that their callers may send, of all bindings together. Above the bound, calls with pipes from their
+    /// callers are refused, windows do not grow, and procedures wait for room.
+    pub pipes: usize,
     /// Time without a new part after which a call of many packets is refused.
     pub patience: Duration,
     /// Binding flags that the driver knows. Those that a caller asks for hold for its binding.
@@ -57,6 +60,7 @@ impl Default for Limits {
             calls: NO_CREDIT_LIMIT,
             incomplete: 256 << 20,
             retained: 512 << 20,
+            pipes: 256 << 20,
             patience: Duration::from_secs(10),
             flags: 0,
         }

@@ -37,7 +37,7 @@ impl<P: Peer> Server<P> {
         let mut outcome = Effect::Nothing;
         for packet in Header::parts_in(datagram) {
             let Ok((header, payload)) = Header::parse(packet) else { break };
-            match self.on_part(now, peer, &header, payload, reply) {
+            match self.on_part(now, peer, (packet[3], &header), payload, reply) {
                 Effect::Nothing => {}
                 run @ Effect::Run(_) => return run,
                 // Among several answers, the last one has the most information.
@@ -54,7 +54,7 @@ impl<P: Peer> Server<P> {
         &mut self,
         now: Instant,
         peer: P,
-        header: &Header,
+        (flags, header): (u8, &Header),
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
@@ -100,7 +100,7 @@ impl<P: Peer> Server<P> {
                 }
             }
         }
-        self.take_part(now, peer, header, payload, reply)
+        self.take_part(now, peer, (flags, header), payload, reply)
     }
 
     /// Takes memory for a call whose first part has arrived, in place of an older call. Returns whether there was
@@ -227,7 +227,7 @@ impl<P: Peer> Server<P> {
         &mut self,
         now: Instant,
         peer: P,
-        header: &Header,
+        (flags, header): (u8, &Header),
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
@@ -258,6 +258,7 @@ impl<P: Peer> Server<P> {
                 (call.heard, call.peer) = (now, peer);
                 if header.offset == 0 {
                     call.procedure = Some(header.procedure);
+                    call.flags = flags;
                     call.deadline = (now, header.time);
                 }
             }
@@ -287,7 +288,7 @@ impl<P: Peer> Server<P> {
         let binding = self.bindings.get_mut(header.binding).expect("the caller has looked it up");
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let call = lane.large.as_mut().and_then(|large| large.incomplete.take());
-        let IncompleteCall { peer, mut message, start, procedure, deadline: (arrived, time), .. } =
+        let IncompleteCall { peer, mut message, start, procedure, flags, deadline: (arrived, time), .. } =
             call.expect("the caller has looked it up");
         let procedure = procedure.expect("all of it is here, and so is the part at offset 0");
         let place = arguments_at(self.interfaces.in_place(binding.interface, procedure));
@@ -296,10 +297,14 @@ impl<P: Peer> Server<P> {
         }
         let header = Header { offset: 0, procedure, time, ..*header };
         match lane.on_call(Age::of(header.number, lane.number)) {
-            Answer::Start => self.start_message(now, (arrived, peer, message), &header, reply),
+            Answer::Start => {
+                let begun = self.start_message(now, (arrived, peer, message), &header, reply);
+                self.open_pipes(now, begun, flags, reply)
+            }
             _ => {
                 // A parked packet is parsed again later, so its header describes a message without bytes behind it.
-                let packet: Box<[u8]> = Header { message_len: 0, ..header }.to_bytes().into();
+                let mut packet: Box<[u8]> = Header { message_len: 0, ..header }.to_bytes().into();
+                packet[3] |= flags & !stoop_wire::flags::CRITICAL;
                 let parked = Parked {
                     number: header.number,
                     peer,

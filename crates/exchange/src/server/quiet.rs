@@ -111,6 +111,7 @@ impl<P: Peer> Server<P> {
                 let Some(freed) = lane.let_answer_go() else { continue };
                 if let Some(large) = &mut lane.large {
                     large.end_sending(&mut binding.path);
+                    large.end_pipes(&mut binding.path, shares, &mut binding.share);
                 }
                 lane.drop_unused_large();
                 recycled.free(freed, shares, &mut binding.share);

@@ -103,6 +103,12 @@ impl<P: Peer> Server<P> {
         refusal(header, RefusalCode::TooManyLanes, reply)
     }
 
+    /// Acknowledges a call that runs. Data for its caller goes on to where the packet came from.
+    fn acknowledge(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
+        self.hear_of_pipes(peer, header);
+        acknowledgement(header, reply)
+    }
+
     /// Answers a packet about a call that is not new.
     pub(super) fn repeat(
         &mut self,
@@ -113,7 +119,7 @@ impl<P: Peer> Server<P> {
     ) -> Effect<P> {
         let lane = self.bindings.lane_mut(header);
         match answer {
-            Answer::Acknowledge => acknowledgement(header, reply),
+            Answer::Acknowledge => self.acknowledge(peer, header, reply),
             Answer::Resend => match lane.retained() {
                 Some(retained) if retained.len() <= stoop_wire::HEADER_LEN + header.binding.packet_data() => {
                     reply.clear();
@@ -130,9 +136,12 @@ impl<P: Peer> Server<P> {
             }
             Answer::SayRefused(code) => refusal(header, code, reply),
             Answer::Forbid | Answer::ForbidNext => refusal(header, RefusalCode::Cancelled, reply),
-            Answer::Drop | Answer::Start | Answer::Park | Answer::TellProcedure | Answer::Release => {
-                Effect::Nothing
-            }
+            Answer::Drop
+            | Answer::Start
+            | Answer::Park
+            | Answer::TellProcedure
+            | Answer::Release
+            | Answer::TakeData => Effect::Nothing,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::caller::Framing;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, Receipt, Template};
+use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, PipeReceipt, Receipt, Template};
 
 /// Packets to send to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Transmission<P> {
 
 /// Consecutive waits, each twice as long as the one before, after which the server sends nothing more of an answer
 /// until its caller is heard.
-const WAITS: u32 = 8;
+pub(super) const WAITS: u32 = 8;
 
 impl<P: Peer> Server<P> {
     /// The rest of [`finish`](Self::finish), for an answer that is large, or whose packet is.
@@ -46,6 +46,7 @@ impl<P: Peer> Server<P> {
             assignment.shorten();
         }
         let is_large = assignment.is_large();
+        let (has_pipes, is_result) = (assignment.take_pipes(), assignment.is_result());
         if lane.retention == Retention::Nothing {
             self.counters.dropped += 1;
             self.recycled.keep(lane.end_without_packet(assignment));
@@ -54,6 +55,9 @@ impl<P: Peer> Server<P> {
             lane.end(assignment);
         }
         let parked = lane.parked.take();
+        if has_pipes {
+            self.answer_pipes(place, is_result);
+        }
         if is_large {
             self.begin_sending(place);
         }
@@ -100,7 +104,14 @@ impl<P: Peer> Server<P> {
     ) -> Option<Transmission<P>> {
         while let Some((binding, lane)) = self.agenda.receipts.pop() {
             let mut packet = core::mem::take(&mut self.packet);
-            let peer = self.receipt(now, binding, lane, &mut packet);
+            let peer = match self.pipe_receipt(now, (binding, lane), &mut packet) {
+                Some(peer) => {
+                    // The lane may owe one for a message, too.
+                    self.agenda.receipts.push((binding, lane));
+                    Some(peer)
+                }
+                None => self.receipt(now, binding, lane, &mut packet),
+            };
             let transmission = peer.map(|peer| single(peer, binding, &packet, room));
             self.packet = packet;
             if transmission.is_some() {
@@ -142,7 +153,8 @@ impl<P: Peer> Server<P> {
             let state = self.bindings.get_mut(binding).and_then(|binding| binding.lanes.get_mut(lane));
             let Some(large) = state.and_then(|lane| lane.large.as_mut()) else { continue };
             large.owes = false;
-            if large.incomplete.is_none() {
+            let owes_for_pipe = large.pipes.as_ref().is_some_and(|pipes| pipes.owes_receipt(true));
+            if large.incomplete.is_none() && !owes_for_pipe {
                 continue;
             }
             self.agenda.receipts.push((binding, lane));
@@ -158,7 +170,15 @@ impl<P: Peer> Server<P> {
     ) -> Option<Transmission<P>> {
         let binding = self.bindings.get_mut(place.0)?;
         let lane = binding.lanes.get_mut(place.1)?;
-        lane.large.as_mut()?.queued = false;
+        let large = lane.large.as_mut()?;
+        large.queued = false;
+        if large.pipes.is_some()
+            && let Some(transmission) = self.pipe_transmission(now, place, most, room)
+        {
+            return Some(transmission);
+        }
+        let binding = self.bindings.get_mut(place.0)?;
+        let lane = binding.lanes.get_mut(place.1)?;
         let (peer, answer) = lane.retained_for()?;
         let framing = framing(answer, place)?;
         // Split borrow: the answer is stored beside the state of its sending.
@@ -233,6 +253,9 @@ impl<P: Peer> Server<P> {
             self.counters.malformed += 1;
             return Effect::Nothing;
         };
+        if let Some(of_pipe) = PipeReceipt::of(header) {
+            return self.on_pipe_receipt(now, peer, header, of_pipe, &receipt);
+        }
         let lane = binding.lanes.get_mut(header.lane);
         if lane.is_none_or(|lane| lane.number != header.number) {
             self.counters.stale += 1;
@@ -277,7 +300,7 @@ impl<P: Peer> Server<P> {
     /// The path to a caller may have space again: tries the lanes that have waited longest, as many as there is space
     /// for packets. A lane that has nothing more to send lets another try, and a lane that finds no space waits again.
     /// Therefore the work is proportional to what is sent, however many lanes wait.
-    fn enqueue_senders(&mut self, id: BindingId) {
+    pub(super) fn enqueue_senders(&mut self, id: BindingId) {
         let room =
             self.bindings.get_mut(id).and_then(|binding| binding.path.as_ref()).map(|path| path.room());
         if let Some(packets) = room {
@@ -286,7 +309,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Lets a lane try, if it is sending an answer.
-    fn enqueue_sender(&mut self, place: LaneKey) {
+    pub(super) fn enqueue_sender(&mut self, place: LaneKey) {
         let lane = self.bindings.get_mut(place.0).and_then(|binding| binding.lanes.get_mut(place.1));
         let Some(large) = lane.and_then(|lane| lane.large.as_mut()) else { return };
         if large.is_sending() {
@@ -295,7 +318,7 @@ impl<P: Peer> Server<P> {
     }
 
     /// Lets up to `most` of the lanes that wait for space try.
-    fn enqueue_waiting(&mut self, id: BindingId, most: usize) {
+    pub(super) fn enqueue_waiting(&mut self, id: BindingId, most: usize) {
         let Some(binding) = self.bindings.get_mut(id) else { return };
         let mut tried = 0;
         while tried < most
@@ -336,8 +359,19 @@ impl<P: Peer> Server<P> {
             let Some(large) = lane.large.as_mut().filter(|large| large.timer == at) else { continue };
             large.timer = Instant::NEVER;
             let mut next = Instant::NEVER;
+            if let (Some(pipes), Some(path)) = (&mut large.pipes, &mut binding.path) {
+                pipes.on_timeout(now, path);
+                next = pipes.next_timeout(path);
+                if pipes.owes_receipt(false) {
+                    self.agenda.receipts.push(place);
+                }
+                if pipes.is_sending() {
+                    self.agenda.enqueue(large, place);
+                }
+            }
             if expired {
                 large.end_sending(&mut binding.path);
+                large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
             } else if let (Some(sending), Some(path)) = (&mut large.sending, &mut binding.path) {
                 if now >= sending.outgoing.next_timeout(path) {
                     sending.outgoing.on_timeout(now, path);
@@ -348,7 +382,7 @@ impl<P: Peer> Server<P> {
                     sending.outgoing.pause(path);
                     sending.paused = true;
                 } else {
-                    next = sending.outgoing.next_timeout(path);
+                    next = next.min(sending.outgoing.next_timeout(path));
                     self.agenda.enqueue(large, place);
                 }
             }
@@ -387,6 +421,7 @@ fn framing(answer: &[u8], (binding, lane): LaneKey) -> Option<Framing> {
         number: header.number,
         message_len: header.message_len,
         time: header.time,
+        flags: 0,
     })
 }
 

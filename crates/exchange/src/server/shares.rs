@@ -17,6 +17,8 @@ pub(super) struct Holding {
     pub(super) incomplete: usize,
     /// Bytes of retained results of many packets.
     pub(super) retained: usize,
+    /// Bytes that pipes hold, or that callers may send.
+    pub(super) pipes: usize,
 }
 
 /// The owner of a binding, and what the binding holds of the pools; see [`Holding`].
@@ -28,11 +30,12 @@ pub(super) struct Share {
     /// Bytes of calls that are arriving or waiting. Those of calls that run belong to the owner alone.
     pub(super) incomplete: usize,
     pub(super) retained: usize,
+    pub(super) pipes: usize,
 }
 
 impl Share {
     pub(super) fn of(owner: OwnerId) -> Self {
-        Self { owner, packets: 0, lanes: 0, incomplete: 0, retained: 0 }
+        Self { owner, packets: 0, lanes: 0, incomplete: 0, retained: 0, pipes: 0 }
     }
 }
 
@@ -66,6 +69,7 @@ pub(super) struct Shares {
     pub(super) lanes: Pool,
     pub(super) incomplete: Pool,
     pub(super) retained: Pool,
+    pub(super) pipes: Pool,
 }
 
 impl Shares {
@@ -78,6 +82,7 @@ impl Shares {
             lanes: Pool::new(limits.all_lanes),
             incomplete: Pool::new(limits.incomplete),
             retained: Pool::new(limits.retained),
+            pipes: Pool::new(limits.pipes),
         }
     }
 
@@ -151,6 +156,7 @@ impl Shares {
         self.lanes.give_back(&mut owner.lanes, share.lanes);
         self.incomplete.give_back(&mut owner.incomplete, share.incomplete);
         self.retained.give_back(&mut owner.retained, share.retained);
+        self.pipes.give_back(&mut owner.pipes, share.pipes);
         self.owners.leave(share.owner);
     }
 
@@ -205,6 +211,20 @@ impl Shares {
     pub(super) fn end_running(&mut self, owner: OwnerId, bytes: usize) {
         self.incomplete.give_back(&mut self.owners.counts_mut(owner).incomplete, bytes);
         self.owners.leave(owner);
+    }
+
+    /// Takes bytes for a pipe.
+    pub(super) fn take_pipe(&mut self, share: &mut Share, bytes: usize) -> bool {
+        let owner = self.owners.counts_mut(share.owner);
+        bytes == 0 || self.pipes.take_for(&mut owner.pipes, &mut share.pipes, bytes)
+    }
+
+    /// Gives such bytes back.
+    pub(super) fn give_pipe_back(&mut self, share: &mut Share, bytes: usize) {
+        if bytes > 0 {
+            let owner = self.owners.counts_mut(share.owner);
+            self.pipes.give_back_for(&mut owner.pipes, &mut share.pipes, bytes);
+        }
     }
 
     /// Takes bytes for a result of many packets that is retained.

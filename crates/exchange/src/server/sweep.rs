@@ -45,6 +45,7 @@ impl<P: Peer> Server<P> {
                 };
                 if let Some(large) = &mut lane.large {
                     large.end_sending(path);
+                    large.end_pipes(path, shares, &mut binding.share);
                 }
                 recycled.free(freed, shares, &mut binding.share);
             }

@@ -82,6 +82,7 @@ impl<P> Binding<P> {
         share.packets == sum(LaneState::packets)
             && share.incomplete == sum(LaneState::incomplete)
             && share.retained == sum(LaneState::large_retained)
+            && share.pipes == sum(LaneState::pipe_bytes)
     }
 }
 
@@ -195,13 +196,14 @@ impl<P> Table<P> {
         let owners =
             |of: fn(&Holding) -> usize| shares.owners.iter().map(|(_, owner)| of(owner)).sum::<usize>();
         let parts = |of: fn(&Share) -> usize| self.iter().map(|(_, it)| of(&it.share)).sum::<usize>();
-        let [(bindings, _), (requests, _), packets, lanes, (incomplete, _), retained] = [
+        let [(bindings, _), (requests, _), packets, lanes, (incomplete, _), retained, pipes] = [
             (owners(|it| it.bindings), 0),
             (owners(|it| it.requests), 0),
             (owners(|it| it.packets), parts(|it| it.packets)),
             (owners(|it| it.lanes), parts(|it| it.lanes)),
             (owners(|it| it.incomplete), 0),
             (owners(|it| it.retained), parts(|it| it.retained)),
+            (owners(|it| it.pipes), parts(|it| it.pipes)),
         ];
         let right = [
             ("bindings", shares.bindings.held() == bindings),
@@ -210,6 +212,7 @@ impl<P> Table<P> {
             ("lanes", lanes == (shares.lanes.held(), shares.lanes.held())),
             ("incomplete", shares.incomplete.held() == incomplete),
             ("retained", retained == (shares.retained.held(), shares.retained.held())),
+            ("pipes", pipes == (shares.pipes.held(), shares.pipes.held())),
         ];
         right.iter().find(|(_, right)| !right).map(|(pool, _)| *pool)
     }

@@ -99,7 +99,7 @@ fn give_from(server: &mut Server<Host>, from: Host, now: Instant, packet: &[u8])
     let mut reply = Vec::new();
     match server.handle_packet(now, &from, packet, &mut reply) {
         Effect::Run(assignment) => Made::Run(assignment),
-        Effect::Nothing | Effect::Transmit | Effect::Unbound(_) => Made::Nothing,
+        Effect::Nothing | Effect::Transmit | Effect::Pipe(..) | Effect::Unbound(_) => Made::Nothing,
         Effect::Reply | Effect::Cancelled(..) => {
             let (header, _) = Header::parse(&reply).unwrap();
             Made::Reply(header.kind, header.time)

@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
     calls: 40,
     incomplete: 300_000,
     retained: 200_000,
+    pipes: 64 << 10,
     patience: Duration::from_millis(20),
     flags: 0,
 };
@@ -181,7 +182,7 @@ fn random_packets_do_not_break_a_server() {
             Effect::Reply | Effect::Cancelled(..) => {
                 Header::parse(&reply).expect("what a server sends is a packet");
             }
-            Effect::Unbound(_) | Effect::Transmit | Effect::Nothing => {}
+            Effect::Unbound(_) | Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => {}
         }
         if running.len() > 8 || random.chance(300) && !running.is_empty() {
             let call = running.swap_remove(random.below(running.len() as u64) as usize);
@@ -195,7 +196,8 @@ fn random_packets_do_not_break_a_server() {
         assert!(server.next_timeout() > now, "a timer that is due for ever");
         assert!(server.incomplete_bytes() <= LIMITS.incomplete && server.retained_bytes() <= LIMITS.retained);
         if i % 64 == 0 {
-            let long = LIMITS.incomplete + LIMITS.retained + 8 * 2 * LIMITS.max_message as usize;
+            let long =
+                LIMITS.pipes + LIMITS.incomplete + LIMITS.retained + 8 * 2 * LIMITS.max_message as usize;
             let held = server.bytes_held();
             assert!(held < 64 * 1632 + 4096 + 16 * (256 + 16 * 3232) + long, "{held}");
             if let Some((another, _)) = bind(&mut server, now, random.bits()) {

@@ -104,7 +104,7 @@ impl Holding {
             }
             // A packet that does not leave is lost.
             Effect::Reply | Effect::Cancelled(..) => _ = self.socket.send_to(reply, from),
-            Effect::Transmit | Effect::Unbound(_) | Effect::Nothing => {}
+            Effect::Transmit | Effect::Pipe(..) | Effect::Unbound(_) | Effect::Nothing => {}
         }
     }
 

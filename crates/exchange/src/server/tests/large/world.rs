@@ -91,7 +91,7 @@ impl World {
                 self.running = Some(assignment);
             }
             Effect::Reply | Effect::Cancelled(..) => self.reach_caller(&reply),
-            Effect::Transmit | Effect::Unbound(_) | Effect::Nothing => {}
+            Effect::Transmit | Effect::Pipe(..) | Effect::Unbound(_) | Effect::Nothing => {}
         }
     }
 

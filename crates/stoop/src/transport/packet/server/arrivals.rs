@@ -149,7 +149,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.forget_handshake(binding);
                 self.attend_later(worker, exchange, len);
             }
-            Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
+            Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
     }
 
@@ -242,7 +242,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.forget_handshake(binding);
                 return true;
             }
-            Effect::Transmit | Effect::Nothing => {
+            Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => {
                 arrived.parts = true;
                 return true;
             }

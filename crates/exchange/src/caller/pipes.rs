@@ -1,0 +1,348 @@
+//! The pipes of a call, at its caller.
+
+use super::{CallState, Due, Heard, Lane, PROBE_INTERVAL};
+use crate::Instant;
+use crate::bulk::{Path, Run};
+use crate::pipe::{Framing, News, Receiving, Rest, Sending};
+use crate::room::PacketRoom;
+use stoop_wire::{Data, Header, Kind, PipeReceipt, Receipt, flags};
+
+/// The pipes with which a call begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenPipes {
+    /// There is a pipe to the server, which takes so many bytes before its first receipt.
+    pub to_server: Option<u32>,
+    /// There is a pipe from the server: bytes for which there is memory, and the most that this may become.
+    pub from_server: Option<(u32, u32)>,
+}
+
+/// State of a call's pipes.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    to: Option<Sending>,
+    from: Option<Receiving>,
+    /// The call's flags.
+    pub(super) flags: u8,
+    /// When the pipes' own timers are due, and when that of the call.
+    next: Instant,
+    of_call: Instant,
+    /// The result is here, and bytes that were sent before it are not.
+    has_result: bool,
+    news: News,
+}
+
+impl Pipes {
+    fn new(pipes: OpenPipes) -> Self {
+        let flag = |is_there: bool, flag| if is_there { flag } else { 0 };
+        Self {
+            to: pipes.to_server.map(|limit| Sending::new(0, limit.into(), true)),
+            from: pipes.from_server.map(|(window, most)| Receiving::new(0, window, most)),
+            flags: flag(pipes.to_server.is_some(), flags::PIPE_IN)
+                | flag(pipes.from_server.is_some(), flags::PIPE_OUT),
+            next: Instant::NEVER,
+            of_call: Instant::NEVER,
+            has_result: false,
+            news: News::default(),
+        }
+    }
+
+    /// Sets the time at which the call's timer and the pipes' are due; `next` is that of the call.
+    fn hold(&mut self, next: &mut Instant) {
+        self.of_call = *next;
+        *next = self.next.min(self.of_call);
+    }
+
+    /// Notes when the pipes' timers are due.
+    fn rearm(&mut self, next: Option<&mut Instant>, path: &Path) {
+        let of_to = self.to.as_ref().map_or(Instant::NEVER, |to| to.next_timeout(path));
+        let of_from = self.from.as_ref().map_or(Instant::NEVER, Receiving::next_timeout);
+        self.next = of_to.min(of_from);
+        if let Some(next) = next {
+            *next = self.next.min(self.of_call);
+        }
+    }
+
+    pub(super) fn owes_receipt(&self, drained: bool) -> bool {
+        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
+    }
+
+    /// Gives back to the path what is in flight.
+    pub(super) fn settle(&mut self, path: &mut Path) {
+        if let Some(mut to) = self.to.take() {
+            to.forget(path);
+        }
+        self.next = Instant::NEVER;
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| !to.is_done())
+    }
+
+    /// Whether everything that the server has sent before its result is here, or is not wanted.
+    fn is_whole(&self) -> bool {
+        self.from.as_ref().is_none_or(Receiving::is_settled)
+    }
+}
+
+/// Whether a packet belongs to a pipe.
+pub(super) fn is_of_pipe(header: &Header) -> bool {
+    header.kind == Kind::Data || PipeReceipt::of(header).is_some()
+}
+
+impl Lane {
+    fn pipes(&self) -> Option<&Pipes> {
+        self.large.as_ref()?.pipes.as_deref()
+    }
+
+    fn pipes_mut(&mut self) -> Option<&mut Pipes> {
+        self.large.as_mut()?.pipes.as_deref_mut()
+    }
+
+    /// Gives the call that has just begun pipes, before it is sent. `packet` is its packet; of a call of many packets, none. After the
+    /// end of the call, the driver calls [`settle`](Self::settle).
+    pub fn open_pipes(&mut self, pipes: OpenPipes, packet: Option<&mut [u8]>) {
+        let large = self.large.get_or_insert_default();
+        let pipes = large.pipes.insert(Pipes::new(pipes).into());
+        if let Some(call) = &mut self.outstanding {
+            pipes.hold(&mut call.next);
+        }
+        if let Some(packet) = packet {
+            packet[3] |= pipes.flags;
+        }
+    }
+
+    /// The flags of the call that say that it has pipes.
+    pub(super) fn pipe_flags(&self) -> u8 {
+        self.pipes().map_or(0, |pipes| pipes.flags)
+    }
+
+    /// Has the lane's timer be due when that of a pipe is. To be called after the call's own was set.
+    pub(super) fn hold_pipe_timer(&mut self) {
+        let Self { large: Some(large), outstanding: Some(call), .. } = self else { return };
+        if let Some(pipes) = &mut large.pipes {
+            pipes.hold(&mut call.next);
+        }
+    }
+
+    /// What is due if the timer of a pipe is.
+    pub(super) fn pipe_due(&mut self, now: Instant) -> Option<Due> {
+        let Self { large: Some(large), outstanding: Some(call), .. } = self else { return None };
+        let pipes = large.pipes.as_mut().filter(|pipes| now >= pipes.next)?;
+        (pipes.next, call.next) = (Instant::NEVER, pipes.of_call);
+        Some(Due::Pipes)
+    }
+
+    /// Does what is due after [`Due::Pipes`]. Afterwards there may be more to send.
+    pub fn on_pipe_timeout(&mut self, now: Instant, path: &mut Path) {
+        let Self { large: Some(large), outstanding, .. } = self else { return };
+        let Some(pipes) = &mut large.pipes else { return };
+        if let Some(to) = pipes.to.as_mut().filter(|to| now >= to.next_timeout(path)) {
+            to.on_timeout(now, path);
+        }
+        if let Some(from) = &mut pipes.from {
+            from.on_timeout(now);
+        }
+        pipes.rearm(outstanding.as_mut().map(|call| &mut call.next), path);
+    }
+
+    /// Handles a packet that was [`Heard::Pipe`]. Afterwards there may be more to send, and [`pipe_news`](Self::pipe_news).
+    pub fn take_pipe_packet(&mut self, now: Instant, packet: &[u8], path: &mut Path) {
+        let Self { large: Some(large), outstanding, .. } = self else { return };
+        let (Some(pipes), Ok((header, payload))) = (&mut large.pipes, Header::parse(packet)) else { return };
+        let is_right = match (Data::of(&header), PipeReceipt::of(&header)) {
+            (Some(data), _) => pipes.from.as_mut().is_some_and(|from| {
+                from.on_data(now, &data, payload).map(|new| pipes.news.readable |= new).is_ok()
+            }),
+            (_, Some(of_pipe)) => match (&mut pipes.to, Receipt::decode(payload)) {
+                (Some(to), Some(receipt)) => {
+                    pipes.news.writable |= to.on_receipt(now, header.time, (of_pipe, &receipt), path);
+                    true
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        if pipes.has_result && pipes.is_whole() {
+            *outstanding = None;
+        }
+        pipes.rearm(outstanding.as_mut().map(|call| &mut call.next), path);
+        if !is_right {
+            self.counters.ignored += 1;
+        }
+    }
+
+    /// The result of a call with pipes is here. It ends them, as soon as everything is here that was sent before it.
+    #[cold]
+    pub(super) fn finish_with_pipes(&mut self, now: Instant, header: &Header, payload: &[u8]) -> Heard {
+        if self.pipes().is_some_and(|pipes| pipes.has_result) {
+            return Heard::Progress;
+        }
+        if !self.pipes_end_with(payload) {
+            return self.ignore();
+        }
+        let call = self.outstanding;
+        let heard = self.finish(now, header);
+        self.outstanding = call;
+        self.end_with_pipes(now);
+        heard
+    }
+
+    /// A result begins with these bytes: the length of the pipe from the server, if there is one. Returns whether that can be.
+    pub(super) fn pipes_end_with(&mut self, payload: &[u8]) -> bool {
+        let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() else { return true };
+        payload.first_chunk().is_some_and(|len| from.ends_at(u64::from_le_bytes(*len)))
+    }
+
+    /// The call ends, or goes on until its pipe is whole.
+    pub(super) fn end_with_pipes(&mut self, now: Instant) {
+        let Self { large: Some(large), outstanding, .. } = self else { return };
+        let (Some(pipes), Some(call)) = (&mut large.pipes, outstanding.as_mut()) else { return };
+        pipes.has_result = true;
+        pipes.news.readable = true;
+        if pipes.is_whole() {
+            return *outstanding = None;
+        }
+        (call.state, call.heard, call.unanswered) = (CallState::Receiving, now, 0);
+        call.next = (now + PROBE_INTERVAL).min(call.deadline);
+        pipes.hold(&mut call.next);
+    }
+
+    /// Handles data for the last call, whose result is here.
+    pub(super) fn on_repeated_data(&mut self, now: Instant, header: &Header, payload: &[u8]) -> Heard {
+        let Some((Pipes { from: Some(from), .. }, data)) = self.pipes_mut().zip(Data::of(header)) else {
+            return self.ignore();
+        };
+        match from.on_data(now, &data, payload) {
+            Ok(_) => Heard::Progress,
+            Err(()) => self.ignore(),
+        }
+    }
+
+    /// What has changed for the program since the last call of this method.
+    pub fn pipe_news(&mut self) -> News {
+        self.pipes_mut().map_or(News::default(), |pipes| core::mem::take(&mut pipes.news))
+    }
+
+    /// Whether the latest call goes on: it has no result yet, or has one, and bytes of its pipe that were sent before are missing.
+    pub fn is_outstanding(&self) -> bool {
+        self.outstanding.is_some()
+    }
+
+    /// The pipe to the server, while the call takes more of it.
+    fn open_pipe_to(&mut self) -> Option<&mut Sending> {
+        let is_open = self.outstanding.is_some_and(|call| call.state != CallState::Cancelled);
+        let pipes = self.pipes_mut().filter(|pipes| is_open && !pipes.has_result)?;
+        pipes.to.as_mut()
+    }
+
+    /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call.
+    pub fn pipe_send(&mut self, now: Instant, bytes: &[u8]) -> usize {
+        self.open_pipe_to().map_or(0, |to| to.send(now, bytes))
+    }
+
+    /// How many more bytes the server takes now; `None` if it takes no more: it has stopped the pipe, or the call has ended.
+    pub fn pipe_room(&mut self) -> Option<u64> {
+        self.open_pipe_to().filter(|to| to.is_open()).map(|to| to.room())
+    }
+
+    /// Ends the pipe to the server: all of it was sent.
+    pub fn pipe_finish(&mut self, now: Instant) {
+        if let Some(to) = self.open_pipe_to() {
+            to.finish(now);
+        }
+    }
+
+    /// Aborts the pipe to the server: it is not whole. The call goes on.
+    pub fn pipe_abort(&mut self, now: Instant, path: &mut Path) {
+        if let Some(to) = self.open_pipe_to() {
+            to.abort(now, path);
+        }
+    }
+
+    /// All bytes of the pipe to the server so far, if the server's program has taken none: a call that was refused is made again with
+    /// them.
+    pub fn pipe_kept(&self) -> Option<&[u8]> {
+        self.pipes()?.to.as_ref()?.all_bytes()
+    }
+
+    /// The bytes of the pipe from the server that are here and were not taken, and what comes behind them. Those of a call that has
+    /// ended without a result stay, and nothing comes behind them.
+    pub fn pipe_received(&self) -> Option<(&[u8], Rest)> {
+        Some(self.pipes()?.from.as_ref()?.received())
+    }
+
+    /// The program has taken `len` of these bytes.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn pipe_take(&mut self, len: usize) {
+        let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() else { return };
+        from.take(len);
+        if from.is_held_up() {
+            from.widen(2 * from.window());
+        }
+    }
+
+    /// The program needs so many bytes before it can take any.
+    pub fn pipe_needs(&mut self, len: u32) {
+        if let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() {
+            from.widen(len);
+        }
+    }
+
+    /// The program takes no more of the pipe from the server.
+    pub fn pipe_stop(&mut self, now: Instant) {
+        let Self { large: Some(large), outstanding, .. } = self else { return };
+        let Some(pipes) = &mut large.pipes else { return };
+        let Some(from) = &mut pipes.from else { return };
+        from.stop(now);
+        pipes.next = pipes.next.min(from.next_timeout());
+        if pipes.has_result && pipes.is_whole() {
+            *outstanding = None;
+        }
+        if let Some(call) = outstanding {
+            call.next = call.next.min(pipes.next);
+        }
+    }
+
+    /// The next packets of the pipe to the server, of at most `most_bytes` with their headers; `None` if none may be sent now.
+    pub fn next_pipe_run(&mut self, now: Instant, path: &mut Path, most_bytes: usize) -> Option<Run> {
+        let run = self.open_pipe_to()?.next_run(now, path, most_bytes);
+        let Self { large: Some(large), outstanding, .. } = self else { return None };
+        if let Some(pipes) = &mut large.pipes {
+            pipes.rearm(outstanding.as_mut().map(|call| &mut call.next), path);
+        }
+        run
+    }
+
+    /// Writes the packets of such a run, and returns the length of each but the last.
+    pub fn frame_pipe_run(&self, run: &Run, path: &Path, room: &mut impl PacketRoom) -> usize {
+        let segment = path.packet_len(run.fragment);
+        if let Some(Pipes { to: Some(to), .. }) = self.pipes() {
+            to.frame(self.pipe_framing(), run, segment, room);
+        }
+        segment
+    }
+
+    fn pipe_framing(&self) -> Framing {
+        Framing { binding: self.binding, lane: self.lane, number: self.number }
+    }
+
+    /// Writes the receipt for data that is owed when nothing more has arrived. Returns its length; 0 if none is.
+    pub fn pipe_receipt(&mut self, now: Instant, out: &mut [u8; Receipt::MAX_PACKET]) -> usize {
+        let framing = self.pipe_framing();
+        match self.pipes_mut() {
+            Some(Pipes { from: Some(from), .. }) if from.owes_receipt(true) => {
+                from.receipt(now, framing, out)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Has a receipt for data sent again, to hear whether the server is alive.
+    pub(super) fn ask_by_pipe(&mut self) {
+        if let Some(Pipes { from: Some(from), has_result: true, .. }) = self.pipes_mut() {
+            from.ask();
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! The pipes of calls that run, and the rest of pipes whose calls have been answered.
+
+use super::agenda::LaneKey;
+use super::assignment::Assignment;
+use super::lane::{Age, Answer};
+use super::large::Large;
+use super::sending::{Transmission, WAITS};
+use super::shares::{Share, Shares};
+use super::{Effect, PacketRoom, Peer, Server};
+use crate::bulk::Path;
+use crate::pipe::{FIRST_WINDOW, Framing, News, Receiving, Rest, Sending};
+use crate::{Instant, RoundTrip};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use stoop_wire::{BindingId, CallNumber, Data, Header, LaneId, PipeReceipt, Receipt, RefusalCode, flags};
+
+/// Names a call that was given out, as [`Work::identity`](super::Work::identity) does.
+pub type CallKey = (BindingId, LaneId, CallNumber);
+
+/// Bytes that a window may grow to without the program's asking for more.
+const WINDOW_MAX: u32 = 4 << 20;
+
+/// The pipes of a lane's newest call.
+#[derive(Debug)]
+pub(super) struct Pipes<P> {
+    /// Where the caller was heard last.
+    pub(super) peer: P,
+    number: CallNumber,
+    from: Option<Receiving>,
+    to: Option<Sending>,
+    /// Bytes that they count for in the pool.
+    pub(super) counted: usize,
+    /// The caller was silent for so long that nothing more is sent until it is heard.
+    paused: bool,
+}
+
+impl<P> Pipes<P> {
+    fn framing(&self, (binding, lane): LaneKey) -> Framing {
+        Framing { binding, lane, number: self.number }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether there may be something to send.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.paused && self.to.as_ref().is_some_and(|to| !to.is_done())
+    }
+
+    pub(super) fn owes_receipt(&self, drained: bool) -> bool {
+        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub(super) fn next_timeout(&self, path: &Path) -> Instant {
+        let of_to = self.to.as_ref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
+        let of_from = self.from.as_ref().map(Receiving::next_timeout);
+        of_to.into_iter().chain(of_from).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Does what is due.
+    pub(super) fn on_timeout(&mut self, now: Instant, path: &mut Path) {
+        if let Some(from) = &mut self.from {
+            from.on_timeout(now);
+        }
+        let Some(to) = self.to.as_mut().filter(|to| !self.paused && now >= to.next_timeout(path)) else {
+            return;
+        };
+        to.on_timeout(now, path);
+        if to.waits() >= WAITS {
+            // The caller is gone, or cut off. Any packet about this call resumes it.
+            to.pause(path);
+            self.paused = true;
+        }
+    }
+
+    /// Counts in the pool what is held now; not more than before, or what was taken for it.
+    fn recount(&mut self, shares: &mut Shares, share: &mut Share) {
+        let held = self.from.as_ref().map_or(0, |from| from.window() as usize)
+            + self.to.as_ref().map_or(0, Sending::held);
+        shares.give_pipe_back(share, self.counted.saturating_sub(held));
+        self.counted = self.counted.min(held);
+    }
+}
+
+impl<P> Large<P> {
+    /// Ends the pipes of the lane's newest call.
+    #[cold]
+    pub(super) fn end_pipes(&mut self, path: &mut Option<Box<Path>>, shares: &mut Shares, share: &mut Share) {
+        let Some(mut pipes) = self.pipes.take() else { return };
+        shares.give_pipe_back(share, pipes.counted);
+        if let (Some(to), Some(path)) = (&mut pipes.to, path) {
+            to.forget(path);
+        }
+    }
+}
+
+impl<P: Peer> Server<P> {
+    /// Gives a call that begins the pipes that its `flags` name, or refuses it if there is no memory for them.
+    #[cold]
+    pub(super) fn open_pipes(
+        &mut self,
+        now: Instant,
+        effect: Effect<P>,
+        flags: u8,
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        let mut assignment = match effect {
+            Effect::Run(assignment) if flags & (flags::PIPE_IN | flags::PIPE_OUT) != 0 => assignment,
+            other => return other,
+        };
+        let window = self.first_window();
+        let (id, lane, number) = assignment.identity();
+        let Some(binding) = self.bindings.get_mut(id) else { return Effect::Run(assignment) };
+        let counted = if flags & flags::PIPE_IN != 0 { window as usize } else { 0 };
+        if !self.shares.take_pipe(&mut binding.share, counted) {
+            return self.refuse_pipes(now, assignment, reply);
+        }
+        let from = (counted > 0).then(|| Receiving::new(0, window, WINDOW_MAX));
+        let to = (flags & flags::PIPE_OUT != 0).then(|| Sending::new(0, 0, false));
+        assignment.set_pipes(to.is_some());
+        let pipes = Pipes { peer: assignment.peer, number, from, to, counted, paused: false };
+        let largest = binding.longest.max(id.packet_data() as u32);
+        let new = || Box::new(Path::of(id, largest, RoundTrip::default(), id.0));
+        binding.path.get_or_insert_with(new);
+        let lane = binding.lanes.get_mut(lane).expect("a lane that runs is there");
+        let large = lane.large.get_or_insert_default();
+        debug_assert!(large.pipes.is_none(), "those of the call before have ended");
+        large.pipes = Some(Box::new(pipes));
+        Effect::Run(assignment)
+    }
+
+    /// Bytes of a pipe that a caller may send before the first receipt.
+    fn first_window(&self) -> u32 {
+        FIRST_WINDOW.min(self.limits.window).max(1)
+    }
+
+    fn refuse_pipes(
+        &mut self,
+        now: Instant,
+        mut assignment: Assignment<P>,
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        self.counters.dropped += 1;
+        reply.clear();
+        reply.extend_from_slice(assignment.refuse(RefusalCode::Overloaded, "no memory for its pipes"));
+        // No call can be parked behind one that has only just begun.
+        let _: super::Next<P> = self.finish(now, assignment);
+        Effect::Reply
+    }
+
+    /// Handles a packet of data.
+    #[cold]
+    pub(super) fn on_data(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        if let Some(answered) = self.check_binding(now, peer, header, reply) {
+            return answered;
+        }
+        let binding =
+            self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
+        let Some(lane) = binding.lanes.get_mut(header.lane) else {
+            self.counters.stale += 1;
+            return Effect::Nothing;
+        };
+        match lane.on_data(Age::of(header.number, lane.number)) {
+            Answer::TakeData => {}
+            Answer::Drop => {
+                self.counters.stale += 1;
+                return Effect::Nothing;
+            }
+            answer => return self.repeat(peer, answer, header, reply),
+        }
+        let data = Data::of(header).expect("parsed data is valid");
+        let large = lane.large.as_mut();
+        let Some((Pipes { from: Some(from), peer: at, .. }, owes)) =
+            large.and_then(|large| large.pipes.as_deref_mut().zip(Some(&mut large.owes)))
+        else {
+            self.counters.malformed += 1;
+            return Effect::Nothing;
+        };
+        *at = peer;
+        let Ok(readable) = from.on_data(now, &data, payload) else {
+            self.counters.malformed += 1;
+            return Effect::Nothing;
+        };
+        let place = (header.binding, header.lane);
+        if from.owes_receipt(false) {
+            self.agenda.receipts.push(place);
+        } else if !*owes && from.owes_receipt(true) {
+            *owes = true;
+            self.agenda.owing.push(place);
+        }
+        self.set_pipe_timer(place);
+        self.tell_driver(header, News { readable, writable: false })
+    }
+
+    /// Handles a receipt for data of a call that runs, or has been answered before all of it had arrived.
+    #[cold]
+    pub(super) fn on_pipe_receipt(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        of_pipe: PipeReceipt,
+        receipt: &Receipt,
+    ) -> Effect<P> {
+        let place = (header.binding, header.lane);
+        let binding = self.bindings.get_mut(place.0).expect("packets without a binding are answered before");
+        let lane = binding.lanes.get_mut(place.1).filter(|lane| lane.number == header.number);
+        let Some(lane) = lane else {
+            self.counters.stale += 1;
+            return Effect::Nothing;
+        };
+        lane.redirect(peer);
+        let is_running = lane.is_running();
+        let large = lane.large.as_deref_mut();
+        let (Some(large), Some(path)) = (large, &mut binding.path) else { return Effect::Nothing };
+        let Some(pipes) = &mut large.pipes else { return Effect::Nothing };
+        pipes.resume(path);
+        let Some(to) = &mut pipes.to else {
+            self.counters.malformed += 1;
+            return Effect::Nothing;
+        };
+        let before = to.held();
+        let writable = to.on_receipt(now, header.time, (of_pipe, receipt), path);
+        if to.held() < before || to.is_done() {
+            self.progress += 1;
+        } else if !is_running && !core::mem::replace(&mut large.asks, true) {
+            // It reports nothing new, so it asks whether the server is alive.
+            self.agenda.questions.push(place);
+        }
+        let is_over = !is_running && to.is_done();
+        pipes.recount(&mut self.shares, &mut binding.share);
+        if is_over {
+            large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
+        }
+        self.enqueue_senders(place.0);
+        self.enqueue_sender(place);
+        self.set_pipe_timer(place);
+        self.tell_driver(header, News { readable: false, writable: writable && is_running })
+    }
+
+    /// The caller asks about a call that runs: what is sent to it goes to `peer` from now on.
+    pub(super) fn hear_of_pipes(&mut self, peer: P, header: &Header) {
+        let Some(binding) = self.bindings.get_mut(header.binding) else { return };
+        let Some(lane) = binding.lanes.get_mut(header.lane) else { return };
+        let (Some(pipes), Some(path)) =
+            (lane.large.as_mut().and_then(|large| large.pipes.as_mut()), &mut binding.path)
+        else {
+            return;
+        };
+        pipes.peer = peer;
+        pipes.resume(path);
+        self.enqueue_sender((header.binding, header.lane));
+        self.set_pipe_timer((header.binding, header.lane));
+    }
+
+    fn tell_driver(&self, header: &Header, news: News) -> Effect<P> {
+        match news.is_nothing() {
+            false => Effect::Pipe((header.binding, header.lane, header.number), news),
+            true if self.may_transmit() => Effect::Transmit,
+            true => Effect::Nothing,
+        }
+    }
+
+    /// Sets the lane's timer to that of its pipes, if it is earlier.
+    fn set_pipe_timer(&mut self, place: LaneKey) {
+        let Some(binding) = self.bindings.get_mut(place.0) else { return };
+        let large = binding.lanes.get_mut(place.1).and_then(|lane| lane.large.as_mut());
+        let (Some(large), Some(path)) = (large, &binding.path) else { return };
+        let Some(pipes) = &large.pipes else { return };
+        let next = pipes.next_timeout(path);
+        self.agenda.set_timer(&mut large.timer, next, place);
+    }
+
+    /// Puts the next packets of a lane's pipe into `room`, or the lane into the list of those that wait for space on the path.
+    pub(super) fn pipe_transmission(
+        &mut self,
+        now: Instant,
+        place: LaneKey,
+        most: usize,
+        room: &mut impl PacketRoom,
+    ) -> Option<Transmission<P>> {
+        let binding = self.bindings.get_mut(place.0)?;
+        let large = binding.lanes.get_mut(place.1)?.large.as_mut()?;
+        let path = binding.path.as_mut()?;
+        let pipes = large.pipes.as_mut().filter(|pipes| pipes.is_sending())?;
+        let framing = pipes.framing(place);
+        let to = pipes.to.as_mut()?;
+        let run = to.next_run(now, path, most);
+        let has_more = to.has_more();
+        let timer = to.next_timeout(path);
+        self.agenda.set_timer(&mut large.timer, timer, place);
+        if let Some(run) = run {
+            let segment = path.packet_len(run.fragment);
+            to.frame(framing, &run, segment, room);
+            let peer = pipes.peer;
+            self.agenda.enqueue(large, place);
+            return Some(Transmission { peer, segment });
+        }
+        if has_more && !core::mem::replace(&mut large.waits, true) {
+            binding.waiting.get_or_insert_default().push_back(place.1);
+        } else if !has_more {
+            self.enqueue_waiting(place.0, 1);
+        }
+        None
+    }
+
+    /// Writes the receipt that a lane's pipe owes into `packet`, and returns its caller.
+    pub(super) fn pipe_receipt(&mut self, now: Instant, place: LaneKey, packet: &mut Vec<u8>) -> Option<P> {
+        let large = self.bindings.get_mut(place.0)?.lanes.get_mut(place.1)?.large.as_mut()?;
+        let pipes = large.pipes.as_mut().filter(|pipes| pipes.owes_receipt(true))?;
+        let framing = pipes.framing(place);
+        let mut out = [0; Receipt::MAX_PACKET];
+        let len = pipes.from.as_mut()?.receipt(now, framing, &mut out);
+        packet.clear();
+        packet.extend_from_slice(&out[..len]);
+        Some(pipes.peer)
+    }
+
+    /// The call of a lane was answered: its caller sends no more, and gets the rest of what was sent before a result.
+    #[cold]
+    pub(super) fn answer_pipes(&mut self, place: LaneKey, is_result: bool) {
+        let Some(binding) = self.bindings.get_mut(place.0) else { return };
+        let Some(large) = binding.lanes.get_mut(place.1).and_then(|lane| lane.large.as_mut()) else { return };
+        let Some(pipes) = &mut large.pipes else { return };
+        pipes.from = None;
+        if let Some(to) = &mut pipes.to {
+            to.close();
+        }
+        let goes_on = is_result && pipes.to.as_ref().is_some_and(|to| !to.is_done());
+        pipes.recount(&mut self.shares, &mut binding.share);
+        if goes_on {
+            self.agenda.enqueue(large, place);
+        } else {
+            large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
+        }
+    }
+
+    /// The pipes of a call that runs, and what counts and carries them.
+    #[allow(clippy::type_complexity)]
+    fn pipes_of(
+        &mut self,
+        (id, lane, number): CallKey,
+    ) -> Option<(&mut Pipes<P>, &mut Option<Box<Path>>, &mut Shares, &mut Share)> {
+        let binding = self.bindings.get_mut(id)?;
+        let lane = binding.lanes.get_mut(lane).filter(|lane| lane.number == number && lane.is_running())?;
+        let pipes = lane.large.as_mut()?.pipes.as_deref_mut()?;
+        Some((pipes, &mut binding.path, &mut self.shares, &mut binding.share))
+    }
+
+    /// The caller of a call that runs takes the bytes of its pipe before `limit`: its arguments say so.
+    pub fn pipe_allow(&mut self, call: CallKey, limit: u64) {
+        if let Some((Pipes { to: Some(to), .. }, ..)) = self.pipes_of(call) {
+            to.allow(limit);
+        }
+    }
+
+    /// Adds bytes to the pipe to the caller of a call that runs, as many as the caller takes now, and a few more, if there is memory
+    /// for them. Returns how many. Afterwards [`next_transmission`](Self::next_transmission) may have something to send.
+    pub fn pipe_send(&mut self, now: Instant, call: CallKey, bytes: &[u8]) -> usize {
+        let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return 0 };
+        let Some(to) = &mut pipes.to else { return 0 };
+        let taken = to.would_take(bytes.len());
+        if taken == 0 || !shares.take_pipe(share, taken) {
+            return 0;
+        }
+        let sent = to.send(now, &bytes[..taken]);
+        pipes.counted += taken;
+        pipes.recount(shares, share);
+        self.enqueue_sender((call.0, call.1));
+        sent
+    }
+
+    /// How many more bytes the caller of a call that runs takes now; `None` if it takes no more: it has stopped the pipe or cancelled the
+    /// call, or the binding has ended.
+    pub fn pipe_room(&mut self, call: CallKey) -> Option<u64> {
+        let (pipes, ..) = self.pipes_of(call)?;
+        pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::room)
+    }
+
+    /// Ends the pipe to the caller of a call that runs, before it is answered. Returns how many bytes it has: the result begins with
+    /// that number. 0 if there is no such pipe.
+    pub fn pipe_close(&mut self, call: CallKey) -> u64 {
+        let Some((Pipes { to: Some(to), .. }, ..)) = self.pipes_of(call) else { return 0 };
+        to.close();
+        to.len()
+    }
+
+    /// The bytes that have come from the caller of a call that runs and were not taken, and what comes behind them. `None` if there is no
+    /// such pipe (any more).
+    pub fn pipe_received(&mut self, call: CallKey) -> Option<(&[u8], Rest)> {
+        let (pipes, ..) = self.pipes_of(call)?;
+        pipes.from.as_ref().map(Receiving::received)
+    }
+
+    /// The procedure has taken `len` of these bytes. Afterwards [`next_transmission`](Self::next_transmission) may have something to
+    /// send.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn pipe_take(&mut self, call: CallKey, len: usize) {
+        let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) else { return };
+        from.take(len);
+        let wider = if from.is_held_up() { 2 * from.window() } else { 0 };
+        self.widen(call, wider);
+    }
+
+    /// The procedure needs so many bytes before it can take any.
+    pub fn pipe_needs(&mut self, call: CallKey, len: u32) {
+        self.widen(call, len);
+    }
+
+    /// Grants a larger window, as far as there is memory for it, and has the caller told what is owed.
+    fn widen(&mut self, call: CallKey, window: u32) {
+        let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return };
+        let Some(from) = &mut pipes.from else { return };
+        let more = window.saturating_sub(from.window()) as usize;
+        if more > 0 && shares.take_pipe(share, more) {
+            pipes.counted += more;
+            from.widen(window);
+        }
+        if from.owes_receipt(false) {
+            self.agenda.receipts.push((call.0, call.1));
+        }
+    }
+
+    /// The procedure takes no more of the pipe from its caller.
+    pub fn pipe_stop(&mut self, now: Instant, call: CallKey) {
+        let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) else { return };
+        from.stop(now);
+        self.agenda.receipts.push((call.0, call.1));
+        self.set_pipe_timer((call.0, call.1));
+    }
+
+    /// Bytes that pipes hold, or that their callers may send; at most [`Limits::pipes`](super::Limits::pipes).
+    pub fn pipe_bytes(&self) -> usize {
+        self.shares.pipes.held()
+    }
+}
+
+impl<P> Pipes<P> {
+    /// The caller is heard again.
+    pub(super) fn resume(&mut self, path: &mut Path) {
+        if core::mem::take(&mut self.paused)
+            && let Some(to) = &mut self.to
+        {
+            to.ask_again(path);
+        }
+    }
+}
