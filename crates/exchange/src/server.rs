@@ -38,9 +38,9 @@ mod shares;
 mod sweep;
 mod table;
 
-use crate::shares::Owner;
 use crate::pipe::News;
 pub use crate::room::PacketRoom;
+use crate::shares::Owner;
 use crate::{Instant, Interfaces};
 use admission::Admission;
 use agenda::Agenda;

@@ -12,11 +12,13 @@
 //! calls than the servers can do, keep to credits, send refused calls again, and go from one server to the next; in the fourth,
 //! bindings are sealed, and an attacker is on the way.
 //!
+//! Calls with pipes have worlds and a ledger of their own ([`run_pipe_seed`]).
+//!
 //! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
 //! `tests/throughput.table` says how fast messages travel.
 //!
 //! The same seed gives the same run. `cargo test -p stoop-sim` runs 10,000 of the first family and 1,000 of each other; a
-//! longer run is `cargo run --release -p stoop-sim -- [--large | --load | --sealed] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
+//! longer run is `cargo run --release -p stoop-sim -- [--large | --load | --sealed | --pipes] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
 mod by_hand;
@@ -27,6 +29,7 @@ mod invariants;
 mod ledger;
 mod machines;
 mod network;
+mod pipes;
 mod planted;
 mod random;
 mod report;
@@ -43,6 +46,7 @@ mod world;
 pub use clock::Stop;
 pub use ledger::{CallId, Told};
 pub use network::{Address, FRAME_OVERHEAD, Faults, Line, Losses, Side};
+pub use pipes::{PipeReport, PipeSabotage, run_pipe_seed, search_pipes};
 pub use random::{Random, Script};
 pub use report::Report;
 pub use sabotage::Sabotage;

@@ -177,6 +177,10 @@ impl Lane {
         if self.pipes().is_some_and(|pipes| pipes.has_result) {
             return Heard::Progress;
         }
+        if self.outstanding.is_some_and(|call| call.state == CallState::Cancelled) {
+            // Its pipes ended when it was cancelled.
+            return self.finish(now, header);
+        }
         if !self.pipes_end_with(payload) {
             return self.ignore();
         }

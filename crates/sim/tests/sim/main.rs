@@ -8,6 +8,7 @@ mod garbage;
 mod large;
 mod load;
 mod overload;
+mod pipes;
 mod scenarios;
 mod search;
 mod seeds;
