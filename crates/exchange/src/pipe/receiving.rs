@@ -80,9 +80,14 @@ impl Receiving {
         self.bytes.capacity()
     }
 
-    /// Bytes for which memory is reserved.
+    /// Bytes that the sender may have under way.
     pub fn window(&self) -> u32 {
         self.window
+    }
+
+    /// Bytes for which memory is reserved: none any more when the program has taken everything up to the end.
+    pub fn reserved(&self) -> usize {
+        if self.is_settled() && self.bytes.len() == 0 { 0 } else { self.window as usize }
     }
 
     /// The byte before which the sender may send.
@@ -155,7 +160,7 @@ impl Receiving {
         if !can_be {
             return Err(());
         }
-        self.readable = if how == PipeEnd::Aborted { up_to } else { at };
+        self.readable = if how == PipeEnd::Aborted || self.is_stopped { up_to } else { at };
         self.end = Some((how, at));
         self.say_again = Instant::NEVER;
         Ok(())
@@ -164,13 +169,15 @@ impl Receiving {
     /// The pipe's sender has said elsewhere, as with the result, that it ends behind `at` bytes. Returns whether that can be.
     pub fn ends_at(&mut self, at: u64) -> bool {
         let len = at.checked_sub(self.base).and_then(|len| u32::try_from(len).ok());
+        let up_to = self.up_to();
         let can_be = self.end.is_none()
             && len.is_some_and(|len| match self.is_stopped {
                 true => self.incoming.skip_to(len),
                 false => self.incoming.end_at(len),
             });
         if can_be {
-            (self.end, self.readable) = (Some((PipeEnd::Finished, at)), at);
+            self.readable = if self.is_stopped { up_to } else { at };
+            self.end = Some((PipeEnd::Finished, at));
         }
         can_be
     }
@@ -242,8 +249,8 @@ impl Receiving {
             return;
         }
         self.is_stopped = true;
-        let up_to = self.up_to();
-        self.bytes = Bytes::new(up_to);
+        self.readable = self.up_to();
+        self.bytes = Bytes::new(self.readable);
         if self.end.is_some() {
             self.incoming.skip_to(self.incoming.message_len());
         } else {

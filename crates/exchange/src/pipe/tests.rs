@@ -256,6 +256,7 @@ fn a_stop_ends_the_sender_through_losses() {
         let is_whole = link.receiving.is_settled();
         link.receiving.stop(link.now);
         while link.step() {}
+        assert_eq!(link.receiving.received().0, [0; 0], "what was here is dropped");
         assert!(link.sending.is_done() && link.receiving.is_settled(), "{seed}");
         assert!(link.sending.is_stopped() || stops_late, "{seed} {is_whole}");
         assert!(!link.sending.is_open() && link.sending.send(link.now, &[1]) == 0);

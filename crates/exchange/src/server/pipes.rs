@@ -77,8 +77,8 @@ impl<P> Pipes<P> {
 
     /// Counts in the pool what is held now; not more than before, or what was taken for it.
     fn recount(&mut self, shares: &mut Shares, share: &mut Share) {
-        let held = self.from.as_ref().map_or(0, |from| from.window() as usize)
-            + self.to.as_ref().map_or(0, Sending::held);
+        let held =
+            self.from.as_ref().map_or(0, Receiving::reserved) + self.to.as_ref().map_or(0, Sending::held);
         shares.give_pipe_back(share, self.counted.saturating_sub(held));
         self.counted = self.counted.min(held);
     }
@@ -410,6 +410,9 @@ impl<P: Peer> Server<P> {
         let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) else { return };
         from.take(len);
         let wider = if from.is_held_up() { 2 * from.window() } else { 0 };
+        if let Some((pipes, _, shares, share)) = self.pipes_of(call) {
+            pipes.recount(shares, share);
+        }
         self.widen(call, wider);
     }
 
@@ -423,7 +426,8 @@ impl<P: Peer> Server<P> {
         let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return };
         let Some(from) = &mut pipes.from else { return };
         let more = window.saturating_sub(from.window()) as usize;
-        if more > 0 && shares.take_pipe(share, more) {
+        // Windows that grow leave room for the pipes to callers, without which no procedure may come to its end.
+        if more > 0 && shares.has_little_of_pipes(share, more) && shares.take_pipe(share, more) {
             pipes.counted += more;
             from.widen(window);
         }

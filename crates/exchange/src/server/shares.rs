@@ -219,6 +219,11 @@ impl Shares {
         bytes == 0 || self.pipes.take_for(&mut owner.pipes, &mut share.pipes, bytes)
     }
 
+    /// Whether the owner would hold at most a quarter of all bytes of pipes with so many more.
+    pub(super) fn has_little_of_pipes(&self, share: &Share, more: usize) -> bool {
+        self.owners.counts(share.owner).pipes + more <= self.pipes.total() / 4
+    }
+
     /// Gives such bytes back.
     pub(super) fn give_pipe_back(&mut self, share: &mut Share, bytes: usize) {
         if bytes > 0 {

@@ -219,7 +219,9 @@ impl Ledger {
         let pipe = self.pipe(id, which);
         pipe.limit = pipe.limit.max(limit);
         let granted = limit.saturating_sub(pipe.delivered);
-        match granted <= reserved || pipe.is_stopped {
+        // Behind an end nothing more can be sent.
+        let is_whole = pipe.end.is_some() && pipe.sent == pipe.delivered;
+        match granted <= reserved || pipe.is_stopped || is_whole {
             true => Ok(()),
             false => Err(format!(
                 "call {id}, {which:?}: {granted} bytes are granted beyond what was taken, and memory is \

@@ -33,6 +33,8 @@ struct Procedure {
     is_from_done: bool,
     is_to_done: bool,
     waits: bool,
+    /// It tries again soon whether there is memory.
+    retries: bool,
     /// Bytes that a sabotaged driver has taken before the procedure.
     ahead: Vec<u8>,
 }
@@ -135,6 +137,7 @@ impl World {
                 is_from_done: plan.to.is_none(),
                 is_to_done: plan.from.is_none(),
                 waits: false,
+                retries: false,
                 ahead: Vec::new(),
             },
         );
@@ -219,10 +222,20 @@ impl World {
             procedure.waits = false;
             let at = self.now + self.random.between(pace);
             self.plan(at, Event::ProcedureSteps(key));
-        } else if lacks_memory {
-            self.plan_after(Duration::from_millis(20), Event::ProcedureSteps(key));
+        } else if lacks_memory && !core::mem::replace(&mut procedure.retries, true) {
+            self.plan_after(Duration::from_millis(20), Event::ProcedureRetries(key));
         }
         self.pump_server()
+    }
+
+    /// A procedure that lacked memory tries again.
+    pub(super) fn retry_procedure(&mut self, key: CallKey) -> Checked {
+        if let Some(process) = &mut self.server
+            && let Some(procedure) = process.procedures.get_mut(&place(key))
+        {
+            procedure.retries = false;
+        }
+        self.step_procedure(key)
     }
 
     fn answer(&mut self, key: CallKey) -> Checked {

@@ -24,6 +24,7 @@ pub(super) enum Event {
     Cancels(usize, CallId),
     LaneTimer(usize),
     ProcedureSteps(CallKey),
+    ProcedureRetries(CallKey),
     ServerTimer,
     ServerEnds,
     ServerStarts,
@@ -178,6 +179,7 @@ impl World {
             Event::Cancels(thread, id) => self.cancel(thread, id),
             Event::LaneTimer(thread) => self.lane_timer(thread),
             Event::ProcedureSteps(key) => self.step_procedure(key),
+            Event::ProcedureRetries(key) => self.retry_procedure(key),
             Event::ServerTimer => self.server_timer(),
             Event::ServerEnds => {
                 self.end_server();
