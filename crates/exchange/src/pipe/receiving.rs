@@ -178,6 +178,7 @@ impl Receiving {
         if can_be {
             self.readable = if self.is_stopped { up_to } else { at };
             self.end = Some((PipeEnd::Finished, at));
+            self.say_again = Instant::NEVER;
         }
         can_be
     }

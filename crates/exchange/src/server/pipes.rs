@@ -236,7 +236,8 @@ impl<P: Peer> Server<P> {
             // It reports nothing new, so it asks whether the server is alive.
             self.agenda.questions.push(place);
         }
-        let is_over = !is_running && to.is_done();
+        // The result has told where the pipe ends: an abort, which has an offset of its own, would contradict it.
+        let is_over = !is_running && (to.is_done() || to.is_stopped());
         pipes.recount(&mut self.shares, &mut binding.share);
         if is_over {
             large.end_pipes(&mut binding.path, &mut self.shares, &mut binding.share);
@@ -335,7 +336,7 @@ impl<P: Peer> Server<P> {
         if let Some(to) = &mut pipes.to {
             to.close();
         }
-        let goes_on = is_result && pipes.to.as_ref().is_some_and(|to| !to.is_done());
+        let goes_on = is_result && pipes.to.as_ref().is_some_and(|to| !to.is_done() && !to.is_stopped());
         pipes.recount(&mut self.shares, &mut binding.share);
         if goes_on {
             self.agenda.enqueue(large, place);
