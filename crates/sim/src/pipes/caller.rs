@@ -314,6 +314,8 @@ impl World {
         let lost = steps.carry_out(now, due);
         if lost.is_some() {
             lane.abandon(now);
+            // The session counts as lost: later calls bind again.
+            self.bound = None;
             self.end_call(thread, Told::Unknown)?;
         }
         for packet in packets {

@@ -220,7 +220,10 @@ impl Ledger {
         pipe.limit = pipe.limit.max(limit);
         let granted = limit.saturating_sub(pipe.delivered);
         // Behind an end nothing more can be sent.
-        let is_whole = pipe.end.is_some() && pipe.sent == pipe.delivered;
+        let is_whole = match pipe.end {
+            Some(PipeEnd::Finished) => pipe.sent == pipe.delivered,
+            end => end == Some(PipeEnd::Aborted),
+        };
         match granted <= reserved || pipe.is_stopped || is_whole {
             true => Ok(()),
             false => Err(format!(

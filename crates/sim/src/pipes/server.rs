@@ -238,6 +238,21 @@ impl World {
         self.step_procedure(key)
     }
 
+    /// Ends procedures whose callers are gone.
+    fn end_quiet(&mut self) -> Checked {
+        let now = self.now;
+        let Some(Process { server, procedures, .. }) = &mut self.server else { return Ok(()) };
+        let mut gone = Vec::new();
+        for procedure in procedures.values_mut() {
+            let key = procedure.assignment.identity();
+            if server.is_quiet(now, key.0, Instant::default()) {
+                procedure.plan.fails = true;
+                gone.push(key);
+            }
+        }
+        gone.into_iter().try_for_each(|key| self.answer(key))
+    }
+
     fn answer(&mut self, key: CallKey) -> Checked {
         let now = self.now;
         let Some(Process { server, procedures, .. }) = &mut self.server else { return Ok(()) };
@@ -311,6 +326,7 @@ impl World {
         if server.next_timeout() <= now && !server.may_transmit() {
             return Err("a timer of the server is due for ever".into());
         }
+        self.end_quiet()?;
         self.pump_server()
     }
 }
