@@ -74,7 +74,8 @@ impl World {
             if key.is_ok_and(|key| !process.procedures.contains_key(&place(key))) {
                 packet.truncate(HEADER_LEN);
                 (packet[2], packet[3]) = (Kind::Call as u8, 0x60);
-                (packet[6..8].fill(0), packet[20..28].fill(0));
+                packet[6..8].fill(0);
+                packet[20..28].fill(0);
             }
         }
         let mut reply = Vec::new();
