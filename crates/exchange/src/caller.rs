@@ -3,10 +3,12 @@
 //! A [`Lane`] decides; its driver stores the packets, sends and waits. The driver keeps the call packet until the call
 //! has ended, so that a retransmission needs no marshaling (Firefly §3.1.3).
 
+mod answered_late;
 mod compact;
 mod events;
 mod lanes;
 mod large;
+mod pipe_state;
 mod pipes;
 mod sent_back;
 mod state;
@@ -23,7 +25,7 @@ pub use events::{Due, Effort, Heard, Lost};
 pub use lanes::Lanes;
 use large::Large;
 pub use large::{Framing, Part};
-pub use pipes::OpenPipes;
+pub use pipe_state::OpenPipes;
 use sent_back::{Said, SentBack};
 pub use state::CallState;
 use state::Step;
@@ -242,7 +244,7 @@ impl Lane {
         if header.kind == Kind::Result && header.message_len as usize > self.binding.packet_data() {
             return self.on_part(now, &header, payload);
         }
-        let is_of_pipe = pipes::is_of_pipe(&header);
+        let is_of_pipe = pipe_state::is_of_pipe(&header);
         if is_of_pipe && !has_pipes {
             return self.ignore();
         }
@@ -314,29 +316,6 @@ impl Lane {
         }
         self.outstanding = None;
         Heard::Result { len: header.message_len as usize, at_server_ns: header.time }
-    }
-
-    /// A call that was sent more than once has its result.
-    #[cold]
-    fn finish_again(&mut self, now: Instant, started: Instant, at_server_ns: u32) {
-        if at_server_ns != u32::MAX {
-            let longest = now.since(started).saturating_sub(Duration::from_nanos(at_server_ns.into()));
-            let (number, transmissions) = (self.number, self.transmissions);
-            self.answered_late = Some(AnsweredLate { number, transmissions, longest });
-        }
-    }
-
-    /// Looks whether the packet is one more result of a call that was answered late. Then no packet of that call was lost:
-    /// the path is slower than the wait. A call of which a packet was lost has one result, and says nothing about the path.
-    #[cold]
-    fn note_repeated_result(&mut self, packet: &[u8]) {
-        let (Some(late), Ok((header, _))) = (self.answered_late, Header::parse(packet)) else { return };
-        let is_of_it = (header.binding, header.lane, header.number) == (self.binding, self.lane, late.number);
-        if !is_of_it || header.kind != Kind::Result {
-            return;
-        }
-        self.answered_late = None;
-        self.path.answered_after(late.transmissions, late.longest);
     }
 
     #[cold]

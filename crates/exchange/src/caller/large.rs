@@ -3,7 +3,7 @@
 //! The lane says which bytes to send and where arriving bytes belong. The driver stores the bytes, and chooses where
 //! they are in memory.
 
-use super::pipes::Pipes;
+use super::pipe_state::Pipes;
 use super::{CallState, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path, Run, Span, Taken, is_newer, put_receipt};

@@ -138,7 +138,7 @@ impl Sending {
         }
         // The offset of the end, if that was sent, stays.
         let len = relative(self.len(), self.base);
-        self.outgoing.skip_to(self.outgoing.next().min(len), path);
+        self.outgoing.skip_to(self.outgoing.never_sent().min(len), path);
         self.outgoing.extend(now, 1, u32::MAX);
         (self.is_closed, self.end, self.keeps_within) = (true, Some(PipeEnd::Aborted), None);
         self.bytes = Bytes::new(self.len());
@@ -166,7 +166,7 @@ impl Sending {
         path: &mut Path,
     ) -> bool {
         let up_to = u64::from(of_pipe.high) << 32 | u64::from(receipt.up_to);
-        let sent = self.base + u64::from(self.outgoing.next());
+        let sent = self.base + u64::from(self.outgoing.never_sent());
         if !is_newer(number, self.newest) || up_to > sent {
             return false;
         }

@@ -1,6 +1,7 @@
 //! The messages of many packets of one lane: a call that is arriving, and an answer that is being sent.
 
-use super::pipes::Pipes;
+use super::pipe_state::Pipes;
+use super::shares::{Share, Shares};
 use crate::Instant;
 use crate::bulk::{Incoming, Outgoing, Path};
 use alloc::boxed::Box;
@@ -82,6 +83,16 @@ impl<P> Large<P> {
     pub(super) fn end_sending(&mut self, path: &mut Option<Box<Path>>) {
         if let (Some(mut sending), Some(path)) = (self.sending.take(), path) {
             sending.outgoing.end(path);
+        }
+    }
+
+    /// Ends the pipes of the lane's newest call.
+    #[cold]
+    pub(super) fn end_pipes(&mut self, path: &mut Option<Box<Path>>, shares: &mut Shares, share: &mut Share) {
+        let Some(mut pipes) = self.pipes.take() else { return };
+        shares.give_pipe_back(share, pipes.counted);
+        if let (Some(to), Some(path)) = (&mut pipes.to, path) {
+            to.forget(path);
         }
     }
 

@@ -3,98 +3,19 @@
 use super::agenda::LaneKey;
 use super::assignment::Assignment;
 use super::lane::{Age, Answer};
-use super::large::Large;
-use super::sending::{Transmission, WAITS};
+use super::pipe_state::{CallKey, Pipes};
+use super::sending::Transmission;
 use super::shares::{Share, Shares};
 use super::{Effect, PacketRoom, Peer, Server};
 use crate::bulk::Path;
-use crate::pipe::{FIRST_WINDOW, Framing, News, Receiving, Rest, Sending};
+use crate::pipe::{FIRST_WINDOW, News, Receiving, Rest, Sending};
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, CallNumber, Data, Header, LaneId, PipeReceipt, Receipt, RefusalCode, flags};
-
-/// Names a call that was given out, as [`Work::identity`](super::Work::identity) does.
-pub type CallKey = (BindingId, LaneId, CallNumber);
+use stoop_wire::{Data, Header, PipeReceipt, Receipt, RefusalCode, flags};
 
 /// Bytes that a window may grow to without the program's asking for more.
 const WINDOW_MAX: u32 = 4 << 20;
-
-/// The pipes of a lane's newest call.
-#[derive(Debug)]
-pub(super) struct Pipes<P> {
-    /// Where the caller was heard last.
-    pub(super) peer: P,
-    number: CallNumber,
-    from: Option<Receiving>,
-    to: Option<Sending>,
-    /// Bytes that they count for in the pool.
-    pub(super) counted: usize,
-    /// The caller was silent for so long that nothing more is sent until it is heard.
-    paused: bool,
-}
-
-impl<P> Pipes<P> {
-    fn framing(&self, (binding, lane): LaneKey) -> Framing {
-        Framing { binding, lane, number: self.number }
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused
-    }
-
-    /// Whether there may be something to send.
-    pub(super) fn is_sending(&self) -> bool {
-        !self.paused && self.to.as_ref().is_some_and(|to| !to.is_done())
-    }
-
-    pub(super) fn owes_receipt(&self, drained: bool) -> bool {
-        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
-    }
-
-    /// When [`on_timeout`](Self::on_timeout) is due.
-    pub(super) fn next_timeout(&self, path: &Path) -> Instant {
-        let of_to = self.to.as_ref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
-        let of_from = self.from.as_ref().map(Receiving::next_timeout);
-        of_to.into_iter().chain(of_from).min().unwrap_or(Instant::NEVER)
-    }
-
-    /// Does what is due.
-    pub(super) fn on_timeout(&mut self, now: Instant, path: &mut Path) {
-        if let Some(from) = &mut self.from {
-            from.on_timeout(now);
-        }
-        let Some(to) = self.to.as_mut().filter(|to| !self.paused && now >= to.next_timeout(path)) else {
-            return;
-        };
-        to.on_timeout(now, path);
-        if to.waits() >= WAITS {
-            // The caller is gone, or cut off. Any packet about this call resumes it.
-            to.pause(path);
-            self.paused = true;
-        }
-    }
-
-    /// Counts in the pool what is held now; not more than before, or what was taken for it.
-    fn recount(&mut self, shares: &mut Shares, share: &mut Share) {
-        let held =
-            self.from.as_ref().map_or(0, Receiving::reserved) + self.to.as_ref().map_or(0, Sending::held);
-        shares.give_pipe_back(share, self.counted.saturating_sub(held));
-        self.counted = self.counted.min(held);
-    }
-}
-
-impl<P> Large<P> {
-    /// Ends the pipes of the lane's newest call.
-    #[cold]
-    pub(super) fn end_pipes(&mut self, path: &mut Option<Box<Path>>, shares: &mut Shares, share: &mut Share) {
-        let Some(mut pipes) = self.pipes.take() else { return };
-        shares.give_pipe_back(share, pipes.counted);
-        if let (Some(to), Some(path)) = (&mut pipes.to, path) {
-            to.forget(path);
-        }
-    }
-}
 
 impl<P: Peer> Server<P> {
     /// Gives a call that begins the pipes that its `flags` name, or refuses it if there is no memory for them.
@@ -448,16 +369,5 @@ impl<P: Peer> Server<P> {
     /// Bytes that pipes hold, or that their callers may send; at most [`Limits::pipes`](super::Limits::pipes).
     pub fn pipe_bytes(&self) -> usize {
         self.shares.pipes.held()
-    }
-}
-
-impl<P> Pipes<P> {
-    /// The caller is heard again.
-    pub(super) fn resume(&mut self, path: &mut Path) {
-        if core::mem::take(&mut self.paused)
-            && let Some(to) = &mut self.to
-        {
-            to.ask_again(path);
-        }
     }
 }

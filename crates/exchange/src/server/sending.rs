@@ -3,6 +3,7 @@
 use super::agenda::{Agenda, LaneKey};
 use super::assignment::Assignment;
 use super::large::Sending;
+use super::pipe_state::WAITS;
 use super::replies::acknowledgement;
 use super::retained::Retention;
 use super::{Effect, Next, PacketRoom, Peer, Server};
@@ -22,10 +23,6 @@ pub struct Transmission<P> {
     /// Length of each packet but the last, which may be shorter.
     pub segment: usize,
 }
-
-/// Consecutive waits, each twice as long as the one before, after which the server sends nothing more of an answer
-/// until its caller is heard.
-pub(super) const WAITS: u32 = 8;
 
 impl<P: Peer> Server<P> {
     /// The rest of [`finish`](Self::finish), for an answer that is large, or whose packet is.

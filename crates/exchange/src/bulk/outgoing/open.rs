@@ -32,11 +32,6 @@ impl Outgoing {
         self.message_len
     }
 
-    /// The first byte that was never sent.
-    pub(crate) fn next(&self) -> u32 {
-        self.next
-    }
-
     /// Transmission number of the last packet.
     pub(crate) fn transmission(&self) -> u32 {
         self.transmission

@@ -1,0 +1,89 @@
+//! State of the pipes of a lane's newest call.
+
+use super::shares::{Share, Shares};
+use crate::Instant;
+use crate::bulk::Path;
+use crate::pipe::{Framing, Receiving, Sending};
+use stoop_wire::{BindingId, CallNumber, LaneId};
+
+/// Names a call that was given out, as [`Work::identity`](super::Work::identity) does.
+pub type CallKey = (BindingId, LaneId, CallNumber);
+
+/// Consecutive waits, each twice as long as the one before, after which the server sends nothing more of an answer or a pipe
+/// until its caller is heard.
+pub(super) const WAITS: u32 = 8;
+
+/// The pipes of a lane's newest call.
+#[derive(Debug)]
+pub(super) struct Pipes<P> {
+    /// Where the caller was heard last.
+    pub(super) peer: P,
+    pub(super) number: CallNumber,
+    pub(super) from: Option<Receiving>,
+    pub(super) to: Option<Sending>,
+    /// Bytes that they count for in the pool.
+    pub(super) counted: usize,
+    /// The caller was silent for so long that nothing more is sent until it is heard.
+    pub(super) paused: bool,
+}
+
+impl<P> Pipes<P> {
+    pub(super) fn framing(&self, (binding, lane): (BindingId, LaneId)) -> Framing {
+        Framing { binding, lane, number: self.number }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether there may be something to send.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.paused && self.to.as_ref().is_some_and(|to| !to.is_done())
+    }
+
+    pub(super) fn owes_receipt(&self, drained: bool) -> bool {
+        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is due.
+    pub(super) fn next_timeout(&self, path: &Path) -> Instant {
+        let of_to = self.to.as_ref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
+        let of_from = self.from.as_ref().map(Receiving::next_timeout);
+        of_to.into_iter().chain(of_from).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Does what is due.
+    pub(super) fn on_timeout(&mut self, now: Instant, path: &mut Path) {
+        if let Some(from) = &mut self.from {
+            from.on_timeout(now);
+        }
+        let Some(to) = self.to.as_mut().filter(|to| !self.paused && now >= to.next_timeout(path)) else {
+            return;
+        };
+        to.on_timeout(now, path);
+        if to.waits() >= WAITS {
+            // The caller is gone, or cut off. Any packet about this call resumes it.
+            to.pause(path);
+            self.paused = true;
+        }
+    }
+
+    /// Counts in the pool what is held now; not more than before, or what was taken for it.
+    pub(super) fn recount(&mut self, shares: &mut Shares, share: &mut Share) {
+        let held =
+            self.from.as_ref().map_or(0, Receiving::reserved) + self.to.as_ref().map_or(0, Sending::held);
+        shares.give_pipe_back(share, self.counted.saturating_sub(held));
+        self.counted = self.counted.min(held);
+    }
+}
+
+impl<P> Pipes<P> {
+    /// The caller is heard again.
+    pub(super) fn resume(&mut self, path: &mut Path) {
+        if core::mem::take(&mut self.paused)
+            && let Some(to) = &mut self.to
+        {
+            to.ask_again(path);
+        }
+    }
+}
