@@ -6,6 +6,7 @@
 mod answered_late;
 mod compact;
 mod events;
+mod giving_up;
 mod lanes;
 mod large;
 mod pipe_state;
@@ -32,7 +33,7 @@ use state::Step;
 pub use steps::{NoResult, Steps, Way};
 use stoop_wire::{
     BindingId, CallNumber, FailureCode, HEADER_LEN, Header, Kind, LaneId, PACKET_DATA, Template, Versions,
-    left_of_nanos,
+    flags, left_of_nanos,
 };
 pub use waits::Waits;
 
@@ -272,6 +273,9 @@ impl Lane {
                 }
                 None => self.ignore(),
             },
+            Step::Finish if has_pipes && packet[3] & flags::PIPE_OUT != 0 => {
+                self.fail_behind_pipe(now, &header, payload)
+            }
             Step::Finish => {
                 self.outstanding = None;
                 Heard::Failed(FailureCode::from_code(header.time))
@@ -411,31 +415,6 @@ impl Lane {
             return Due::Abandon(Lost::PortClosed);
         }
         Due::Nothing
-    }
-
-    /// Cancels the outstanding call and returns the packet that tells the server; `None` without a call.
-    ///
-    /// The lane can be used again when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`]
-    /// or [`Heard::Failed`], or has been abandoned. Until then its [timeouts](Self::handle_timeout) repeat the cancel.
-    pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
-        let call = self.outstanding.as_mut()?;
-        call.state = CallState::Cancelled;
-        // From now on the server's answers are answers to the cancel.
-        (call.heard, call.unanswered) = (now, 0);
-        self.acknowledged = false;
-        self.transmissions = 1;
-        call.next = self.jitter.after(now, self.path.timeout()).min(call.deadline);
-        Some(self.cancel_packet())
-    }
-
-    fn cancel_packet(&self) -> [u8; HEADER_LEN] {
-        Header::bare(Kind::Cancel, self.binding, self.lane, self.number).to_bytes()
-    }
-
-    /// Ends the outstanding call, if there is one, and returns the effort spent on it.
-    pub fn abandon(&mut self, now: Instant) -> Option<Effort> {
-        let call = self.outstanding.take()?;
-        Some(Effort { transmissions: self.transmissions, waited: now.since(call.started) })
     }
 
     /// Effort spent on the outstanding call so far.

@@ -54,7 +54,7 @@ pub use limits::{Counters, Limits};
 use memory::Spare;
 pub use peer::Peer;
 pub use peers::{Authenticated, AuthenticatedCaller};
-pub use pipe_state::CallKey;
+pub use pipe_state::{CallKey, PipeDue};
 use quiet::Watch;
 use recycled::Recycled;
 pub use sending::Transmission;
@@ -229,7 +229,7 @@ impl<P: Peer> Server<P> {
         self.running
     }
 
-    /// Whether results of many packets are being sent, of which a caller may not have all. Looks at all bindings.
+    /// Whether results of many packets or pipes are being sent, of which a caller may not have all. Looks at all bindings.
     pub fn is_sending(&self) -> bool {
         self.bindings.is_sending()
     }

@@ -143,6 +143,12 @@ impl Header {
         packet.get(3).is_some_and(|byte| byte & flags::CREDIT != 0)
     }
 
+    /// Whether a packet is a failure that begins with the length of a [pipe](flags::PIPE_OUT).
+    pub fn tells_pipe(packet: &[u8]) -> bool {
+        packet.get(2) == Some(&(Kind::Failure as u8))
+            && packet.get(3).is_some_and(|byte| byte & flags::PIPE_OUT != 0)
+    }
+
     /// The credit that a result of one packet grants, if it does.
     #[inline]
     pub fn credit(packet: &[u8]) -> Option<u16> {

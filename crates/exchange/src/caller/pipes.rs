@@ -6,7 +6,7 @@ use crate::Instant;
 use crate::bulk::{Path, Run};
 use crate::pipe::{Framing, News, Rest, Sending};
 use crate::room::PacketRoom;
-use stoop_wire::{Data, Header, PipeReceipt, Receipt};
+use stoop_wire::{Data, FailureCode, Header, PipeReceipt, Receipt};
 
 impl Lane {
     fn pipes(&self) -> Option<&Pipes> {
@@ -110,6 +110,23 @@ impl Lane {
         heard
     }
 
+    /// The call has failed. That ends its pipes, as soon as everything is here that was sent before.
+    #[cold]
+    pub(super) fn fail_behind_pipe(&mut self, now: Instant, header: &Header, payload: &[u8]) -> Heard {
+        if self.pipes().is_some_and(|pipes| pipes.has_result) {
+            return Heard::Progress;
+        }
+        let is_cancelled = self.outstanding.is_some_and(|call| call.state == CallState::Cancelled);
+        if !is_cancelled && !self.pipes_end_with(payload) {
+            return self.ignore();
+        }
+        match is_cancelled {
+            true => self.outstanding = None,
+            false => self.end_with_pipes(now),
+        }
+        Heard::Failed(FailureCode::from_code(header.time))
+    }
+
     /// A result begins with these bytes: the length of the pipe from the server, if there is one. Returns whether that can be.
     pub(super) fn pipes_end_with(&mut self, payload: &[u8]) -> bool {
         let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() else { return true };
@@ -139,6 +156,21 @@ impl Lane {
             Ok(_) => Heard::Progress,
             Err(()) => self.ignore(),
         }
+    }
+
+    /// Whether bytes that were added to the pipe to the server have not arrived there, as far as is known.
+    pub fn pipe_is_under_way(&self) -> bool {
+        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::is_under_way)
+    }
+
+    /// Whether more of the pipe to the server could be sent, if the window had space.
+    pub fn pipe_has_more(&self) -> bool {
+        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::has_more)
+    }
+
+    /// When a timer of a pipe is due: until then [`Waits`](super::Waits) may ask about the call.
+    pub fn next_pipe_timeout(&self) -> Instant {
+        self.pipes().map_or(Instant::NEVER, |pipes| pipes.next)
     }
 
     /// What has changed for the program since the last call of this method.
@@ -204,6 +236,34 @@ impl Lane {
         if from.is_held_up() {
             from.widen(2 * from.window());
         }
+    }
+
+    /// The driver keeps the first `len` of these bytes until the program [takes](Self::pipe_credit) them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn pipe_draw(&mut self, len: usize) {
+        if let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() {
+            from.draw(len);
+        }
+    }
+
+    /// The program has taken the bytes before `up_to`, and may be sent those before `limit`.
+    pub fn pipe_credit(&mut self, up_to: u64, limit: u64) {
+        if let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() {
+            from.credit(up_to);
+            from.set_window(u32::try_from(limit.saturating_sub(up_to)).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The limit up to which the server takes the pipe to it; `None` if it takes no more.
+    pub fn pipe_limit(&mut self) -> Option<u64> {
+        self.open_pipe_to().filter(|to| to.is_open()).map(|to| to.limit())
+    }
+
+    /// Whether the server has said that it takes no more of the pipe to it.
+    pub fn pipe_is_stopped(&self) -> bool {
+        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::is_stopped)
     }
 
     /// The program needs so many bytes before it can take any.

@@ -131,6 +131,7 @@ impl Waits {
         }
         (outstanding.heard, outstanding.unanswered) = (wait.heard, wait.unanswered.into());
         outstanding.next = wait.next.min(outstanding.deadline);
+        lane.hold_pipe_timer();
     }
 
     fn position(&self, LaneId(lane): LaneId) -> Option<usize> {

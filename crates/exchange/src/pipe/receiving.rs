@@ -22,6 +22,8 @@ pub struct Receiving {
     base_number: u32,
     /// What the program has not taken yet, perhaps with gaps.
     bytes: Bytes,
+    /// The program has taken the bytes before this one. Those between it and `bytes` it has, and has not taken yet.
+    taken: u64,
     window: u32,
     /// Most that the window may grow to.
     window_max: u32,
@@ -62,6 +64,7 @@ impl Receiving {
             base: offset,
             base_number: 0,
             bytes: Bytes::new(offset),
+            taken: offset,
             window,
             window_max: window_max.clamp(window, WINDOW_MAX),
             granted: offset + u64::from(window),
@@ -87,7 +90,8 @@ impl Receiving {
 
     /// Bytes for which memory is reserved: none any more when the program has taken everything up to the end.
     pub fn reserved(&self) -> usize {
-        if self.is_settled() && self.bytes.len() == 0 { 0 } else { self.window as usize }
+        let has_all = self.is_settled() && self.bytes.len() == 0 && self.taken == self.bytes.at();
+        if has_all { 0 } else { (self.limit() - self.taken) as usize }
     }
 
     /// The byte before which the sender may send.
@@ -168,6 +172,9 @@ impl Receiving {
 
     /// The pipe's sender has said elsewhere, as with the result, that it ends behind `at` bytes. Returns whether that can be.
     pub fn ends_at(&mut self, at: u64) -> bool {
+        if self.is_stopped && self.end.is_some() {
+            return true;
+        }
         let len = at.checked_sub(self.base).and_then(|len| u32::try_from(len).ok());
         let up_to = self.up_to();
         let can_be = self.end.is_none()
@@ -213,15 +220,40 @@ impl Receiving {
     /// # Panics
     /// If there are not so many.
     pub fn take(&mut self, len: usize) {
-        let taken = self.bytes.at() + len as u64;
-        assert!(taken <= self.up_to(), "only received bytes can be taken");
-        self.bytes.release(taken);
+        self.draw(len);
+        self.taken = self.bytes.at();
         self.note_limit(self.window / 4);
+    }
+
+    /// The driver keeps the first `len` of the [received](Self::received) bytes until the program [takes](Self::credit) them.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn draw(&mut self, len: usize) {
+        let drawn = self.bytes.at() + len as u64;
+        assert!(drawn <= self.up_to(), "only received bytes can be taken");
+        self.bytes.release(drawn);
+    }
+
+    /// Offset of the first byte that was not [drawn](Self::draw).
+    pub fn drawn(&self) -> u64 {
+        self.bytes.at()
+    }
+
+    /// The program has taken the bytes before `up_to`, which were [drawn](Self::draw).
+    pub fn credit(&mut self, up_to: u64) {
+        self.taken = self.taken.max(up_to.min(self.bytes.at()));
+    }
+
+    /// There is memory for `window` bytes beyond those that were taken. What was granted before stays so.
+    pub fn set_window(&mut self, window: u32) {
+        self.window = window.min(WINDOW_MAX);
+        self.note_limit(1);
     }
 
     /// The limit that the next receipt tells.
     fn limit(&self) -> u64 {
-        (self.bytes.at() + u64::from(self.window)).max(self.granted)
+        (self.taken + u64::from(self.window)).max(self.granted)
     }
 
     /// Has the sender told, if the limit has moved by so much. While it has moved by less than a quarter of the window, the program has
@@ -235,7 +267,11 @@ impl Receiving {
     pub fn is_held_up(&self) -> bool {
         let arrived = self.base + u64::from(self.incoming.received());
         let is_used = self.granted.saturating_sub(arrived) < u64::from(self.window / 4).max(1);
-        is_used && self.bytes.len() == 0 && self.window < self.window_max && self.end.is_none()
+        is_used
+            && self.bytes.len() == 0
+            && self.taken == self.bytes.at()
+            && self.window < self.window_max
+            && self.end.is_none()
     }
 
     /// There is memory for `window` bytes now: the program needs so many before it can take any, or it [would help](Self::is_held_up).
@@ -252,6 +288,7 @@ impl Receiving {
         self.is_stopped = true;
         self.readable = self.up_to();
         self.bytes = Bytes::new(self.readable);
+        self.taken = self.readable;
         if self.end.is_some() {
             self.incoming.skip_to(self.incoming.message_len());
         } else {

@@ -76,6 +76,11 @@ impl Sending {
         self.is_closed && self.outgoing.is_acknowledged()
     }
 
+    /// Whether bytes have not arrived, as far as is known.
+    pub fn is_under_way(&self) -> bool {
+        !self.outgoing.is_acknowledged()
+    }
+
     /// Offset behind the last byte that was added.
     pub fn len(&self) -> u64 {
         self.base + u64::from(self.outgoing.message_len()) - u64::from(self.end.is_some())
@@ -84,6 +89,11 @@ impl Sending {
     /// Whether no byte was ever added.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The receiver takes the bytes before this one.
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 
     /// How many more bytes the receiver takes now.
@@ -110,7 +120,12 @@ impl Sending {
     /// Adds bytes, as many as the receiver takes now and a few more. Returns how many.
     pub fn send(&mut self, now: Instant, bytes: &[u8]) -> usize {
         let bytes = &bytes[..self.would_take(bytes.len())];
-        if bytes.is_empty() || !self.bytes.append(bytes) {
+        self.append(now, bytes)
+    }
+
+    /// Adds bytes, whether the receiver takes them now or later. Returns how many: none if there is no memory.
+    pub fn append(&mut self, now: Instant, bytes: &[u8]) -> usize {
+        if self.is_closed || bytes.is_empty() || !self.bytes.append(bytes) {
             return 0;
         }
         self.outgoing.extend(now, bytes.len() as u32, relative(self.limit, self.base));

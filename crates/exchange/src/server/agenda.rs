@@ -1,6 +1,7 @@
 //! The queues of what a server sends on its own initiative, and its timers.
 
 use super::large::Large;
+use super::pipe_state::{CallKey, PipeDue};
 use crate::Instant;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -20,6 +21,8 @@ pub(super) struct Agenda {
     pub(super) receipts: Vec<LaneKey>,
     /// Lanes whose callers have asked about an answer that is being sent.
     pub(super) questions: Vec<LaneKey>,
+    /// Calls for whose pipes something is due that the driver does.
+    pub(super) due_pipes: Vec<(CallKey, PipeDue)>,
     /// Timers, at most one for each lane.
     pub(super) timers: BTreeSet<(Instant, BindingId, LaneId)>,
 }

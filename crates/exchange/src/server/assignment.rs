@@ -188,9 +188,9 @@ impl<P> Assignment<P> {
         &self.0.packet[..self.0.len as usize]
     }
 
-    /// Whether the answer is a result.
-    pub(super) fn is_result(&self) -> bool {
-        self.0.packet[2] == Kind::Result as u8
+    /// Whether the answer of a call with a pipe to its caller tells the length of that.
+    pub(super) fn tells_pipe_length(&self) -> bool {
+        self.0.packet[2] == Kind::Result as u8 || self.0.packet[3] & flags::PIPE_OUT != 0
     }
 
     /// Length of the answer, made or only [noted](Self::note).
@@ -387,6 +387,17 @@ impl<P> Assignment<P> {
     pub fn fail(&mut self, code: FailureCode, detail: &str) -> &[u8] {
         let len = self.put_detail(detail);
         self.stamp(Kind::Failure, 0, len, code.code())
+    }
+
+    /// As [`fail`](Self::fail), of a call with a pipe to its caller: what was sent through that, so many bytes, arrives nevertheless.
+    pub fn fail_behind_pipe(&mut self, code: FailureCode, detail: &str, pipe_len: u64) -> &[u8] {
+        let len = self.put_detail(detail);
+        let payload = &mut self.0.packet[HEADER_LEN..];
+        payload.copy_within(..len, size_of::<u64>());
+        payload[..size_of::<u64>()].copy_from_slice(&pipe_len.to_le_bytes());
+        self.stamp(Kind::Failure, 0, size_of::<u64>() + len, code.code());
+        self.0.packet[3] |= flags::PIPE_OUT;
+        self.answer()
     }
 
     /// Time left until the caller's deadline.

@@ -4,6 +4,8 @@ use super::shares::{Share, Shares};
 use crate::Instant;
 use crate::bulk::Path;
 use crate::pipe::{Framing, Receiving, Sending};
+use core::cell::Cell;
+use core::time::Duration;
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
 /// Names a call that was given out, as [`Work::identity`](super::Work::identity) does.
@@ -25,9 +27,60 @@ pub(super) struct Pipes<P> {
     pub(super) counted: usize,
     /// The caller was silent for so long that nothing more is sent until it is heard.
     pub(super) paused: bool,
+    /// When the caller was heard last about this call: by data, a receipt or a question.
+    pub(super) heard: Cell<Instant>,
+    /// When to look whether that was long ago.
+    pub(super) check: Instant,
+    /// When to look for memory again.
+    pub(super) retry: Instant,
 }
 
+/// What has become due for the pipes of a call that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipeDue {
+    /// Look again for memory: there was too little.
+    Retry,
+    /// Its caller was silent for so long that it is gone or has given up this call.
+    Silent,
+}
+
+/// A caller that waits for a call asks about it several times in a second. After a silence of this length it has gone, or has given up the
+/// call without a word, as one does that was cut off.
+const SILENCE: Duration = Duration::from_secs(25);
+
+/// A look that comes so much too late proves nothing: the server has not received either.
+const LATE: Duration = Duration::from_secs(1);
+
 impl<P> Pipes<P> {
+    pub(super) fn new(
+        peer: P,
+        number: CallNumber,
+        (from, to): (Option<Receiving>, Option<Sending>),
+        counted: usize,
+        now: Instant,
+    ) -> Self {
+        let (heard, check, retry) = (Cell::new(now), now + SILENCE, Instant::NEVER);
+        Self { peer, number, from, to, counted, paused: false, heard, check, retry }
+    }
+
+    /// Looks at what is due by the clock for the call.
+    pub(super) fn look(&mut self, now: Instant) -> Option<PipeDue> {
+        if now >= self.check {
+            if now.since(self.check) >= LATE {
+                self.heard.set(now);
+            }
+            if now.since(self.heard.get()) >= SILENCE {
+                self.check = Instant::NEVER;
+                return Some(PipeDue::Silent);
+            }
+            self.check = self.heard.get() + SILENCE;
+        }
+        (now >= self.retry).then(|| {
+            self.retry = Instant::NEVER;
+            PipeDue::Retry
+        })
+    }
+
     pub(super) fn framing(&self, (binding, lane): (BindingId, LaneId)) -> Framing {
         Framing { binding, lane, number: self.number }
     }
@@ -49,7 +102,7 @@ impl<P> Pipes<P> {
     pub(super) fn next_timeout(&self, path: &Path) -> Instant {
         let of_to = self.to.as_ref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
         let of_from = self.from.as_ref().map(Receiving::next_timeout);
-        of_to.into_iter().chain(of_from).min().unwrap_or(Instant::NEVER)
+        of_to.into_iter().chain(of_from).fold(self.check.min(self.retry), Instant::min)
     }
 
     /// Does what is due.

@@ -3,7 +3,7 @@
 use super::agenda::LaneKey;
 use super::assignment::Assignment;
 use super::lane::{Age, Answer};
-use super::pipe_state::{CallKey, Pipes};
+use super::pipe_state::{CallKey, PipeDue, Pipes};
 use super::sending::Transmission;
 use super::shares::{Share, Shares};
 use super::{Effect, PacketRoom, Peer, Server};
@@ -12,10 +12,17 @@ use crate::pipe::{FIRST_WINDOW, News, Receiving, Rest, Sending};
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 use stoop_wire::{Data, Header, PipeReceipt, Receipt, RefusalCode, flags};
 
 /// Bytes that a window may grow to without the program's asking for more.
 const WINDOW_MAX: u32 = 4 << 20;
+
+/// Bytes that a program may ask for.
+const WINDOW_MAX_ASKED: u32 = 1 << 30;
+
+/// Time until the next look for memory.
+const RETRY: Duration = Duration::from_millis(20);
 
 impl<P: Peer> Server<P> {
     /// Gives a call that begins the pipes that its `flags` name, or refuses it if there is no memory for them.
@@ -41,7 +48,8 @@ impl<P: Peer> Server<P> {
         let from = (counted > 0).then(|| Receiving::new(0, window, WINDOW_MAX));
         let to = (flags & flags::PIPE_OUT != 0).then(|| Sending::new(0, 0, false));
         assignment.set_pipes(to.is_some());
-        let pipes = Pipes { peer: assignment.peer, number, from, to, counted, paused: false };
+        let pipes = Pipes::new(assignment.peer, number, (from, to), counted, now);
+        let check = pipes.check;
         let largest = binding.longest.max(id.packet_data() as u32);
         let new = || Box::new(Path::of(id, largest, RoundTrip::default(), id.0));
         binding.path.get_or_insert_with(new);
@@ -49,6 +57,7 @@ impl<P: Peer> Server<P> {
         let large = lane.large.get_or_insert_default();
         debug_assert!(large.pipes.is_none(), "those of the call before have ended");
         large.pipes = Some(Box::new(pipes));
+        self.agenda.set_timer(&mut large.timer, check, (id, assignment.identity().1));
         Effect::Run(assignment)
     }
 
@@ -100,13 +109,14 @@ impl<P: Peer> Server<P> {
         }
         let data = Data::of(header).expect("parsed data is valid");
         let large = lane.large.as_mut();
-        let Some((Pipes { from: Some(from), peer: at, .. }, owes)) =
+        let Some((Pipes { from: Some(from), peer: at, heard, .. }, owes)) =
             large.and_then(|large| large.pipes.as_deref_mut().zip(Some(&mut large.owes)))
         else {
             self.counters.malformed += 1;
             return Effect::Nothing;
         };
         *at = peer;
+        heard.set(now);
         let Ok(readable) = from.on_data(now, &data, payload) else {
             self.counters.malformed += 1;
             return Effect::Nothing;
@@ -144,6 +154,7 @@ impl<P: Peer> Server<P> {
         let large = lane.large.as_deref_mut();
         let (Some(large), Some(path)) = (large, &mut binding.path) else { return Effect::Nothing };
         let Some(pipes) = &mut large.pipes else { return Effect::Nothing };
+        pipes.heard.set(now);
         pipes.resume(path);
         let Some(to) = &mut pipes.to else {
             self.counters.malformed += 1;
@@ -179,6 +190,7 @@ impl<P: Peer> Server<P> {
             return;
         };
         pipes.peer = peer;
+        pipes.heard.set(binding.heard);
         pipes.resume(path);
         self.enqueue_sender((header.binding, header.lane));
         self.set_pipe_timer((header.binding, header.lane));
@@ -249,15 +261,15 @@ impl<P: Peer> Server<P> {
 
     /// The call of a lane was answered: its caller sends no more, and gets the rest of what was sent before a result.
     #[cold]
-    pub(super) fn answer_pipes(&mut self, place: LaneKey, is_result: bool) {
+    pub(super) fn answer_pipes(&mut self, place: LaneKey, tells_length: bool) {
         let Some(binding) = self.bindings.get_mut(place.0) else { return };
         let Some(large) = binding.lanes.get_mut(place.1).and_then(|lane| lane.large.as_mut()) else { return };
         let Some(pipes) = &mut large.pipes else { return };
-        pipes.from = None;
+        (pipes.from, pipes.check) = (None, Instant::NEVER);
         if let Some(to) = &mut pipes.to {
             to.close();
         }
-        let goes_on = is_result && pipes.to.as_ref().is_some_and(|to| !to.is_done() && !to.is_stopped());
+        let goes_on = tells_length && pipes.to.as_ref().is_some_and(|to| !to.is_done() && !to.is_stopped());
         pipes.recount(&mut self.shares, &mut binding.share);
         if goes_on {
             self.agenda.enqueue(large, place);
@@ -308,12 +320,51 @@ impl<P: Peer> Server<P> {
         pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::room)
     }
 
-    /// Ends the pipe to the caller of a call that runs, before it is answered. Returns how many bytes it has: the result begins with
+    /// Ends the pipe to the caller of a call that runs, before it is answered. Returns how many bytes it has: the answer begins with
     /// that number. 0 if there is no such pipe.
     pub fn pipe_close(&mut self, call: CallKey) -> u64 {
         let Some((Pipes { to: Some(to), .. }, ..)) = self.pipes_of(call) else { return 0 };
         to.close();
         to.len()
+    }
+
+    /// Adds the last bytes to the pipe to the caller of a call that is about to be answered: those that the procedure has sent, and
+    /// that there was no room for. They are counted as far as there is memory.
+    pub fn pipe_send_rest(&mut self, now: Instant, call: CallKey, bytes: &[u8]) {
+        let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return };
+        let Some(to) = &mut pipes.to else { return };
+        let sent = to.append(now, bytes);
+        if shares.take_pipe(share, sent) {
+            pipes.counted += sent;
+        }
+    }
+
+    /// The limit up to which the caller of a call that runs takes its pipe; `None` if it takes no more.
+    pub fn pipe_limit(&mut self, call: CallKey) -> Option<u64> {
+        let (pipes, ..) = self.pipes_of(call)?;
+        pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::limit)
+    }
+
+    /// Which pipes a call that runs has: from its caller, and to its caller.
+    pub fn pipe_kinds(&mut self, call: CallKey) -> (bool, bool) {
+        self.pipes_of(call).map_or((false, false), |(pipes, ..)| (pipes.from.is_some(), pipes.to.is_some()))
+    }
+
+    /// Whether the caller of a call that runs has said that it takes no more of its pipe.
+    pub fn pipe_is_stopped(&mut self, call: CallKey) -> bool {
+        self.pipes_of(call).and_then(|(pipes, ..)| pipes.to.as_ref()).is_some_and(Sending::is_stopped)
+    }
+
+    /// Looks again for memory for the pipes of a call that runs, after a while: [`next_due_pipe`](Self::next_due_pipe) gives it then.
+    pub fn pipe_retry(&mut self, now: Instant, call: CallKey) {
+        let Some((pipes, ..)) = self.pipes_of(call) else { return };
+        pipes.retry = pipes.retry.min(now + RETRY);
+        self.set_pipe_timer((call.0, call.1));
+    }
+
+    /// A call that runs, and what has become due for its pipes by the clock.
+    pub fn next_due_pipe(&mut self) -> Option<(CallKey, PipeDue)> {
+        self.agenda.due_pipes.pop()
     }
 
     /// The bytes that have come from the caller of a call that runs and were not taken, and what comes behind them. `None` if there is no
@@ -336,6 +387,44 @@ impl<P: Peer> Server<P> {
             pipes.recount(shares, share);
         }
         self.widen(call, wider);
+    }
+
+    /// The driver keeps the first `len` of these bytes until the procedure [takes](Self::pipe_credit) them. What it keeps counts as
+    /// received.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn pipe_draw(&mut self, call: CallKey, len: usize) {
+        if let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) {
+            from.draw(len);
+        }
+    }
+
+    /// The procedure has taken the bytes before `up_to`, and may be sent those before `limit`, as far as there is memory for them: if
+    /// not, the driver [looks again](Self::pipe_retry). `is_needed`: for an item that has begun to arrive. Returns whether there was. Afterwards
+    /// [`next_transmission`](Self::next_transmission) may have something to send.
+    pub fn pipe_credit(&mut self, call: CallKey, up_to: u64, limit: u64, is_needed: bool) -> bool {
+        let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return true };
+        let Some(from) = &mut pipes.from else { return true };
+        from.credit(up_to);
+        let wanted = u32::try_from(limit.saturating_sub(up_to)).unwrap_or(u32::MAX).min(WINDOW_MAX_ASKED);
+        let more = (wanted as usize).saturating_sub(from.reserved());
+        // Windows that grow leave room for the pipes to callers, without which no procedure may come to its end.
+        let may_grow = more == 0 || is_needed || shares.has_little_of_pipes(share, more);
+        let has_memory = may_grow && shares.take_pipe(share, more);
+        match has_memory {
+            true => {
+                pipes.counted += more;
+                from.set_window(wanted);
+            }
+            false => from.set_window(from.window()),
+        }
+        let owes = from.owes_receipt(false);
+        pipes.recount(shares, share);
+        if owes {
+            self.agenda.receipts.push((call.0, call.1));
+        }
+        has_memory
     }
 
     /// The procedure needs so many bytes before it can take any.

@@ -55,7 +55,11 @@ impl<P: Peer> Server<P> {
         }
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
-        let has = |lane, number| binding.lanes.awake(lane).is_some_and(|lane| lane.has_unanswered(number));
+        let has = |lane, number| {
+            let lane = binding.lanes.awake(lane).filter(|lane| lane.has_unanswered(number));
+            lane.iter().for_each(|lane| lane.note_asked(now, number));
+            lane.is_some()
+        };
         list.answer(header, has, reply);
         Effect::Reply
     }

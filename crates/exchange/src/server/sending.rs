@@ -43,7 +43,8 @@ impl<P: Peer> Server<P> {
             assignment.shorten();
         }
         let is_large = assignment.is_large();
-        let (has_pipes, is_result) = (assignment.take_pipes(), assignment.is_result());
+        let tells_length = assignment.tells_pipe_length();
+        let has_pipes = assignment.take_pipes();
         if lane.retention == Retention::Nothing {
             self.counters.dropped += 1;
             self.recycled.keep(lane.end_without_packet(assignment));
@@ -53,7 +54,7 @@ impl<P: Peer> Server<P> {
         }
         let parked = lane.parked.take();
         if has_pipes {
-            self.answer_pipes(place, is_result);
+            self.answer_pipes(place, tells_length);
         }
         if is_large {
             self.begin_sending(place);
@@ -358,6 +359,9 @@ impl<P: Peer> Server<P> {
             let mut next = Instant::NEVER;
             if let (Some(pipes), Some(path)) = (&mut large.pipes, &mut binding.path) {
                 pipes.on_timeout(now, path);
+                if let Some(due) = pipes.look(now) {
+                    self.agenda.due_pipes.push(((id, lane_id, pipes.number), due));
+                }
                 next = pipes.next_timeout(path);
                 if pipes.owes_receipt(false) {
                     self.agenda.receipts.push(place);

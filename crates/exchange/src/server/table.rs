@@ -230,9 +230,11 @@ impl<P> Table<P> {
         None
     }
 
-    /// Whether an answer of many packets is being sent on any binding.
+    /// Whether an answer of many packets is being sent on any binding, or a pipe to a caller.
     pub(super) fn is_sending(&self) -> bool {
-        let is_sending = |large: &super::large::Large<P>| large.sending.is_some();
+        let is_sending = |large: &super::large::Large<P>| {
+            large.sending.is_some() || large.pipes.as_ref().is_some_and(|pipes| pipes.is_sending())
+        };
         self.places.iter().flatten().any(|(_, binding)| {
             binding.path.is_some()
                 && binding.lanes.iter().any(|lane| lane.large.as_deref().is_some_and(is_sending))

@@ -11,6 +11,7 @@ mod cancels;
 mod closing;
 mod large;
 mod memory;
+mod pipes;
 mod probes;
 mod quiet;
 mod retained;
