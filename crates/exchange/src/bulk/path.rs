@@ -52,6 +52,11 @@ impl Path {
         Duration::from_nanos(self.round_trip.wait_after(u32::MAX))
     }
 
+    /// How long to wait for a receipt after so many fruitless waits, in nanoseconds.
+    pub(crate) fn wait_after(&self, times: u32) -> u64 {
+        self.round_trip.wait_after(times)
+    }
+
     /// Length of a packet with `fragment` bytes of a message, with header and trailer.
     #[inline]
     pub fn packet_len(&self, fragment: u32) -> usize {

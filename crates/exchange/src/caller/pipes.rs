@@ -158,6 +158,13 @@ impl Lane {
         }
     }
 
+    /// The program has more to send than the server takes.
+    pub fn pipe_want(&mut self, now: Instant, path: &Path) {
+        if let Some(to) = self.open_pipe_to() {
+            to.want(now, path);
+        }
+    }
+
     /// Whether bytes that were added to the pipe to the server have not arrived there, as far as is known.
     pub fn pipe_is_under_way(&self) -> bool {
         self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::is_under_way)

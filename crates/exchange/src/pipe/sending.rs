@@ -30,6 +30,17 @@ pub struct Sending {
     is_closed: bool,
     /// The receiver takes no more.
     is_stopped: bool,
+    /// The program has more than the receiver takes, and waits for a higher limit.
+    wants: Option<Asking>,
+}
+
+/// The receiver is asked for more room when nothing else is under way.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    next: Instant,
+    times: u32,
+    /// Questions since a receipt has come.
+    unanswered: u32,
 }
 
 /// The header fields that all packets of a pipe share.
@@ -58,6 +69,7 @@ impl Sending {
             end: None,
             is_closed: false,
             is_stopped: false,
+            wants: None,
         }
     }
 
@@ -132,6 +144,20 @@ impl Sending {
         bytes.len()
     }
 
+    /// The program has more than the receiver takes now: until the limit moves, the receiver is asked, after ever longer waits.
+    pub fn want(&mut self, now: Instant, path: &Path) {
+        if self.wants.is_none() && !self.is_closed {
+            let next = now.after_nanos(path.wait_after(0));
+            self.wants = Some(Asking { next, times: 0, unanswered: 0 });
+        }
+    }
+
+    /// When a question is due: the receipt that has told a higher limit may be lost.
+    fn next_question(&self) -> Instant {
+        let asking = self.wants.filter(|_| !self.is_closed && self.outgoing.is_acknowledged());
+        asking.map_or(Instant::NEVER, |asking| asking.next)
+    }
+
     /// Ends the pipe behind its last byte: all bytes will have been sent.
     pub fn finish(&mut self, now: Instant) {
         if !self.is_closed {
@@ -189,6 +215,11 @@ impl Sending {
         self.newest = number;
         let before = (self.limit, self.is_stopped);
         self.limit = self.limit.max(limit.min(up_to + u64::from(WINDOW_MAX)).min(Data::OFFSETS - 1));
+        if self.limit > before.0 {
+            self.wants = None;
+        } else if let Some(asking) = &mut self.wants {
+            asking.unanswered = 0;
+        }
         if of_pipe.stop && !self.is_stopped {
             self.is_stopped = true;
             self.abort(now, path);
@@ -267,27 +298,40 @@ impl Sending {
 
     /// Consecutive waits without a useful receipt.
     pub fn waits(&self) -> u32 {
-        self.outgoing.waits()
+        self.outgoing.waits().max(self.wants.map_or(0, |asking| asking.unanswered))
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub fn next_timeout(&self, path: &Path) -> Instant {
-        self.outgoing.next_timeout(path)
+        self.outgoing.next_timeout(path).min(self.next_question())
     }
 
     /// Does what is due. Afterwards [`next_run`](Self::next_run) may return a run.
     pub fn on_timeout(&mut self, now: Instant, path: &mut Path) {
+        if now >= self.next_question()
+            && let Some(asking) = &mut self.wants
+        {
+            (asking.times, asking.unanswered) = (asking.times + 1, asking.unanswered + 1);
+            asking.next = now.after_nanos(path.wait_after(asking.times));
+            self.outgoing.question();
+        }
         self.outgoing.on_timeout(now, path);
     }
 
     /// Stops sending until [`ask_again`](Self::ask_again), because nothing is heard.
     pub fn pause(&mut self, path: &mut Path) {
         self.outgoing.pause(path);
+        if let Some(asking) = &mut self.wants {
+            asking.unanswered = 0;
+        }
     }
 
     /// Sends one or two packets again at once.
     pub fn ask_again(&mut self, path: &mut Path) {
         self.outgoing.ask_again(path);
+        if self.wants.is_some() && self.outgoing.is_acknowledged() && !self.is_closed {
+            self.outgoing.question();
+        }
     }
 
     /// Gives back to the path what is in flight: the pipe is no longer sent.

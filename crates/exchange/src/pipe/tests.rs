@@ -342,3 +342,30 @@ fn forged_packets_change_nothing_that_was_promised() {
         assert_eq!(link.path.in_flight(), 0);
     }
 }
+
+#[test]
+fn a_sender_that_waits_for_room_asks_until_the_limit_moves_though_all_that_it_has_sent_has_arrived() {
+    let mut path = Path::new(1440, RoundTrip::default(), 1);
+    let mut sending = Sending::new(0, 100, false);
+    let mut now = Instant::from_nanos(1);
+    assert_eq!(sending.send(now, &[7; 100]), 100);
+    sending.next_run(now, &mut path, 65_536).expect("there is room");
+    let receipt = |limit| (PipeReceipt { stop: false, high: 0 }, Receipt::new(1, 0, limit, 100));
+    let (of_pipe, told) = receipt(100);
+    sending.on_receipt(now, 1, (of_pipe, &told), &mut path);
+    assert_eq!(sending.next_timeout(&path), Instant::NEVER, "a quiet pipe sends nothing");
+    sending.want(now, &path);
+    let mut before = now;
+    for _ in 0..4 {
+        let next = sending.next_timeout(&path);
+        assert!(next > now && next != Instant::NEVER && next.since(now) >= now.since(before));
+        (before, now) = (now, next);
+        sending.on_timeout(now, &mut path);
+        let question = sending.next_run(now, &mut path, 65_536).expect("a question is due");
+        assert_eq!((question.len, sending.next_run(now, &mut path, 65_536)), (0, None));
+    }
+    assert_eq!(sending.waits(), 4);
+    let (of_pipe, told) = receipt(200);
+    assert!(sending.on_receipt(now, 2, (of_pipe, &told), &mut path));
+    assert_eq!((sending.next_timeout(&path), sending.waits(), sending.room()), (Instant::NEVER, 0, 100));
+}

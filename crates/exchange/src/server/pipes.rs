@@ -345,6 +345,14 @@ impl<P: Peer> Server<P> {
         pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::limit)
     }
 
+    /// The procedure has more to send than the caller of a call that runs takes.
+    pub fn pipe_want(&mut self, now: Instant, call: CallKey) {
+        if let Some((Pipes { to: Some(to), .. }, Some(path), ..)) = self.pipes_of(call) {
+            to.want(now, path);
+            self.set_pipe_timer((call.0, call.1));
+        }
+    }
+
     /// Which pipes a call that runs has: from its caller, and to its caller.
     pub fn pipe_kinds(&mut self, call: CallKey) -> (bool, bool) {
         self.pipes_of(call).map_or((false, false), |(pipes, ..)| (pipes.from.is_some(), pipes.to.is_some()))

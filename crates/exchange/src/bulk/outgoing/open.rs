@@ -27,6 +27,11 @@ impl Outgoing {
         self.limit = self.limit.max(limit.min(self.message_len));
     }
 
+    /// Has the receiver asked how much it takes.
+    pub(crate) fn question(&mut self) {
+        self.ask = true;
+    }
+
     /// Offset behind the last byte.
     pub(crate) fn message_len(&self) -> u32 {
         self.message_len
