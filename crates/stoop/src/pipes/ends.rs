@@ -47,6 +47,13 @@ pub(crate) struct QueueEnd<C> {
 }
 
 impl<C: Carrier> QueueEnd<C> {
+    /// A record has found no room. The first has what gathers leave now.
+    fn refused(&self, is_first: bool) {
+        if is_first {
+            self.carrier.flush();
+        }
+    }
+
     fn poll(&self, awaited: Awaited, waker: &Waker) -> bool {
         let has = self.queue.poll(awaited, waker);
         if !has {
@@ -59,7 +66,10 @@ impl<C: Carrier> QueueEnd<C> {
 impl<C: Carrier> SendingEnd for QueueEnd<C> {
     fn append(&self, record: &Record<'_>) -> Result<bool, PipeError> {
         match self.queue.append(record)? {
-            Appended::Full => Ok(false),
+            Appended::Full { is_first } => {
+                self.refused(is_first);
+                Ok(false)
+            }
             Appended::Queued(bytes) => {
                 self.carrier.appended(bytes);
                 Ok(true)
@@ -68,8 +78,9 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
     }
 
     fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<(), PipeError> {
-        if let Appended::Queued(bytes) = self.queue.append_latest(key, record)? {
-            self.carrier.appended(bytes);
+        match self.queue.append_latest(key, record)? {
+            Appended::Full { is_first } => self.refused(is_first),
+            Appended::Queued(bytes) => self.carrier.appended(bytes),
         }
         Ok(())
     }

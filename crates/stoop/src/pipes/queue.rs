@@ -29,6 +29,12 @@ struct State {
     written: u64,
     /// A record may begin below this offset.
     limit: u64,
+    /// The program has taken the bytes before this one.
+    taken: u64,
+    /// The limit is that of an item which has begun to arrive.
+    is_needed: bool,
+    /// A record has found no room since the limit was raised.
+    is_refused: bool,
     window: Size,
     /// The reader found nothing, and the writer had used up what it may send.
     is_starved: bool,
@@ -52,8 +58,8 @@ struct Kept {
 /// What happened to a record that was to be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Appended {
-    /// There is no room.
-    Full,
+    /// There is no room; whether no other has found that before it.
+    Full { is_first: bool },
     /// It is in the queue, which now has so many bytes.
     Queued(usize),
 }
@@ -85,6 +91,9 @@ impl PipeQueue {
             bytes: Vec::new(),
             written: 0,
             limit,
+            taken: 0,
+            is_needed: false,
+            is_refused: false,
             window: window.size(),
             is_starved: false,
             kept: VecDeque::new(),
@@ -105,7 +114,7 @@ impl PipeQueue {
         let mut state = self.state();
         state.check_open()?;
         if !state.has_room() {
-            return Ok(Appended::Full);
+            return Ok(state.refuse());
         }
         state.put(record, 0);
         let (len, wakeup) = (state.bytes.len(), state.arrivals.wake());
@@ -130,7 +139,7 @@ impl PipeQueue {
             }
             None => state.kept.push_back(Kept { key, item: record.item().to_vec(), skipped: 0 }),
         }
-        Ok(Appended::Full)
+        Ok(state.refuse())
     }
 
     /// As [`SendingEnd::over`](super::contract::SendingEnd::over).
@@ -220,12 +229,14 @@ impl PipeQueue {
     /// As [`ReceivingEnd::taken`](super::contract::ReceivingEnd::taken).
     pub(crate) fn note_taken(&self, up_to: u64, wanted: Option<u64>) -> Noted {
         let mut state = self.state();
+        state.taken = state.taken.max(up_to);
         if mem::take(&mut state.is_starved) {
             state.window.grow();
         }
         let window = state.window.bytes();
         let quarter = (window / 4).max(1);
         let limit = (up_to + window).max(wanted.unwrap_or(0));
+        state.is_needed = limit > up_to + window;
         let is_granted = limit >= state.limit + quarter || wanted.is_some_and(|wanted| wanted > state.limit);
         let wakeup = if is_granted { state.raise(limit) } else { Wakeup::default() };
         Noted { is_granted, next: up_to + quarter, wakeup }
@@ -242,6 +253,18 @@ impl PipeQueue {
     /// The limit that the sender may know of.
     pub(crate) fn limit(&self) -> u64 {
         self.state().limit
+    }
+
+    /// How much the program has taken, the limit that the sender may know of, and whether an item that has begun to arrive needs it.
+    pub(crate) fn taken_and_limit(&self) -> (u64, u64, bool) {
+        let state = self.state();
+        (state.taken, state.limit, state.is_needed)
+    }
+
+    /// Whether a record has found no room below the limit, so that a higher one is waited for.
+    pub(crate) fn wants_room(&self) -> bool {
+        let state = self.state();
+        state.is_refused && state.written >= state.limit
     }
 
     /// Nothing more can be appended, for this reason, and what is there is forgotten; the reader has stopped.
@@ -346,6 +369,10 @@ impl State {
         }
     }
 
+    fn refuse(&mut self) -> Appended {
+        Appended::Full { is_first: !mem::replace(&mut self.is_refused, true) }
+    }
+
     fn has_room(&self) -> bool {
         self.written < self.limit && self.kept.is_empty() && self.bytes.len() < QUEUED_MAX
     }
@@ -366,7 +393,7 @@ impl State {
 
     /// Raises the limit: items that have waited for room go first.
     fn raise(&mut self, limit: u64) -> Wakeup {
-        self.limit = limit;
+        (self.limit, self.is_refused) = (limit, false);
         while self.written < self.limit
             && let Some(kept) = self.kept.pop_front()
         {

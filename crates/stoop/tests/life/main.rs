@@ -10,6 +10,7 @@ mod death;
 mod fork;
 mod one_thread;
 mod open_calls;
+mod piped;
 mod rolling_restart;
 mod rolling_revisions;
 mod shutdown;
@@ -26,6 +27,7 @@ fn process() {
         fork::play,
         one_thread::play,
         open_calls::play,
+        piped::play,
         rolling_restart::play,
         rolling_revisions::play,
         two_servers::play,

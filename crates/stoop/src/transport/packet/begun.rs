@@ -16,7 +16,10 @@ pub(crate) mod arrivals;
 pub(crate) mod background;
 pub(crate) mod calls;
 pub(crate) mod flow;
+pub(crate) mod goal;
 pub(crate) mod large;
+pub(crate) mod piped;
+pub(crate) mod pipes;
 pub(crate) mod receiver;
 pub(crate) mod refused;
 pub(crate) mod sessions;
@@ -27,7 +30,7 @@ pub(crate) mod wakeups;
 
 use crate::calling::background::{self as background_thread, Background, Driven};
 use crate::calling::begun::Outcome;
-use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, BegunCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
@@ -37,6 +40,7 @@ use crate::calling::submission_queue::SubmissionQueue;
 use crate::context::TimeBounds;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
+use crate::pipes::contract::Ends;
 use crate::transport::packet::begun::calls::{BoundEndpoint, Calls};
 use crate::transport::packet::begun::receiver::Receiver;
 use crate::transport::packet::begun::slot::Stage;
@@ -46,7 +50,7 @@ use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS_LEN, PacketLink, Share};
 use crate::transport::packet::{now, protection};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
@@ -63,6 +67,8 @@ pub(crate) struct PacketCalls<L: PacketLink> {
     /// The ends and short results of calls, for handles to read without the lock.
     completions: Arc<CompletionTable>,
     background: Background,
+    /// Itself, for the ends of pipes.
+    own: Weak<Self>,
 }
 
 /// Results of at most this many bytes are copied under the lock, and read when it has been released.
@@ -79,7 +85,10 @@ impl<L: PacketLink> PacketCalls<L> {
         let calls = Calls::new(Arc::clone(&link), &located.session);
         let completions = Arc::clone(&calls.completions);
         let (calls, background) = (Mutex::new(calls), Background::default());
-        let calls = Arc::new(Self { link, calls, role, completions, background });
+        let calls = Arc::new_cyclic(|own| {
+            let own = Weak::clone(own);
+            Self { link, calls, role, completions, background, own }
+        });
         background_thread::start(&calls)?;
         Ok(calls)
     }
@@ -113,9 +122,9 @@ impl<L: PacketLink> PacketCalls<L> {
         let mut room = self.calls().large.room.take().unwrap_or_default();
         loop {
             let framed = self.calls().frame_next(now(), &mut room);
-            let Some((packets, session)) = framed else { break };
+            let Some(framed) = framed else { break };
             // Packets that the system does not send are treated like lost ones.
-            let _ = packets.send_framed(&session, &self.link.endpoint, &mut room);
+            let _ = framed.send(&self.link.endpoint, &mut room);
         }
         self.calls().large.room = Some(room);
     }
@@ -299,6 +308,17 @@ impl<L: PacketLink> BeginsCalls for PacketCalls<L> {
         drop(queue);
         let shared = Arc::clone(shared);
         self.begin_under_lock(begin, &shared, procedure, len)
+    }
+
+    fn begin_with_pipes(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        terms: PipeTerms,
+    ) -> Result<(u32, Ends), Option<CallError>> {
+        let own = self.own.upgrade().expect("the calling code holds it");
+        own.begin_piped(batch, (procedure, len), &terms).map_err(Some)
     }
 
     fn submit(&self, begin: CallBatch) {

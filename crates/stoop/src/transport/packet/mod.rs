@@ -9,6 +9,7 @@ pub(crate) mod link;
 pub(crate) mod mailbox;
 pub(crate) mod options;
 pub(crate) mod packet_run;
+pub(crate) mod pipes;
 pub(crate) mod protection;
 pub(crate) mod room;
 pub(crate) mod server;

@@ -7,6 +7,7 @@ use crate::transport::packet::link::{CallerEndpoint, HandedOver, MAX_SEGMENTS, M
 use crate::transport::packet::protection::Protection;
 use crate::transport::packet::session::Session;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::{self, Framing};
@@ -39,7 +40,26 @@ pub(crate) struct PacketRun {
     is_probe: bool,
 }
 
+/// Packets that have been written to a room.
+pub(crate) struct Framed {
+    /// They are longer than the largest packet that the path is known to carry.
+    pub(crate) is_probe: bool,
+    pub(crate) session: Arc<Session>,
+}
+
+impl Framed {
+    /// Sends them.
+    pub(crate) fn send<E: CallerEndpoint>(&self, endpoint: &E, room: &mut E::Room) -> io::Result<()> {
+        note_largest(endpoint.send_room(room, self.is_probe)?, &self.session, endpoint)
+    }
+}
+
 impl PacketRun {
+    /// Whether they are longer than the largest packet that the path is known to carry.
+    pub(crate) fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+
     /// The next packets of the call of `lane`, as many as one system call takes; `None` if there are none for now.
     pub(crate) fn next(
         lane: &mut caller::Lane,

@@ -8,6 +8,7 @@ mod endpoint;
 pub(crate) mod listener;
 mod long_results;
 mod out_budget;
+mod piped;
 mod receiving;
 mod run;
 mod run_batch;
@@ -192,6 +193,7 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         self.shutting_down.store(true, Ordering::SeqCst);
         self.exchange().shut_down();
         self.announce_end();
+        self.end_pipes_soon();
     }
 
     fn drain(&self) {

@@ -123,7 +123,7 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// The sender of a packet.
     type Peer: Peer;
     /// State of one worker, which only that worker uses.
-    type Worker;
+    type Worker: Send;
     /// Memory for packets of long messages.
     type Room: Room;
 

@@ -118,7 +118,9 @@ fn too_large(detail: String) -> CallError {
 fn detail(packet: &[u8]) -> String {
     let payload =
         Header::parse(packet).map_or(&packet[HEADER_LEN.min(packet.len())..], |(_, payload)| payload);
-    match payload {
+    // The length of a pipe comes before it.
+    let behind = if Header::tells_pipe(packet) { size_of::<u64>() } else { 0 };
+    match payload.get(behind..).unwrap_or_default() {
         [] => String::new(),
         text => String::from_utf8_lossy(text).into_owned(),
     }

@@ -12,6 +12,12 @@ use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
 use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
 
+/// The result of a call, of a packet's payload: the length of a pipe comes before it.
+fn slot_result<'a>(slot: &Slot, payload: &'a [u8]) -> &'a [u8] {
+    let has_length = slot.pipes.as_ref().is_some_and(|pipes| pipes.has_into());
+    if has_length { payload.get(size_of::<u64>()..).unwrap_or_default() } else { payload }
+}
+
 /// Receives before calls are given up: no peer can delay the end of a call by sending.
 const LAST_LOOKS: u32 = 64;
 
@@ -160,7 +166,8 @@ impl<L: PacketLink> Calls<L> {
                 self.flow.on_grant(clock, credit, slot.sent);
             }
             self.record(call, clock, Header::server_ns_of(packet));
-            return self.end_with(call, &packet[HEADER_LEN..HEADER_LEN + len]);
+            let result = &packet[HEADER_LEN..HEADER_LEN + len];
+            return self.end_with(call, slot_result(&self.slots[call as usize], result));
         }
         if slot.lane.path().timeout() > self.path.timeout() {
             // A repeated result has shown that the path is slower than the wait.
@@ -173,7 +180,7 @@ impl<L: PacketLink> Calls<L> {
             }
             Ok(None) if heard != Heard::Ignored => self.go_on(call, clock),
             // It may have been among the calls that are asked about together.
-            Ok(None) if slot.stage == Stage::Sent => self.arm(call),
+            Ok(None) if matches!(slot.stage, Stage::Sent | Stage::Draining) => self.arm(call),
             Ok(None) => {}
             Err(answer) => match Ended::by(answer, packet) {
                 Ended::Unbound(refusal) => {
@@ -207,6 +214,9 @@ impl<L: PacketLink> Calls<L> {
 
     /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.
     fn go_on(&mut self, call: u32, clock: Instant) {
+        if self.slots[call as usize].pipes.is_some() {
+            return self.look_at_pipes(call);
+        }
         self.arm(call);
         let Slot { lane, is_large, is_receiving, .. } = &self.slots[call as usize];
         let owes_receipt = lane.owes_receipt(true);

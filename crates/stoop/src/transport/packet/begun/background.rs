@@ -43,8 +43,11 @@ impl<L: PacketLink> Driven for PacketCalls<L> {
             self.unlock(calls, &mut Wakeups::default());
             return Rest::None;
         }
+        if calls.is_polled() {
+            calls.forget_unpolled();
+        }
         let unattended = mem::replace(receptions, calls.receptions) == calls.receptions;
-        if (calls.wakers > 0 || unattended)
+        if (calls.wakers > 0 || calls.is_polled() || unattended)
             && let Some(role) = self.role.try_take()
         {
             calls.receptions += 1;
@@ -109,7 +112,7 @@ impl<L: PacketLink> PacketCalls<L> {
     /// Whether the background thread has something to do when no thread has the receive role.
     #[inline]
     pub(crate) fn needs_background(&self, calls: &Calls<L>) -> bool {
-        calls.wakers > 0 || self.needs_binding(calls)
+        calls.wakers > 0 || calls.is_polled() || self.needs_binding(calls)
     }
 
     /// Ends calls whose deadlines have passed while another thread receives: that may sleep since before they were begun.

@@ -6,6 +6,8 @@ use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::submission_queue::SubmissionQueue;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::CallError;
+use crate::pipes::error::PipeError;
+use crate::pipes::queue::PipeQueue;
 use crate::transport::packet::begun::large::Large;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::begun::wakeups::Wakeups;
@@ -14,7 +16,7 @@ use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use stoop_calls::life::Told;
 use stoop_exchange::caller::Waits;
@@ -78,6 +80,8 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) failures: Failures,
     /// The threads and tasks to wake when the lock is released.
     pub(crate) wakeups: Wakeups,
+    /// Queues of pipes for which tasks wait, or have waited.
+    pub(crate) polled: Vec<Weak<PipeQueue>>,
 }
 
 /// Stands in `by_lane` for no slot.
@@ -127,6 +131,7 @@ impl<L: PacketLink> Calls<L> {
             past: CallCounters::default(),
             failures: Failures::default(),
             wakeups: Wakeups::default(),
+            polled: Vec::new(),
         }
     }
 
@@ -181,6 +186,10 @@ impl<L: PacketLink> Calls<L> {
             self.unbound -= 1;
         }
         slot.refused = None;
+        if slot.pipes.is_some() {
+            self.end_pipes(call, error.as_ref());
+        }
+        let slot = &self.slots[call as usize];
         if slot.is_large || slot.is_receiving {
             self.end_large(call);
         }
@@ -266,6 +275,7 @@ impl<L: PacketLink> Calls<L> {
                 self.end(call, None);
                 return waker;
             }
+            Stage::Draining => unreachable!("its call has its outcome in another slot"),
             Stage::Sent => {
                 self.waits.leave(&mut slot.lane);
                 if let Some(packet) = slot.lane.cancel(now) {
@@ -274,6 +284,7 @@ impl<L: PacketLink> Calls<L> {
                 }
             }
         }
+        self.fail_pipes(call, &PipeError::Cancelled);
         self.arm(call);
         waker
     }

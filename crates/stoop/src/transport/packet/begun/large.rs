@@ -4,11 +4,10 @@
 
 use crate::error::CallError;
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::slot::Stage;
+use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
-use crate::transport::packet::packet_run::{Arguments, PacketRun};
-use crate::transport::packet::session::Session;
+use crate::transport::packet::packet_run::{Arguments, Framed, PacketRun};
 use crate::transport::packet::steps::{check_result_len, result_memory};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,8 +93,13 @@ impl<L: PacketLink> Calls<L> {
             return self.fail(call, error, clock);
         }
         let payload = &packet[HEADER_LEN..HEADER_LEN + part.len];
-        self.slots[call as usize].result[part.offset..part.offset + part.len].copy_from_slice(payload);
+        let slot = &mut self.slots[call as usize];
+        slot.result[part.offset..part.offset + part.len].copy_from_slice(payload);
         if part.complete {
+            if slot.pipes.as_ref().is_some_and(|pipes| pipes.has_into()) {
+                // The length of the pipe.
+                slot.result.drain(..size_of::<u64>());
+            }
             self.send_receipt(call, clock);
             self.record(call, clock, None);
             self.end(call, None);
@@ -119,10 +123,11 @@ impl<L: PacketLink> Calls<L> {
         let mut owing = std::mem::take(&mut self.large.owing);
         owing.retain(|call| {
             let slot = &self.slots[*call as usize];
-            if slot.is_receiving && slot.lane.owes_receipt(drained) {
+            let expects = |slot: &Slot| slot.is_receiving || slot.pipes.is_some();
+            if expects(slot) && slot.lane.owes_receipt(drained) {
                 self.send_receipt(*call, clock);
             }
-            !drained && self.slots[*call as usize].is_receiving
+            !drained && expects(&self.slots[*call as usize])
         });
         self.large.owing = owing;
     }
@@ -157,10 +162,28 @@ impl<L: PacketLink> Calls<L> {
         &mut self,
         clock: Instant,
         room: &mut <Endpoint<L> as CallerEndpoint>::Room,
-    ) -> Option<(PacketRun, Arc<Session>)> {
+    ) -> Option<Framed> {
         while let Some(call) = self.large.sending.last().copied() {
+            if self.slots[call as usize].pipes.is_some()
+                && let Some(framed) = self.frame_pipe(call, clock, room)
+            {
+                self.arm(call);
+                // The others have their turn before its next.
+                self.large.sending.rotate_right(1);
+                return Some(framed);
+            }
             let slot = &mut self.slots[call as usize];
-            if slot.stage == Stage::Sent && slot.is_large {
+            if slot.pipes.is_some() {
+                let waits = slot.lane.pipe_has_more();
+                self.arm(call);
+                if waits {
+                    self.large.waiting.push(call);
+                    self.look_by(clock + LOOK_AT_WINDOW);
+                }
+            }
+            let slot = &mut self.slots[call as usize];
+            let has_left = slot.pipes.is_some() && slot.lane.last_was_acknowledged();
+            if slot.stage == Stage::Sent && slot.is_large && !has_left {
                 let session = Arc::clone(&slot.session);
                 let packets = PacketRun::next(&mut slot.lane, &session, &self.link.endpoint, clock);
                 if let Some(packets) = packets {
@@ -169,7 +192,7 @@ impl<L: PacketLink> Calls<L> {
                     let arguments = Arguments { inline, gather: &GatherList::none() };
                     packets.frame(&arguments, &session.protection, room);
                     self.arm(call);
-                    return Some((packets, session));
+                    return Some(Framed { is_probe: packets.is_probe(), session });
                 }
                 self.arm(call);
                 self.large.waiting.push(call);

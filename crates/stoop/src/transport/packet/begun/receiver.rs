@@ -5,6 +5,7 @@ use crate::calling::receive_role::{Pause, RoleGuard};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::calls::Calls;
+use crate::transport::packet::begun::goal::Goal;
 use crate::transport::packet::begun::timeouts::Next;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::caller::PacketBinding;
@@ -60,24 +61,30 @@ enum Followed<'a> {
 
 impl<L: PacketLink> PacketCalls<L> {
     /// Waits until one of the calls has ended, at most until `until`; looks once in any case.
+    #[inline]
     pub(crate) fn wait(&self, wanted: &[u32], until: Instant) -> Option<usize> {
+        self.wait_for(&Goal::Calls(wanted), until)
+    }
+
+    /// Waits until that has come, at most until `until`; looks once in any case.
+    pub(crate) fn wait_for(&self, goal: &Goal<'_>, until: Instant) -> Option<usize> {
         let mut role = None;
         loop {
-            let mut calls = self.calls_that_left(wanted);
-            if let Some(place) = calls.ended(wanted) {
+            let mut calls = self.calls_that_left(goal.calls());
+            if let Some(place) = calls.reached(goal) {
                 return self.leave(role, calls, Some(place));
             }
             if let Some(role) = role.take().or_else(|| self.role.try_take()) {
                 calls.receptions += 1;
                 let next = calls.next();
                 drop(calls);
-                return self.receive(role, wanted, until, next);
+                return self.receive(role, goal, until, next);
             }
             if self.background.is_idle() {
                 // It has the role, and gives it back.
                 self.wake_background();
             }
-            match self.follow(calls, wanted, until) {
+            match self.follow(calls, goal, until) {
                 Followed::Ended(place) => return Some(place),
                 Followed::TimedOut => return None,
                 Followed::Role(held) => role = Some(held),
@@ -89,23 +96,28 @@ impl<L: PacketLink> PacketCalls<L> {
     fn follow<'a>(
         &'a self,
         mut calls: MutexGuard<'a, Calls<L>>,
-        wanted: &[u32],
+        goal: &Goal<'_>,
         until: Instant,
     ) -> Followed<'a> {
         if now() >= until {
             return Followed::TimedOut;
         }
         let thread = WaitingThread::current();
-        calls.add_waiting(wanted, &thread);
+        calls.add_waiting(goal.calls(), &thread);
         drop(calls);
+        if let Goal::Pipe(queue, awaited) = goal
+            && !queue.attend(*awaited)
+        {
+            return Followed::Ended(0);
+        }
         let (limit, mut ended) = (Cell::new(Instant::default()), None);
         let is_over = || {
             let (calls, clock) = (self.calls(), now());
-            ended = calls.ended(wanted);
+            ended = calls.reached(goal);
             if ended.is_some() || clock >= until {
                 return true;
             }
-            limit.set(until.min(calls.earliest(wanted) + AFTER_THE_RECEIVER));
+            limit.set(until.min(calls.earliest_for(goal) + AFTER_THE_RECEIVER));
             if clock >= calls.next().due() + AFTER_THE_RECEIVER {
                 self.look_instead(calls, clock);
             }
@@ -121,7 +133,10 @@ impl<L: PacketLink> PacketCalls<L> {
             left_ns => Pause::Sleep(left_ns),
         };
         let role = self.role.follow(&thread, is_over, pause);
-        self.calls().remove_waiting(wanted, &thread);
+        self.calls().remove_waiting(goal.calls(), &thread);
+        if let Goal::Pipe(queue, awaited) = goal {
+            queue.leave(*awaited);
+        }
         match (role, ended) {
             (Some(role), _) => Followed::Role(role),
             (None, Some(place)) => Followed::Ended(place),
@@ -141,7 +156,7 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 
     /// Receives for all until one of the calls has ended, at most until `until`; looks once in any case.
-    fn receive(&self, mut role: Role<'_>, wanted: &[u32], until: Instant, mut next: Next) -> Option<usize> {
+    fn receive(&self, mut role: Role<'_>, goal: &Goal<'_>, until: Instant, mut next: Next) -> Option<usize> {
         let mut clock = now();
         let mut wait = role.waiter.begin(clock.as_nanos());
         // Receipts leave when no more packets are there.
@@ -167,7 +182,7 @@ impl<L: PacketLink> PacketCalls<L> {
             if arrived {
                 waiter.arrived(&wait, clock.as_nanos());
             }
-            let ended = calls.ended(wanted);
+            let ended = calls.reached(goal);
             next = calls.next();
             owes = calls.large.is_owing();
             if ended.is_some() || clock >= until {

@@ -24,6 +24,9 @@ impl<L: PacketLink> Calls<L> {
         if self.slots[call as usize].owner == Owner::Cancelled {
             return self.end(call, Some(error));
         }
+        if self.slots[call as usize].pipes.is_some() {
+            return self.fail(call, error, clock);
+        }
         let (link, begun) = (Arc::clone(&self.link), self.counters().calls);
         let slot = &mut self.slots[call as usize];
         let (deadline, idempotent) = (slot.deadline, link.binding.is_idempotent(slot.procedure));
@@ -80,7 +83,7 @@ impl<L: PacketLink> Calls<L> {
 
     /// Whether calls have been sent and not ended.
     pub(crate) fn has_sent(&self) -> bool {
-        self.slots.iter().any(|slot| slot.stage == Stage::Sent)
+        self.slots.iter().any(|slot| matches!(slot.stage, Stage::Sent | Stage::Draining))
     }
 
     /// Whether calls wait for the next server, and the one that shuts down has finished all that it has.

@@ -69,8 +69,16 @@ impl<L: PacketLink> Calls<L> {
         }
         for call in 0..self.slots.len() as u32 {
             let slot = &self.slots[call as usize];
-            if slot.stage == Stage::Sent && slot.session.generation != self.generation {
-                self.await_rebind(call);
+            if slot.session.generation == self.generation {
+                continue;
+            }
+            match slot.stage {
+                Stage::Sent => self.await_rebind(call),
+                Stage::Draining => {
+                    let why = slot.lost_with_session();
+                    self.end_draining(call, Some(why));
+                }
+                _ => {}
             }
         }
     }
@@ -81,6 +89,12 @@ impl<L: PacketLink> Calls<L> {
         self.expand(call);
         let slot = &mut self.slots[call as usize];
         self.waits.leave(&mut slot.lane);
+        if slot.pipes.is_some() {
+            // Such a call is never made again by itself.
+            let why = slot.lost_with_session();
+            slot.lane.abandon(now());
+            return self.fail(call, why, now());
+        }
         slot.lane.abandon(Instant::default());
         if let Why::Judge(refusal) = slot.why_unbound() {
             slot.fate.after_unbound(refusal);

@@ -4,7 +4,9 @@ use crate::calling::detached::OrderedCall;
 use crate::calling::fate::{Fate, Loss};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
+use crate::transport::packet::begun::pipes::SlotPipes;
 use crate::transport::packet::link::CallerEndpoint;
+use crate::transport::packet::now;
 use crate::transport::packet::session::Session;
 use crate::transport::packet::steps::{Steps, Way};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub(crate) struct Slot {
     pub(crate) ordered: Option<OrderedCall>,
     /// The call was detached, and a thread waits for it: its owner is a handle again.
     pub(crate) is_reclaimed: bool,
+    /// The pipes of its call, while something leaves or arrives by them.
+    pub(crate) pipes: Option<Box<SlotPipes>>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, lane) <= 64, "a compact call uses one line");
@@ -80,6 +84,8 @@ pub(crate) enum Stage {
     Unbound,
     /// Another thread makes the call at the next server.
     Apart,
+    /// A call with pipes that was on this lane has been answered, and has its outcome in another slot: the rest of its pipe comes.
+    Draining,
     /// The server is overloaded and has refused the call, which is sent again later.
     Postponed,
     /// The call has a result or an error, which the handle has not taken.
@@ -121,6 +127,7 @@ impl Slot {
             waker: None,
             ordered: None,
             is_reclaimed: false,
+            pipes: None,
         }
     }
 
@@ -152,6 +159,14 @@ impl Slot {
     #[cold]
     pub(crate) fn loss(&self) -> Loss {
         Loss { cause: UnknownCause::ServerRestarted, transmissions: self.lane.last_transmissions() }
+    }
+
+    /// The error of a call with pipes if the server does not know the session any more.
+    #[cold]
+    pub(crate) fn lost_with_session(&self) -> CallError {
+        let Loss { cause, transmissions } = self.loss();
+        let waited = now().since(self.begun);
+        CallError::Unknown { transmissions, waited, cause, callee: None }
     }
 
     /// The reason why the call waits for another session. If the call was refused, it has not run.

@@ -38,7 +38,7 @@ impl<L: PacketLink> Calls<L> {
     }
 
     /// A free slot, with a lane of the present session.
-    fn take_slot(&mut self) -> Result<u32, CallError> {
+    pub(super) fn take_slot(&mut self) -> Result<u32, CallError> {
         if self.free.len() < RESERVED {
             // The slots whose results handles have taken without the lock.
             self.completions.reclaim(&mut self.free);

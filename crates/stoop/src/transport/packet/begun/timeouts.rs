@@ -50,9 +50,24 @@ impl<L: PacketLink> Calls<L> {
         let slot = &self.slots[call as usize];
         let next = match slot.compact.is_outstanding() {
             true => slot.compact.next_timeout(&self.path),
+            false if slot.pipes.is_some() => return self.arm_with_pipes(call),
             false if self.waits.enter(call, &slot.lane) => slot.lane.deadline(),
             false => slot.lane.next_timeout(),
         };
+        self.timeouts[call as usize] = next.as_nanos();
+        self.look_by(next);
+    }
+
+    /// The same, of a call with pipes: their timers count, and the deadline of its present step.
+    #[cold]
+    fn arm_with_pipes(&mut self, call: u32) {
+        let slot = &self.slots[call as usize];
+        let is_quiet = slot.lane.next_pipe_timeout() == Instant::NEVER;
+        let of_lane = match is_quiet && self.waits.enter(call, &slot.lane) {
+            true => slot.lane.deadline(),
+            false => slot.lane.next_timeout(),
+        };
+        let next = of_lane.min(slot.deadline);
         self.timeouts[call as usize] = next.as_nanos();
         self.look_by(next);
     }
@@ -124,7 +139,13 @@ impl<L: PacketLink> Calls<L> {
             Stage::Waiting => {
                 self.fail(call, CallError::not_sent(SendError::DeadlinePassed), clock);
             }
-            Stage::Sent => match slot.steps(&link.endpoint, window).on_timeout(clock) {
+            Stage::Sent if slot.pipes.is_some() && clock >= slot.deadline => {
+                match self.begins_next_step(call, clock) {
+                    true => self.arm(call),
+                    false => self.give_up(call, Lost::DeadlinePassed, clock),
+                }
+            }
+            Stage::Sent | Stage::Draining => match slot.steps(&link.endpoint, window).on_timeout(clock) {
                 Some(lost) => self.give_up(call, lost, clock),
                 None => self.wait_on(call, clock),
             },
@@ -185,7 +206,12 @@ impl<L: PacketLink> Calls<L> {
         if slot.is_under_way && slot.lane.last_transmissions() > 2 {
             self.flow.on_lost(clock, slot.sent);
         }
-        if self.slots[call as usize].is_large {
+        let slot = &self.slots[call as usize];
+        if slot.pipes.is_some() && slot.lane.owes_receipt(false) {
+            self.send_receipt(call, clock);
+        }
+        let slot = &self.slots[call as usize];
+        if slot.is_large || slot.pipes.is_some() {
             self.large.sends(call);
         }
         self.arm(call);
@@ -195,21 +221,38 @@ impl<L: PacketLink> Calls<L> {
     fn give_up(&mut self, call: u32, lost: Lost, clock: Instant) {
         let link = Arc::clone(&self.link);
         let slot = &mut self.slots[call as usize];
+        let (has_pipes, is_draining) = (slot.pipes.is_some(), slot.stage == Stage::Draining);
+        if has_pipes && !is_draining {
+            // Its procedure may wait for items. If this is lost, the server learns it by its caller's silence.
+            let _ = slot.session.protection.send(&link.endpoint, &slot.lane.cancel_packet());
+        }
         let mut steps = slot.steps(&link.endpoint, 0);
         let error = give_up(&mut steps, clock, lost);
-        if steps.is_large {
+        if steps.is_large || has_pipes {
             steps.settle();
         }
-        self.past.add_lane(slot.lane.counters());
-        slot.session.replace_lane(&mut slot.lane);
-        slot.compact = slot.lane.compact_call();
-        self.map_lane(call);
+        if is_draining {
+            self.end_draining(call, Some(error));
+            return self.renew_lane(call);
+        }
+        self.renew_lane(call);
         match error {
-            CallError::NotSent(SendError::Bind(_), ..) if link.binding.options.waits_for_server() => {
+            CallError::NotSent(SendError::Bind(_), ..)
+                if link.binding.options.waits_for_server() && !has_pipes =>
+            {
                 self.wait_for_restart(call, error, clock);
             }
             error => self.fail(call, error, clock),
         }
+    }
+
+    /// Moves a slot whose call was given up to another lane.
+    fn renew_lane(&mut self, call: u32) {
+        let slot = &mut self.slots[call as usize];
+        self.past.add_lane(slot.lane.counters());
+        slot.session.replace_lane(&mut slot.lane);
+        slot.compact = slot.lane.compact_call();
+        self.map_lane(call);
     }
 
     /// Has a call that has met a closed port each time, and so has not run, wait for the next server. `error`: its error if none comes.

@@ -149,7 +149,12 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.forget_handshake(binding);
                 self.attend_later(worker, exchange, len);
             }
-            Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => self.attend_later(worker, exchange, len),
+            Effect::Pipe(call, _) => {
+                let mut exchange = exchange;
+                self.look_at_pipes(&mut exchange, call);
+                self.attend_later(worker, exchange, len);
+            }
+            Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
     }
 
@@ -242,7 +247,11 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.forget_handshake(binding);
                 return true;
             }
-            Effect::Transmit | Effect::Pipe(..) | Effect::Nothing => {
+            Effect::Pipe(call, _) => {
+                self.look_at_pipes(exchange, call);
+                return true;
+            }
+            Effect::Transmit | Effect::Nothing => {
                 arrived.parts = true;
                 return true;
             }
@@ -253,7 +262,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Tells the procedure, or the queue in which the call waits, that its call was cancelled. Under the exchange's lock, so that the call
     /// cannot end meanwhile.
     #[cold]
-    fn cancel_procedure(&self, binding: BindingId, lane: LaneId, number: CallNumber) {
+    pub(super) fn cancel_procedure(&self, binding: BindingId, lane: LaneId, number: CallNumber) {
         cancelled::cancel(CallId::new(binding, lane, number));
         self.background.wake_if_asleep();
     }

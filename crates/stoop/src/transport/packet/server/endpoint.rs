@@ -11,6 +11,7 @@ use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::protection::Protection;
 use crate::transport::packet::server::batch::Batch;
 use crate::transport::packet::server::out_budget::OutBudget;
+use crate::transport::packet::server::piped::PipeTable;
 #[cfg(feature = "seal")]
 use crate::transport::packet::server::sealing::Sealing;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +44,9 @@ pub(crate) struct PacketEndpoint<S: ServerEndpoint> {
     pub(super) out_budget: OutBudget,
     pub(super) background: Background,
     pub(super) open_calls: OpenCalls<WorkerPool<Self>>,
+    pub(super) pipes: PipeTable<S>,
+    /// Bytes of the longest item of a pipe.
+    pub(super) message_max: usize,
     pub(super) protection: Protection,
     /// Of an address that makes sealed bindings only.
     #[cfg(feature = "seal")]
@@ -71,6 +75,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> Self {
         let flags = limits.flags | CHECKSUM | link.flags();
         let limits = Limits { window: link.window(), calls: link.packets(), flags, ..limits };
+        let message_max = limits.max_message as usize;
         let out_budget = OutBudget::new(limits.retained);
         let own = HostFacts::gather();
         #[cfg_attr(not(feature = "seal"), expect(unused_mut, reason = "nothing is added"))]
@@ -104,6 +109,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             exchange: Mutex::new(exchange.with_clock(with_sleep)),
             link,
             open_calls: OpenCalls::new(&exports.open_room),
+            pipes: PipeTable::default(),
+            message_max,
             exports,
             ended: Condvar::new(),
             shutting_down: AtomicBool::new(false),

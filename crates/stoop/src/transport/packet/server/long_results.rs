@@ -4,32 +4,19 @@
 //! receive sends all that may leave now. No worker waits for a slow reader: the exchange holds back what the reader or the path cannot
 //! take, until a receipt or the background thread's look at the clock lets it continue.
 
-use crate::transport::packet::link::{MAX_SEGMENTS_LEN, Room, ServerEndpoint};
-use crate::transport::packet::protection::Protection;
+use crate::transport::packet::link::{MAX_SEGMENTS_LEN, ServerEndpoint};
+use crate::transport::packet::pipes::Protected;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
-use stoop_exchange::server::{PacketRoom, Server};
+use stoop_exchange::server::Server;
 use stoop_net::clock;
 
 /// Transmissions, each of up to 64 KiB, between two looks at the link.
 const AT_ONCE: u32 = 2;
-
-/// A link's room, for packets that are protected.
-struct Protected<'a, R>(&'a mut R, &'a Protection);
-
-impl<R: Room> PacketRoom for Protected<'_, R> {
-    #[inline]
-    fn put(&mut self, len: usize, segment: usize, mut write: impl FnMut(&mut [u8])) {
-        for packet in self.0.packets(len, segment) {
-            write(packet);
-            self.1.frame_whole(packet);
-        }
-    }
-}
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Notes that a packet has come that leads to no call. If it is part of a message, more parts may come together, and receipts may be
@@ -54,7 +41,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         self.attention_ns.store(u64::MAX, Ordering::Relaxed);
         let mut exchange = self.exchange();
         exchange.drained();
-        let exchange = self.transmit(worker, exchange, AT_ONCE);
+        let exchange = self.transmit((&worker.link, &mut worker.room), exchange, AT_ONCE);
         if exchange.may_transmit() {
             self.attention_ns.store(0, Ordering::Relaxed);
         }
@@ -68,7 +55,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker: &mut WorkerState<S>,
         exchange: MutexGuard<'_, Server<S::Peer>>,
     ) {
-        let exchange = self.transmit(worker, exchange, u32::MAX);
+        let exchange = self.transmit((&worker.link, &mut worker.room), exchange, u32::MAX);
         self.note_and_wake(exchange);
     }
 
@@ -77,19 +64,20 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker.clock_ns = now_ns;
         let mut exchange = self.exchange();
         exchange.handle_timeout(Instant::from_nanos(now_ns));
+        self.look_at_due_pipes(&mut exchange, Instant::from_nanos(now_ns));
         #[cfg(feature = "seal")]
         self.sweep_seals(&mut exchange, now_ns);
-        let exchange = self.transmit(worker, exchange, u32::MAX);
+        let exchange = self.transmit((&worker.link, &mut worker.room), exchange, u32::MAX);
         self.next_timeout_ns.store(exchange.next_timeout().as_nanos(), Ordering::SeqCst);
     }
 
-    fn transmit<'a>(
+    pub(super) fn transmit<'a>(
         &'a self,
-        worker: &mut WorkerState<S>,
+        (link, kept): (&S::Worker, &mut Option<S::Room>),
         mut exchange: MutexGuard<'a, Server<S::Peer>>,
         most: u32,
     ) -> MutexGuard<'a, Server<S::Peer>> {
-        let mut room = worker.room.take().unwrap_or_default();
+        let mut room = kept.take().unwrap_or_default();
         for _ in 0..most {
             // Not the worker's clock: round trips and pacing are measured from the time of sending.
             let now = Instant::from_nanos(clock::now_ns());
@@ -98,10 +86,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             let Some(next) = exchange.next_transmission(now, MAX_SEGMENTS_LEN, protected) else { break };
             // The lock is not held while the system sends, because other workers begin and end calls.
             drop(exchange);
-            self.link.send_room(&worker.link, &mut room, &next.peer);
+            self.link.send_room(link, &mut room, &next.peer);
             exchange = self.exchange();
         }
-        worker.room = Some(room);
+        *kept = Some(room);
         exchange
     }
 

@@ -4,6 +4,7 @@ use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::context::owner_on;
 use crate::later::deferred::{Given, Later, ReplyError};
+use crate::pipes::contract::Pipes;
 use crate::serving::dispatch::{CallLimits, NoRoom, Outcome};
 use crate::serving::one_call::{self, serve};
 use crate::serving::workers::Endpoint;
@@ -11,6 +12,7 @@ use crate::transport::packet::link::{Peer, ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::Finished;
 use crate::transport::packet::server::call::{CallPacket, PacketCall, PacketLocation, packets_of_calls};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
+use crate::transport::packet::server::piped::length_before;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
 use std::sync::MutexGuard;
 use stoop_exchange::Instant;
@@ -141,14 +143,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     /// Lets a call that has run wait for its answer.
     #[cold]
     #[inline(never)]
-    pub(super) fn leave_open(&self, mut assignment: Assignment<S::Peer>, later: Later) {
+    pub(super) fn leave_open(&self, mut assignment: Assignment<S::Peer>, mut later: Later) {
+        let pipes = later.pipes();
+        let has_pipes = pipes != Pipes::default();
+        if has_pipes {
+            self.give_pipes(&assignment, pipes, &mut later);
+        }
         // The packets that brought it are not needed any more.
         self.exchange().suspend(&mut assignment);
         let (binding, ..) = assignment.identity();
         let call = PacketCall { assignment, packet: CallPacket::KEPT };
         let terms = self.terms(&call);
         self.open_calls.open(call, terms.identity(), later);
-        if !self.exchange().is_bound(binding) {
+        if !self.exchange().is_bound(binding) || has_pipes && cancelled::is_cancelled(terms.call) {
             // The thread that has released the binding may have looked for its open calls before.
             keeper::end_call(terms.call);
         }
@@ -162,21 +169,27 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> (Option<PacketCall<S::Peer>>, Result<(), ReplyError>) {
         let has_caller = self.has_caller(&call);
         let PacketCall { mut assignment, .. } = call;
-        let (now_ns, limits) = (clock::now_ns(), limits(&assignment));
+        let (now_ns, mut limits) = (clock::now_ns(), limits(&assignment));
+        let pipes = self.take_pipes(assignment.identity());
         if !has_caller {
+            pipes.iter().for_each(|pipes| self.end_pipes(pipes));
             let next = self.finish_with(now_ns, assignment, drop);
             return (next, Err(ReplyError::CallerGone));
         }
         assignment.resume();
+        limits.result_max = limits.result_max.saturating_sub(length_before(pipes.as_ref()));
         let packet = assignment.packet_mut();
         let (outcome, reached) = one_call::conclude(&self.exports, &limits, given, packet, now_ns);
-        self.complete(&mut assignment, outcome, now_ns);
+        match pipes {
+            Some(pipes) => self.answer_with_pipes(&mut assignment, &pipes, (outcome, reached), now_ns),
+            None => self.complete(&mut assignment, outcome, now_ns),
+        }
         if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
             assignment.leave_in_parts();
         } else {
             self.send(assignment.answer(), &assignment.peer);
         }
-        let transmit = |exchange| self.transmit_all(&mut self.worker(), exchange);
+        let transmit = |exchange| self.transmit_apart(exchange);
         (self.finish_with(now_ns, assignment, transmit), reached)
     }
 

@@ -1,0 +1,191 @@
+//! The caller's ends of the pipes of a begun call over packets.
+
+use crate::calling::background::Driven;
+use crate::calling::begun::{CallBatch, PipeTerms};
+use crate::context::bounded_deadline;
+use crate::error::{CallError, SendError};
+use crate::locked::locked;
+use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::helper::{Gathering, SendsPipes};
+use crate::pipes::queue::{Awaited, PipeQueue};
+use crate::pipes::window::Window;
+use crate::transport::packet::begun::PacketCalls;
+use crate::transport::packet::begun::goal::Goal;
+use crate::transport::packet::begun::wakeups::Wakeups;
+use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::pipes::FIRST_LIMIT;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use stoop_exchange::Instant;
+use stoop_net::clock;
+
+/// The queues of a call's pipes at its caller, and the terms of its steps.
+pub(crate) struct CallerPipes {
+    pub(super) out: Option<Arc<PipeQueue>>,
+    pub(super) into: Option<Arc<PipeQueue>>,
+    /// How long each step of the call may take.
+    pub(super) step_ns: u64,
+    /// When the whole call has to have ended.
+    pub(super) whole: Instant,
+    /// The ends that the program has not closed or stopped.
+    open: AtomicU8,
+    /// The slot in the table of calls whose lane carries the pipes. Changes under the table's lock.
+    pub(super) slot: AtomicU32,
+    gathering: Gathering,
+}
+
+/// Which of the ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Sending,
+    Receiving,
+}
+
+/// Sends what gathers in the queue of a call.
+struct Sends<L: PacketLink> {
+    calls: Arc<PacketCalls<L>>,
+    pipes: Arc<CallerPipes>,
+}
+
+/// An end of the caller.
+struct CallersEnd<L: PacketLink> {
+    sends: Arc<Sends<L>>,
+    side: Side,
+}
+
+impl CallerPipes {
+    pub(super) fn new(terms: &PipeTerms, step_ns: u64) -> Arc<Self> {
+        let Pipes { to_procedure, from_procedure } = terms.pipes;
+        let out = to_procedure.then(|| Arc::new(PipeQueue::new(FIRST_LIMIT, Window::Usual)));
+        let into =
+            from_procedure.then(|| Arc::new(PipeQueue::new(terms.window.size().bytes(), terms.window)));
+        Arc::new(Self {
+            out,
+            into,
+            step_ns,
+            whole: Instant::from_nanos(bounded_deadline(clock::now_ns(), terms.total_ns)),
+            open: AtomicU8::new(u8::from(to_procedure) + u8::from(from_procedure)),
+            slot: AtomicU32::new(u32::MAX),
+            gathering: Gathering::default(),
+        })
+    }
+}
+
+impl<L: PacketLink> PacketCalls<L> {
+    /// Begins a call with these pipes, and returns their ends, too.
+    #[cold]
+    pub(super) fn begin_piped(
+        self: &Arc<Self>,
+        batch: &mut CallBatch,
+        (procedure, len): (u16, usize),
+        terms: &PipeTerms,
+    ) -> Result<(u32, Ends), CallError> {
+        // The calls that were begun before leave before.
+        self.submit_queue(locked(batch.queue.as_ref().expect("the batch was opened here")));
+        batch.read_clock();
+        if batch.deadline <= batch.begun {
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
+        }
+        let pipes = CallerPipes::new(terms, batch.timeout_ns);
+        let mut calls = self.calls();
+        calls.note_session();
+        let call = calls.begin_piped(batch, (procedure, len), &pipes)?;
+        if self.background.is_idle() {
+            self.wake_background();
+        }
+        self.unlock(calls, &mut Wakeups::default());
+        Ok((call, self.ends_of(&pipes)))
+    }
+
+    fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>) -> Ends {
+        let sends = Arc::new(Sends { calls: Arc::clone(self), pipes: Arc::clone(pipes) });
+        let end = |queue: &Arc<PipeQueue>, side| {
+            let (queue, step_ns) = (Arc::clone(queue), pipes.step_ns);
+            let item_max = self.link.binding.options.max_message;
+            let carrier = CallersEnd { sends: Arc::clone(&sends), side };
+            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: false })
+        };
+        Ends {
+            sending: pipes.out.as_ref().map(|queue| end(queue, Side::Sending) as _),
+            receiving: pipes.into.as_ref().map(|queue| end(queue, Side::Receiving) as _),
+        }
+    }
+
+    /// Has the pipes of a call send what is due.
+    fn send_pipes_of(&self, pipes: &Arc<CallerPipes>) {
+        let mut calls = self.calls();
+        if let Some(call) = calls.slot_of(pipes) {
+            calls.large.sends(call);
+            self.unlock(calls, &mut Wakeups::default());
+        }
+    }
+
+    /// The background thread looks after the pipes, as soon as no other does.
+    fn attend_to_pipes(&self) {
+        if !self.role.is_held() {
+            self.wake_background();
+        }
+    }
+}
+
+impl<L: PacketLink> SendsPipes for Sends<L> {
+    fn send_pipes(&self) {
+        self.pipes.gathering.begin();
+        self.calls.send_pipes_of(&self.pipes);
+    }
+}
+
+impl<L: PacketLink> Carrier for CallersEnd<L> {
+    fn appended(&self, bytes: usize) {
+        self.sends.pipes.gathering.appended(bytes, || {
+            let weak: Weak<Sends<L>> = Arc::downgrade(&self.sends);
+            weak as Weak<dyn SendsPipes>
+        });
+    }
+
+    fn granted(&self) {
+        let Sends { calls, pipes } = &*self.sends;
+        let Some(into) = &pipes.into else { return };
+        let mut locked = calls.calls();
+        let (taken, limit, _) = into.taken_and_limit();
+        locked.credit_pipe(pipes, (taken, limit));
+        calls.unlock(locked, &mut Wakeups::default());
+    }
+
+    fn ended(&self) {
+        let Sends { calls, pipes } = &*self.sends;
+        let was_last = pipes.open.fetch_sub(1, Ordering::SeqCst) == 1;
+        let mut locked = calls.calls();
+        if self.side == Side::Receiving {
+            locked.stop_pipe(pipes);
+        }
+        if was_last {
+            locked.expect_end(pipes);
+        }
+        if let Some(call) = locked.slot_of(pipes) {
+            locked.large.sends(call);
+        }
+        calls.unlock(locked, &mut Wakeups::default());
+    }
+
+    fn flush(&self) {
+        self.sends.send_pipes();
+    }
+
+    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+        self.sends.calls.wait_for(&Goal::Pipe(queue, awaited), Instant::from_nanos(until_ns));
+    }
+
+    fn polled(&self) {
+        let Sends { calls, pipes } = &*self.sends;
+        let queue = match self.side {
+            Side::Sending => &pipes.out,
+            Side::Receiving => &pipes.into,
+        };
+        if let Some(queue) = queue {
+            calls.calls().note_polled(queue);
+        }
+        calls.attend_to_pipes();
+    }
+}

@@ -1,0 +1,381 @@
+//! The procedures' ends of the pipes of calls that have arrived over packets.
+//!
+//! The exchange carries the bytes. What a procedure has sent waits in a [queue](PipeQueue) until the exchange takes it, what arrives is moved
+//! from the exchange into a queue under the exchange's lock. The exchange's lock is taken before that of a queue.
+
+use crate::context::cancelled::{self, CallId};
+use crate::context::keeper;
+use crate::later::deferred::{Later, ReplyError};
+use crate::locked::locked;
+use crate::pipes::contract::{Close, Ends, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::error::PipeError;
+use crate::pipes::helper::{self, Gathering, SendsPipes};
+use crate::pipes::queue::PipeQueue;
+use crate::pipes::waiters::Wakeup;
+use crate::pipes::window::Window;
+use crate::serving::dispatch::Outcome;
+use crate::serving::workers::WorkerPool;
+use crate::transport::packet::link::ServerEndpoint;
+use crate::transport::packet::pipes::{FIRST_LIMIT, MARGIN, Outlet};
+use crate::transport::packet::server::endpoint::PacketEndpoint;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use stoop_exchange::Instant;
+use stoop_exchange::pipe::Rest;
+use stoop_exchange::server::{Assignment, CallKey, PipeDue, Server};
+use stoop_net::clock;
+use stoop_wire::HEADER_LEN;
+
+/// The pipes of a call that runs.
+pub(super) struct ServedPipes {
+    call: CallKey,
+    out: Option<Arc<PipeQueue>>,
+    into: Option<Arc<PipeQueue>>,
+    moved: Mutex<Moved>,
+    gathering: Gathering,
+}
+
+/// How far bytes have been moved between the queues and the exchange. Changes under the lock of the exchange.
+#[derive(Default)]
+struct Moved {
+    outlet: Outlet,
+    /// Offset behind the last byte that has come into the queue of what arrives.
+    arrived: u64,
+}
+
+/// The pipes of the calls that an endpoint runs, and what sends their packets.
+pub(super) struct PipeTable<S: ServerEndpoint> {
+    calls: Mutex<HashMap<(u64, u16, u32), Arc<ServedPipes>>>,
+    /// What threads send with that are no workers, while none does.
+    senders: Mutex<Vec<Sender<S>>>,
+}
+
+/// What a thread sends with.
+type Sender<S> = (<S as ServerEndpoint>::Worker, Option<<S as ServerEndpoint>::Room>);
+
+/// Sends what gathers in the queue of a call.
+struct Sends<S: ServerEndpoint> {
+    pool: Weak<WorkerPool<PacketEndpoint<S>>>,
+    pipes: Arc<ServedPipes>,
+}
+
+/// An end of a procedure.
+struct ProceduresEnd<S: ServerEndpoint> {
+    sends: Arc<Sends<S>>,
+    is_receiving: bool,
+}
+
+/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
+const STEP_NS: u64 = 30_000_000_000;
+
+/// How long calls with pipes may go on when their server shuts down.
+const GRACE_NS: u64 = 5_000_000_000;
+
+/// Bytes before the result of a call with a pipe to its caller: the length of that.
+const LENGTH: usize = size_of::<u64>();
+
+impl<S: ServerEndpoint> Default for PipeTable<S> {
+    fn default() -> Self {
+        Self { calls: Mutex::default(), senders: Mutex::default() }
+    }
+}
+
+impl<S: ServerEndpoint> PipeTable<S> {
+    fn find(&self, (binding, lane, number): CallKey) -> Option<Arc<ServedPipes>> {
+        locked(&self.calls).get(&(binding.0, lane.0, number.0)).cloned()
+    }
+
+    fn add(&self, pipes: &Arc<ServedPipes>) {
+        let (binding, lane, number) = pipes.call;
+        locked(&self.calls).insert((binding.0, lane.0, number.0), Arc::clone(pipes));
+    }
+
+    /// Takes the pipes of a call that is about to be answered.
+    fn take(&self, (binding, lane, number): CallKey) -> Option<Arc<ServedPipes>> {
+        locked(&self.calls).remove(&(binding.0, lane.0, number.0))
+    }
+
+    fn calls(&self) -> Vec<CallKey> {
+        locked(&self.calls).values().map(|pipes| pipes.call).collect()
+    }
+}
+
+impl ServedPipes {
+    fn new(call: CallKey, pipes: Pipes) -> Arc<Self> {
+        let queue = |is_there: bool, limit| is_there.then(|| Arc::new(PipeQueue::new(limit, Window::Usual)));
+        Arc::new(Self {
+            call,
+            out: queue(pipes.from_procedure, 0),
+            into: queue(pipes.to_procedure, FIRST_LIMIT),
+            moved: Mutex::default(),
+            gathering: Gathering::default(),
+        })
+    }
+
+    /// Ends both pipes at this end, for this reason.
+    fn fail(&self, why: &PipeError) {
+        [&self.out, &self.into]
+            .into_iter()
+            .flatten()
+            .flat_map(|queue| queue.fail(why))
+            .for_each(Wakeup::give);
+    }
+
+    /// Moves what has arrived from the exchange to the procedure, and notes how much its caller takes. The tasks are to be woken when
+    /// the exchange's lock has been released.
+    fn look<P: stoop_exchange::server::Peer>(&self, exchange: &mut Server<P>) -> [Wakeup; 3] {
+        let mut wakeups = [Wakeup::default(), Wakeup::default(), Wakeup::default()];
+        if let Some(into) = &self.into
+            && let Some((bytes, rest)) = exchange.pipe_received(self.call)
+        {
+            let (len, mut moved) = (bytes.len(), locked(&self.moved));
+            if len > 0 {
+                // The exchange keeps the limit.
+                wakeups[0] = into.arrive(0, moved.arrived, bytes).unwrap_or_default();
+                moved.arrived += len as u64;
+                exchange.pipe_draw(self.call, len);
+            }
+            let how = match rest {
+                Rest::Open => None,
+                Rest::Finished => Some(Close::Whole),
+                Rest::Aborted => Some(Close::Aborted),
+            };
+            wakeups[1] = how.and_then(|how| into.close(how)).unwrap_or_default();
+        }
+        if let Some(out) = &self.out {
+            wakeups[2] = match exchange.pipe_limit(self.call) {
+                Some(limit) => out.grant(limit.saturating_sub(MARGIN)),
+                None if exchange.pipe_is_stopped(self.call) => out.stop(PipeError::Stopped),
+                None => Wakeup::default(),
+            };
+        }
+        wakeups
+    }
+
+    /// Passes what the procedure has sent to the exchange, as much as that takes.
+    fn pass<P: stoop_exchange::server::Peer>(&self, now: Instant, exchange: &mut Server<P>) -> Wakeup {
+        let Some(out) = &self.out else { return Wakeup::default() };
+        let Some(limit) = exchange.pipe_limit(self.call) else {
+            locked(&self.moved).outlet.clear();
+            return Wakeup::default();
+        };
+        if out.limit() + MARGIN > limit {
+            exchange.pipe_allow(self.call, out.limit() + MARGIN);
+        }
+        let passed = locked(&self.moved).outlet.pass(out, |bytes| exchange.pipe_send(now, self.call, bytes));
+        if passed.is_held_up && exchange.pipe_room(self.call).is_some_and(|room| room > 0) {
+            // There is no memory for it.
+            exchange.pipe_retry(now, self.call);
+        }
+        if out.wants_room() {
+            exchange.pipe_want(now, self.call);
+        }
+        passed.wakeup
+    }
+
+    /// Tells the exchange how much the procedure has taken.
+    fn credit<P: stoop_exchange::server::Peer>(&self, now: Instant, exchange: &mut Server<P>) {
+        let Some(into) = &self.into else { return };
+        let (taken, limit, is_needed) = into.taken_and_limit();
+        if !exchange.pipe_credit(self.call, taken, limit + MARGIN, is_needed) {
+            exchange.pipe_retry(now, self.call);
+        }
+    }
+
+    /// The call is about to be answered: the exchange gets all that the procedure has sent. Returns how many bytes the pipe has.
+    fn close<P: stoop_exchange::server::Peer>(&self, now: Instant, exchange: &mut Server<P>) -> u64 {
+        let Some(out) = &self.out else { return 0 };
+        self.pass(now, exchange).give_later();
+        let send_rest = |bytes: &[u8]| {
+            exchange.pipe_send_rest(now, self.call, bytes);
+            bytes.len()
+        };
+        locked(&self.moved).outlet.pass(out, send_rest).wakeup.give_later();
+        exchange.pipe_close(self.call)
+    }
+}
+
+impl<S: ServerEndpoint> PacketEndpoint<S> {
+    /// Gives a call that is about to be open the ends of its pipes, if its caller has them, too.
+    #[cold]
+    pub(super) fn give_pipes(&self, assignment: &Assignment<S::Peer>, pipes: Pipes, later: &mut Later) {
+        let call = assignment.identity();
+        let served = ServedPipes::new(call, pipes);
+        let mut exchange = self.exchange();
+        if exchange.pipe_kinds(call) != (pipes.to_procedure, pipes.from_procedure) {
+            return;
+        }
+        self.pipes.add(&served);
+        let _: [Wakeup; 3] = served.look(&mut exchange);
+        drop(exchange);
+        let sends = Arc::new(Sends { pool: self.open_calls.answers(), pipes: Arc::clone(&served) });
+        let end = |queue: &Arc<PipeQueue>, is_receiving| {
+            let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));
+            let (step_ns, item_max) = (STEP_NS, self.message_max);
+            let carrier = ProceduresEnd { sends, is_receiving };
+            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+        };
+        later.give_ends(Ends {
+            sending: served.out.as_ref().map(|queue| end(queue, false) as _),
+            receiving: served.into.as_ref().map(|queue| end(queue, true) as _),
+        });
+    }
+
+    /// Something has arrived for the pipes of a call.
+    #[cold]
+    pub(super) fn look_at_pipes(&self, exchange: &mut Server<S::Peer>, call: CallKey) {
+        if let Some(served) = self.pipes.find(call) {
+            let wakeups = served.look(exchange);
+            let now = Instant::from_nanos(clock::now_ns());
+            let wakeup = served.pass(now, exchange);
+            wakeups.into_iter().chain([wakeup]).for_each(Wakeup::give_later);
+        }
+    }
+
+    /// Does what is due for pipes by the clock.
+    #[cold]
+    pub(super) fn look_at_due_pipes(&self, exchange: &mut Server<S::Peer>, now: Instant) {
+        while let Some((call, due)) = exchange.next_due_pipe() {
+            match due {
+                PipeDue::Silent => self.cancel_procedure(call.0, call.1, call.2),
+                PipeDue::Retry => {
+                    if let Some(served) = self.pipes.find(call) {
+                        served.credit(now, exchange);
+                        served.pass(now, exchange).give_later();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does something with the exchange, and sends what may leave.
+    fn with_pipes<R>(&self, act: impl FnOnce(&mut Server<S::Peer>, Instant) -> R) -> R {
+        let mut exchange = self.exchange();
+        let result = act(&mut exchange, Instant::from_nanos(clock::now_ns()));
+        self.transmit_apart(exchange);
+        result
+    }
+
+    /// Sends all that may leave now, in a thread that need not be a worker.
+    pub(super) fn transmit_apart<'a>(&'a self, mut exchange: MutexGuard<'a, Server<S::Peer>>) {
+        if exchange.may_transmit() {
+            let sender = locked(&self.pipes.senders).pop();
+            let (link, mut room) = sender.unwrap_or_else(|| (self.link.worker(), None));
+            exchange = self.transmit((&link, &mut room), exchange, u32::MAX);
+            locked(&self.pipes.senders).push((link, room));
+        }
+        self.note_and_wake(exchange);
+    }
+
+    /// The server shuts down: calls with pipes, which may be quiet for ever, end soon.
+    pub(super) fn end_pipes_soon(&self) {
+        let deadline_ns = clock::now_ns().saturating_add(GRACE_NS);
+        for (binding, lane, number) in self.pipes.calls() {
+            keeper::end_call_by(CallId::new(binding, lane, number), deadline_ns);
+        }
+    }
+
+    /// Whether a call that is about to be answered has pipes, and takes them.
+    pub(super) fn take_pipes(&self, call: CallKey) -> Option<Arc<ServedPipes>> {
+        self.pipes.take(call)
+    }
+
+    /// A call with pipes has ended like this: makes its answer. What its procedure has sent goes on, unless no caller waits for it.
+    #[cold]
+    pub(super) fn answer_with_pipes(
+        &self,
+        assignment: &mut Assignment<S::Peer>,
+        served: &ServedPipes,
+        (outcome, reached): (Outcome, Result<(), ReplyError>),
+        now_ns: u64,
+    ) {
+        if reached == Err(ReplyError::Cancelled) || cancelled::is_cancelled(super::run::call_id(assignment)) {
+            served.fail(&PipeError::Cancelled);
+            return self.complete(assignment, outcome, now_ns);
+        }
+        let how = if matches!(outcome, Outcome::Result(_)) { Close::Whole } else { Close::Aborted };
+        if let Some(out) = &served.out {
+            out.close(how).into_iter().for_each(Wakeup::give);
+        }
+        let len = self.with_pipes(|exchange, now| served.close(now, exchange));
+        if let Some(into) = &served.into {
+            into.fail(&PipeError::Ended).into_iter().for_each(Wakeup::give);
+        }
+        match outcome {
+            Outcome::Result(result) if served.out.is_some() => {
+                let packet = assignment.packet_mut();
+                let end = HEADER_LEN + result + LENGTH;
+                packet.resize(packet.len().max(end), 0);
+                packet.copy_within(HEADER_LEN..HEADER_LEN + result, HEADER_LEN + LENGTH);
+                packet[HEADER_LEN..HEADER_LEN + LENGTH].copy_from_slice(&len.to_le_bytes());
+                self.complete(assignment, Outcome::Result(result + LENGTH), now_ns);
+            }
+            Outcome::Failed(why) if served.out.is_some() => {
+                assignment.fail_behind_pipe(why.0, &why.1, len);
+            }
+            outcome => self.complete(assignment, outcome, now_ns),
+        }
+    }
+
+    /// The caller of a call with pipes has gone.
+    #[cold]
+    pub(super) fn end_pipes(&self, served: &ServedPipes) {
+        served.fail(&PipeError::Cancelled);
+    }
+}
+
+/// Bytes before the result of a call with these pipes.
+pub(super) fn length_before(served: Option<&Arc<ServedPipes>>) -> usize {
+    served.filter(|served| served.out.is_some()).map_or(0, |_| LENGTH)
+}
+
+impl<S: ServerEndpoint> Sends<S> {
+    /// Does something with the endpoint, while that is there.
+    fn with(&self, act: impl FnOnce(&ServedPipes, &mut Server<S::Peer>, Instant)) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.endpoint.with_pipes(|exchange, now| act(&self.pipes, exchange, now));
+        }
+    }
+}
+
+impl<S: ServerEndpoint> SendsPipes for Sends<S> {
+    fn send_pipes(&self) {
+        self.pipes.gathering.begin();
+        self.with(|pipes, exchange, now| pipes.pass(now, exchange).give_later());
+    }
+}
+
+impl<S: ServerEndpoint> Carrier for ProceduresEnd<S> {
+    fn appended(&self, bytes: usize) {
+        self.sends.pipes.gathering.appended(bytes, || {
+            let weak: Weak<Sends<S>> = Arc::downgrade(&self.sends);
+            weak as Weak<dyn SendsPipes>
+        });
+    }
+
+    fn granted(&self) {
+        self.sends.with(|pipes, exchange, now| pipes.credit(now, exchange));
+    }
+
+    fn ended(&self) {
+        if self.is_receiving {
+            self.sends.with(|pipes, exchange, now| exchange.pipe_stop(now, pipes.call));
+        }
+    }
+
+    fn flush(&self) {
+        self.sends.send_pipes();
+    }
+}
+
+/// Wakes a task when locks have been released.
+trait GiveLater {
+    fn give_later(self);
+}
+
+impl GiveLater for Wakeup {
+    fn give_later(self) {
+        helper::wake(self);
+    }
+}

@@ -1,0 +1,99 @@
+//! Quiet pipes whose other end dies: real processes.
+
+use crate::harness::loopback;
+use crate::harness::processes::Process;
+use crate::harness::{LIMIT, eventually};
+use std::sync::{Arc, Mutex};
+use stoop::{PipeError, Receiver, Sender, Server};
+
+#[stoop::interface]
+trait Lines {
+    /// Sends one number, and is quiet from then on.
+    fn follow(&self, numbers: Sender<u64>);
+    /// Receives numbers, and notes how that ends.
+    fn collect(&self, numbers: Receiver<u64>);
+}
+
+#[derive(Clone, Default)]
+struct Quiet(Arc<Mutex<Vec<String>>>);
+
+impl Quiet {
+    fn note(&self, what: impl std::fmt::Debug) {
+        self.0.lock().unwrap().push(format!("{what:?}"));
+    }
+
+    fn noted(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Lines for Quiet {
+    fn follow(&self, numbers: Sender<u64>) {
+        numbers.send(&7).unwrap();
+        while !numbers.is_stopped() {
+            std::thread::park_timeout(LIMIT);
+        }
+    }
+
+    fn collect(&self, numbers: Receiver<u64>) {
+        for number in numbers {
+            self.note(number);
+        }
+    }
+}
+
+/// Plays the role of a process of these tests; `false`: it is none of them.
+pub(crate) fn play(role: &str, uri: &str) -> bool {
+    match role {
+        "serve-pipes" => {
+            let server = Server::new().export(LinesServer::new(Quiet::default()));
+            let server = server.listen(uri).unwrap().start().unwrap();
+            println!("{}", server.uris()[0]);
+            server.wait();
+        }
+        "call-pipes" => {
+            let (call, numbers) = LinesClient::bind(uri).unwrap().collect();
+            numbers.send(&1).unwrap();
+            println!("sent");
+            call.wait().unwrap();
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// An address of each transport that leads to another process.
+fn addresses(of: &str) -> [String; 4] {
+    let address = |transport: &str| format!("{transport}://{}:0", loopback::address());
+    let name = format!("stoop-test-{of}-{}", std::process::id());
+    [address("udp"), address("tcp"), format!("unix:@{name}"), format!("shm:{name}")]
+}
+
+#[test]
+fn a_reader_of_a_quiet_pipe_notices_that_its_server_was_killed() {
+    for uri in addresses("quiet-server") {
+        let mut server = Process::start("serve-pipes", &uri);
+        let uri = server.find_line(|line| line.contains(':') && !line.contains(' '));
+        let (call, mut numbers) = LinesClient::bind(&uri).unwrap().follow();
+        assert_eq!(numbers.recv().unwrap(), Some(7), "{uri}");
+        server.kill();
+        let why = numbers.recv().unwrap_err();
+        assert!(matches!(why, PipeError::Lost(_)), "{uri}: {why}");
+        assert!(call.wait().is_err(), "{uri}");
+    }
+}
+
+#[test]
+fn a_procedure_that_waits_for_items_notices_that_its_caller_was_killed() {
+    for uri in addresses("quiet-caller") {
+        let quiet = Quiet::default();
+        let server =
+            Server::new().export(LinesServer::new(quiet.clone())).listen(&uri).unwrap().start().unwrap();
+        let mut caller = Process::start("call-pipes", &server.uris()[0]);
+        caller.find_line(|line| line.ends_with("sent"));
+        eventually(|| quiet.noted() == ["Ok(1)"]);
+        caller.kill();
+        eventually(|| quiet.noted().len() > 1);
+        assert!(quiet.noted()[1].starts_with("Err("), "{uri}: {:?}", quiet.noted());
+    }
+}
