@@ -40,6 +40,8 @@ pub mod flags {
     pub const SIZED: u8 = 0x01;
     /// Reserved: which of two keys seals a packet.
     pub const KEY_PHASE: u8 = 0x04;
+    /// A sealed packet whose data are packets: [`Bundle`](crate::Bundle).
+    pub const BUNDLE: u8 = 0x08;
     /// In a result of one packet: the field for the procedure is the number of calls of one packet that the caller may have under way.
     /// In a call: its caller has more calls to send than it may.
     pub const CREDIT: u8 = 0x10;

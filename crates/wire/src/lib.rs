@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod bind;
+mod bundle;
 mod call_list;
 mod cursor;
 mod error;
@@ -26,6 +27,7 @@ mod refused;
 mod residence;
 mod versions;
 
+pub use bundle::Bundle;
 pub use call_list::CallList;
 pub use error::HeaderError;
 pub use format::{
