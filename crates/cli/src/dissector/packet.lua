@@ -102,6 +102,7 @@ local function parsed(raw, is_stream)
     h.is_message = h.kind == KIND.CALL or h.kind == KIND.RESULT
     h.is_sized = has_bit(h.flags, 0)
     h.has_credit = has_bit(h.flags, 4) and h.is_message
+    h.is_bundle = has_bit(h.flags, 3) and h.is_message and h.has_bit_62 and not is_stream
     if h.magic ~= 0xd7 or (h.version ~= 1 and h.kind ~= KIND.VERSIONS) then
         h.is_foreign = true
         return h
@@ -110,7 +111,7 @@ local function parsed(raw, is_stream)
     h.trailer = h.is_checked and CHECKSUM_LEN or 0
     if not h.has_word then place_of(h, is_stream) end
     -- The top bit of the procedure's number, where that is.
-    local names_procedure = h.is_message and not (h.is_part and not h.is_sized) and not (h.kind == KIND.RESULT and h.has_credit)
+    local names_procedure = h.is_message and not h.is_bundle and not (h.is_part and not h.is_sized) and not (h.kind == KIND.RESULT and h.has_credit)
     if names_procedure and h.procedure >= 0x8000 then h.has_metadata, h.procedure = true, h.procedure - 0x8000 end
     return h
 end
@@ -139,7 +140,7 @@ local function is_surely_ours(h, payload, is_stream)
     if h.is_foreign or h.why or h.kind == KIND.HANDSHAKE or h.kind == KIND.ATTACH then return false end
     if h.kind == KIND.VERSIONS then return h.flags == 0 and h.version > 0 and h.versions:find(string.char(h.version), 1, true) ~= nil end
     local flags = (h.is_sized and 1 or 0) + (h.has_credit and 16 or 0)
-        + (h.is_sealed and has_bit(h.flags, 2) and 4 or 0)
+        + (h.is_sealed and has_bit(h.flags, 2) and 4 or 0) + (h.is_sealed and h.is_bundle and 8 or 0)
     if h.flags ~= flags or h.lane >= (is_stream and 1024 or 32768) then return false end
     if UNNUMBERED[h.kind] then
         if h.lane > 0 or h.procedure > 0 then return false end

@@ -38,7 +38,7 @@ end
 local function add_flags(tree, tvb, at, h)
     local item = tree:add(F.flags, tvb(at + 3, 1))
     if h.flags > 0 then
-        for _, field in ipairs({ F.flag_sized, F.flag_key_phase, F.flag_free, F.flag_credit }) do
+        for _, field in ipairs({ F.flag_sized, F.flag_key_phase, F.flag_bundle, F.flag_free, F.flag_credit }) do
             item:add(field, tvb(at + 3, 1))
         end
     end
@@ -47,7 +47,9 @@ end
 -- Bytes 6–7.
 local function add_procedure(tree, range, h)
     local field = F.procedure
-    if h.is_part and not h.is_sized then
+    if h.is_bundle then
+        field = F.apart
+    elseif h.is_part and not h.is_sized then
         field = F.part_length
     elseif h.is_unknown_binding then
         field = F.up_time
@@ -156,6 +158,7 @@ local function add_name(tree, h, record)
 end
 
 local function summary_of(h, record, name, found)
+    if h.is_bundle then return "Bundle" .. (record.opened and " (opened)" or " (sealed)") end
     local parts = { (kinds[h.kind] or "Kind " .. h.kind):gsub(" %(reserved%)", ""), name }
     if h.is_sealed then parts[#parts + 1] = record.opened and " (opened)" or " (sealed)" end
     if h.is_opened then parts[#parts + 1] = " (opened)" end
@@ -202,6 +205,8 @@ local function add_payload(tree, tvb, at, h, there, found, has_metadata, opened)
     end
     if h.is_sealed and not opened then
         c:bytes(F.sealed_data, there)
+    elseif h.is_bundle then
+        return
     elseif h.is_message then
         if h.len == h.length then add_content(c, h, has_metadata) else c:bytes(F.part, there) end
     elseif payloads[h.kind] then
@@ -263,8 +268,21 @@ local function add_foreign(tree, tvb, at, h)
     return "Version " .. h.version
 end
 
+local dissect_packet
+
+-- The packets of a bundle, each as if it had been sealed by itself. `at`: where the bundle begins in what carries it.
+local function dissect_bundle(opened, pinfo, tree, at, h, context)
+    local packets = ByteArray.new(opened, true):tvb("Opened bundle")
+    local inner = setmetatable({ begins = at + HEADER_LEN }, { __index = context })
+    for from = 0, #opened - HEADER_LEN, math.max(h.procedure, HEADER_LEN) do
+        local of_packet = parsed(packets:raw(from, HEADER_LEN), false)
+        of_packet.is_opened = true
+        dissect_packet(packets, pinfo, tree, from, HEADER_LEN + of_packet.len, of_packet, inner)
+    end
+end
+
 -- Dissects the packet whose header is at `at`; `size` is its length with its trailer. Adds its summary to those of the context.
-local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
+function dissect_packet(tvb, pinfo, tree, at, size, h, context)
     local end_of_capture = tvb:len()
     local item = tree:add(stoop, tvb(at, math.min(size, end_of_capture - at)))
     if h.is_foreign then
@@ -281,18 +299,18 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
     else
         local is_new = false
         -- A packet that an ICMP error quotes was sent before.
-        if not context.is_quoted then record, is_new = record_of(pinfo.number, at, tvb:raw(at, HEADER_LEN)) end
+        if not context.is_quoted then record, is_new = record_of(pinfo.number, (context.begins or 0) + at, tvb:raw(at, HEADER_LEN)) end
         if is_new and h.is_sealed then record.opened = opened_at(tvb, at, h) end
         if record.opened then item:add(F.opened, true):set_generated() end
         add_payload(item, tvb, payload_at, h, there, found, has_metadata(h, record), record.opened)
-        if is_new then
+        if is_new and not h.is_bundle then
             local plain = h.is_sealed and record.opened or not h.is_sealed and tvb:raw(payload_at, there)
             local payload = there == h.len and h.is_message and h.len < h.length and plain or nil
             note(record, context, h, pinfo, payload, found)
         end
         if there == h.len then add_trailer(item, tvb, payload_at + there, h) end
     end
-    local name = add_name(item, h, record)
+    local name = not h.is_bundle and add_name(item, h, record) or nil
     add_relations(item, record)
     add_outcome(item, h, record)
     if found.expert then item:add_proto_expert_info(found.expert[1], found.expert[2]) end
@@ -306,5 +324,6 @@ local function dissect_packet(tvb, pinfo, tree, at, size, h, context)
     local summary = summary_of(h, record, name, found)
     item:append_text(": " .. summary)
     context.summaries[#context.summaries + 1] = summary
+    if h.is_bundle and record.opened then dissect_bundle(record.opened, pinfo, item, at, h, context) end
 end
 
