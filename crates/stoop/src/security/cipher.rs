@@ -68,6 +68,7 @@ impl Suite for PacketSuite {
 mod tests {
     use super::*;
     use stoop_seal::{Numbers, Opened, RecordSealer, Seal, Side};
+    use stoop_wire::{Bundle, HEADER_LEN, Kind, SEAL_LEN};
 
     const DOCUMENT: &str = include_str!("../../../../docs/protocol.md");
 
@@ -93,7 +94,7 @@ mod tests {
         assert_documented(&expand::<32>(&of_caller, &[b"stoop key"]));
         assert_documented(&expand::<12>(&of_caller, &[b"stoop iv"]));
         let end = |side| Seal::new(PacketSuite::Aes256Gcm, side, of_caller, of_server, 0);
-        let (caller, mut server) = (end(Side::Caller), end(Side::Server));
+        let (caller, mut server, caller_again) = (end(Side::Caller), end(Side::Server), end(Side::Caller));
         let packet = |kind: u8| {
             let header =
                 [&[0xd7, 1, kind, 0, 5, 0, 2, 0], &binding[..], &[7, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0]];
@@ -111,6 +112,15 @@ mod tests {
         assert_eq!(server.open(0, &mut call, 40), Opened::Yes);
         server = server.next(0, false);
         assert_documented(&fourth(&server, 4));
+        let mut other = packet(3);
+        (other[4], other[16]) = (6, 1);
+        other[HEADER_LEN..40].copy_from_slice(b"another ");
+        let packets = [&packet(3)[..40], &other[..40]].concat();
+        let mut bundle = [&Bundle::header(Kind::Call, &packets, 40)[..], &packets, &[0; SEAL_LEN]].concat();
+        let mut numbers = Numbers::default();
+        (0..4).for_each(|_| assert!(caller_again.seal(&mut numbers, &mut packet(3), 40)));
+        assert!(caller_again.seal(&mut numbers, &mut bundle, HEADER_LEN + packets.len()));
+        assert_documented(&bundle);
         let hour_ns = 3_600_000_000_000;
         let mut sealer = RecordSealer::new(PacketSuite::Aes256Gcm, of_caller, 0);
         let mut record = || {

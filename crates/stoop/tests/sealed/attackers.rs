@@ -75,6 +75,10 @@ fn is_sealed(packet: &[u8]) -> bool {
     packet.len() >= 32 && packet[15] >> 6 == 1
 }
 
+fn is_bundle(packet: &[u8]) -> bool {
+    is_sealed(packet) && packet[3] & 0x08 != 0
+}
+
 fn client(pair: &Pair, proxy: &Proxy) -> VaultClient {
     VaultClient::bind_with(&proxy.uri, &pair.options()).unwrap()
 }
@@ -132,6 +136,34 @@ fn a_changed_bit_anywhere_is_a_lost_packet() {
         assert_eq!(client.echo(&bytes).unwrap(), bytes);
     }
     assert!(pair.server.counters().packet.corrupt > 0);
+}
+
+#[test]
+fn bundles_that_are_changed_cut_and_repeated_run_each_call_once() {
+    let pair = Pair::over("udp");
+    let mut bit = 0;
+    let proxy = Proxy::new(&pair.uri(), move |packet, _| {
+        if !is_bundle(packet) {
+            return vec![packet.to_vec()];
+        }
+        bit = (bit + 61) % (8 * packet.len());
+        let mut changed = packet.to_vec();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        vec![changed, packet[..packet.len() - 8].to_vec(), packet.to_vec(), packet.to_vec()]
+    });
+    let client = client(&pair, &proxy);
+    for round in 0..50 {
+        let begin = client.begin();
+        let pending: Vec<_> = (0..40).map(|_| begin.count()).collect();
+        drop(begin);
+        let mut numbers: Vec<_> = pending.into_iter().map(|each| each.wait().unwrap()).collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(40 * round + 1..=40 * round + 40), "in round {round}");
+    }
+    let seen = proxy.seen();
+    for to_server in [true, false] {
+        assert!(seen.iter().any(|(packet, to)| *to == to_server && is_bundle(packet)), "{to_server}");
+    }
 }
 
 #[test]
@@ -197,7 +229,10 @@ fn another_program_decrypts_a_capture_with_the_key_log() {
     let client = VaultClient::bind_with(&proxy.uri, &pair.options().security(security)).unwrap();
     let bytes = vec![0xa5; 3000];
     assert_eq!(client.echo(&bytes).unwrap(), bytes);
-    client.count().unwrap();
+    let begin = client.begin();
+    let pending: Vec<_> = (0..3).map(|_| begin.count()).collect();
+    drop(begin);
+    pending.into_iter().for_each(|each| assert!(each.wait().is_ok()));
     let sealed: Vec<_> = proxy.seen().into_iter().filter(|(packet, _)| is_sealed(packet)).collect();
     let line = |packet: &[u8]| packet.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
     let capture = pair.folder.file("capture");

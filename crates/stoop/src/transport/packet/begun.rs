@@ -54,7 +54,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 use stoop_exchange::Instant;
 use stoop_marshal::Reader;
-use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
+use stoop_wire::{HEADER_LEN, Kind, MAX_DATAGRAM};
 
 /// The begun calls of one binding.
 ///
@@ -185,10 +185,17 @@ impl<L: PacketLink> PacketCalls<L> {
         };
         if protection::is_expected(queue.packets()) {
             let session = self.link.binding.present();
-            let (packets, segment) = session.protection.together(queue.packets(), queue.segment());
+            let (packets, segment, in_each) =
+                session.protection.bundled(Kind::Call, queue.packets(), queue.segment());
             let at_once = MAX_SEGMENTS_LEN / segment;
             for (first, packets) in (0..).step_by(at_once).zip(packets.chunks(at_once * segment)) {
-                endpoint.send_many(packets, segment, |position, why| not_sent(first + position, why));
+                endpoint.send_many(packets, segment, |position, why| {
+                    let first = (first + position) * in_each;
+                    let calls = first..(first + in_each).min(queue.calls().len());
+                    let same =
+                        || why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error);
+                    calls.for_each(|call| not_sent(call, same()));
+                });
             }
         } else {
             endpoint.send_many(queue.packets(), queue.segment(), not_sent);

@@ -16,7 +16,7 @@ use crate::transport::packet::protection::sealed::{OpenedSeal, SealedBinding, Se
 use std::io;
 #[cfg(feature = "seal")]
 use std::sync::Arc;
-use stoop_wire::{BindingId, HEADER_LEN, Header, Kind, MAX_DATAGRAM, SEAL_LEN, VERSION};
+use stoop_wire::{BindingId, Bundle, HEADER_LEN, Header, Kind, MAX_DATAGRAM, SEAL_LEN, VERSION};
 
 /// What protects the packets of a session or of a server's endpoint.
 #[derive(Debug, Default)]
@@ -206,6 +206,27 @@ impl Protection {
             self.append(&mut copies, start);
         }
         (copies, apart)
+    }
+
+    /// The same, with short packets of a sealed binding in [bundles](Bundle) of that kind. Returns also how many packets one of the
+    /// copies has, but perhaps the last.
+    pub(crate) fn bundled(&self, kind: Kind, packets: &[u8], segment: usize) -> (Vec<u8>, usize, usize) {
+        let most = Bundle::most(segment);
+        let is_sealed = cfg!(feature = "seal")
+            && packets.first_chunk().is_some_and(|header| BindingId::of_header(header).is_sealed());
+        if !is_sealed || most < 2 || packets.len() <= segment {
+            let (copies, apart) = self.together(packets, segment);
+            return (copies, apart, 1);
+        }
+        let apart = (HEADER_LEN + most * segment + SEAL_LEN).next_multiple_of(8);
+        let mut copies = Vec::with_capacity(packets.len().div_ceil(most * segment) * apart);
+        for (packets, start) in packets.chunks(most * segment).zip((0..).step_by(apart)) {
+            copies.resize(start, 0);
+            copies.extend_from_slice(&Bundle::header(kind, packets, segment));
+            copies.extend_from_slice(packets);
+            self.append(&mut copies, start);
+        }
+        (copies, apart, most)
     }
 
     /// Passes the packet to `send`, protected if it has a trailer. `None`: it cannot be protected, and is lost.

@@ -82,6 +82,15 @@ impl ReceiveBuffers {
         }
     }
 
+    /// Has a packet of `len` bytes that came by itself be where packets are that came together. `None`: there is no memory for it.
+    #[cfg(feature = "seal")]
+    pub(crate) fn move_to_many(&mut self, len: usize) -> Option<()> {
+        self.many();
+        let Self { one, many, .. } = self;
+        Arc::get_mut(many)?.get_mut(..len)?.copy_from_slice(&one[..len]);
+        Some(())
+    }
+
     /// Takes the packets that were received into [`many`](Self::many), to be [put back](Self::put_back). No other thread has them.
     #[inline]
     pub(crate) fn take_received(&mut self) -> Arc<[u8]> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::Heard;
-use stoop_wire::{HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::{Bundle, HEADER_LEN, Header, Kind, LaneId};
 
 /// The result of a call, of a packet's payload: the length of a pipe comes before it.
 fn slot_result<'a>(slot: &Slot, payload: &'a [u8]) -> &'a [u8] {
@@ -51,7 +51,10 @@ impl<L: PacketLink> Calls<L> {
                     let struck = self.session.protection.open_many(datagrams, segments.segment);
                     self.session.corrupt.fetch_add(struck, Ordering::Relaxed);
                 }
-                self.deliver_all(clock, segments.split(buffer));
+                match cfg!(feature = "seal") && self.session.bound.binding.is_sealed() {
+                    true => self.deliver_all(clock, segments.split(buffer).flat_map(Bundle::packets_in)),
+                    false => self.deliver_all(clock, segments.split(buffer)),
+                }
             }
             Ok(CallerArrival::Refused) => self.on_unreachable(clock),
             Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use stoop_net::clock;
 use stoop_seal::{KEY_PHASE, Numbers, Opened, Seal};
-use stoop_wire::{BindingId, HEADER_LEN, Header};
+use stoop_wire::{BindingId, Bundle, HEADER_LEN, Header, flags};
 
 /// Bindings of which a thread holds keys.
 const PLACES: usize = 4;
@@ -101,11 +101,12 @@ impl Held {
 
     /// Opens a packet.
     pub(super) fn open(&mut self, packet: &mut [u8]) -> bool {
-        let phase = packet[3] & KEY_PHASE;
-        packet[3] ^= phase;
+        let of_seal = packet[3] & (KEY_PHASE | flags::BUNDLE);
+        let phase = of_seal & KEY_PHASE;
+        packet[3] ^= of_seal;
         let Ok((_, payload)) = Header::parse(packet) else { return false };
         let end = HEADER_LEN + payload.len();
-        packet[3] ^= phase;
+        packet[3] ^= of_seal;
         // The clock matters for packets of the phase before only.
         let is_of_present = (phase != 0) == (self.seal.phase() & 1 == 1);
         let now_ns = if is_of_present { 0 } else { clock::now_ns() };
@@ -115,6 +116,6 @@ impl Held {
             Opened::No => return false,
         }
         self.binding.has_opened();
-        true
+        !Bundle::is_one(packet) || Bundle::of(packet).is_some()
     }
 }

@@ -99,3 +99,54 @@ fn framed_packets_are_sealed_where_they_have_room_for_it() {
     CRC.frame_whole(&mut plain);
     assert_eq!(plain, packet(7, Kind::Receipt, &[1; 8]));
 }
+
+#[cfg(feature = "seal")]
+mod bundles {
+    use super::*;
+    use crate::security::cipher::PacketSuite;
+    use stoop_seal::{Seal, Side};
+
+    const SEALED: u64 = BindingId::SEALED | 7;
+
+    /// Caller and server of a sealed binding.
+    fn ends() -> (Protection, Protection) {
+        let seal = |side| Seal::new(PacketSuite::Aes256Gcm, side, [1; 32], [2; 32], 0);
+        let binding = |side| SealedBinding::new(BindingId(SEALED), seal(side), None);
+        let bindings = Arc::new(SealedBindings::default());
+        assert!(bindings.add(binding(Side::Server)));
+        (Protection::sealed(binding(Side::Caller)), Protection::of_server(&bindings))
+    }
+
+    #[test]
+    fn packets_that_are_sealed_together_open_as_they_were() {
+        let (caller, server) = ends();
+        let packets: Vec<_> = (0..50).flat_map(|byte| packet(SEALED, Kind::Call, &[byte; 8])).collect();
+        let (mut copies, apart, most) = caller.bundled(Kind::Call, &packets, 40);
+        assert_eq!((most, copies.chunks(apart).count()), (35, 2));
+        assert_eq!(server.open_many(&mut copies, apart), 0);
+        let opened: Vec<_> = copies.chunks(apart).flat_map(Bundle::packets_in).collect();
+        assert!(opened.into_iter().eq(packets.chunks(40)));
+    }
+
+    #[test]
+    fn a_packet_by_itself_and_long_ones_are_not_bundled() {
+        let (caller, _) = ends();
+        let one = packet(SEALED, Kind::Call, &[1; 8]);
+        assert_eq!(caller.bundled(Kind::Call, &one, 40).2, 1);
+        let long = packet(SEALED, Kind::Call, &[1; 680]).repeat(2);
+        let (copies, apart, most) = caller.bundled(Kind::Call, &long, 712);
+        assert_eq!((most, copies.chunks(apart).count(), Bundle::is_one(&copies)), (1, 2, false));
+    }
+
+    /// Else a caller could make calls of another.
+    #[test]
+    fn a_bundle_with_a_packet_of_another_binding_does_not_open() {
+        let (caller, server) = ends();
+        for other in [SEALED + 1, 7, 0] {
+            let own = packet(SEALED, Kind::Call, &[1; 8]);
+            let packets = [&own[..], &packet(other, Kind::Call, &[1; 8]), &own].concat();
+            let (mut copies, apart, _) = caller.bundled(Kind::Call, &packets, 40);
+            assert_eq!(server.open_many(&mut copies, apart), 1, "{other:x}");
+        }
+    }
+}

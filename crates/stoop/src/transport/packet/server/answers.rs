@@ -67,9 +67,24 @@ impl<P: Copy + PartialEq> Answers<P> {
     }
 
     fn push_any(&mut self, peer: &P, answer: &[u8], protection: &Protection) {
-        let whole = answer.len() + protection.room_for(answer);
+        self.make_room(peer, answer.len() + protection.room_for(answer), |_| true);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(answer);
+        protection.append(&mut self.bytes, start);
+    }
+
+    /// Adds an answer to be put into a [bundle](stoop_wire::Bundle) with others of its binding. It is not protected.
+    pub(super) fn push_to_bundle(&mut self, peer: &P, answer: &[u8]) {
+        self.make_room(peer, answer.len(), |first| first.get(8..16) == answer.get(8..16));
+        self.bytes.extend_from_slice(answer);
+    }
+
+    /// Has the next answer to `peer`, of `whole` bytes, begin at the end of the bytes: in the last group, if it may join the answer with
+    /// which that begins, or in a new one.
+    fn make_room(&mut self, peer: &P, whole: usize, joins: impl FnOnce(&[u8]) -> bool) {
         let len = whole.next_multiple_of(ALIGNMENT);
         let joined = self.groups.last_mut().and_then(|group| Some((group.joined(peer, len)?, group)));
+        let joined = joined.filter(|(_, group)| joins(&self.bytes[group.start..]));
         if let Some((segment, group)) = joined {
             group.segment = segment;
             let start = group.start + group.count * segment;
@@ -81,9 +96,10 @@ impl<P: Copy + PartialEq> Answers<P> {
             let start = self.bytes.len();
             self.groups.push(Group { peer: *peer, start, segment: len.max(ALIGNMENT), count: 1 });
         }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(answer);
-        protection.append(&mut self.bytes, start);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
     }
 
     /// The groups: peer, packets one behind the other, and the length of each packet except the last.

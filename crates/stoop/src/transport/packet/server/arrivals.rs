@@ -15,7 +15,9 @@ use std::sync::{Arc, MutexGuard};
 use stoop_exchange::Instant;
 use stoop_exchange::server::{Effect, Server};
 use stoop_net::{memory, prefetch};
-use stoop_wire::{BindingId, CallNumber, LaneId};
+use stoop_wire::{BindingId, CallNumber, LaneId, flags};
+#[cfg(feature = "seal")]
+use stoop_wire::{Bundle, HEADER_LEN};
 
 /// Packets of one peer that came together, as far as they have not been taken.
 struct Arrived<'a> {
@@ -27,6 +29,8 @@ struct Arrived<'a> {
     opened: usize,
     /// Parts of a long call may come next.
     parts: bool,
+    /// They came in a bundle, whose packets begin here in the memory of what was received.
+    bundle: Option<usize>,
 }
 
 impl Arrived<'_> {
@@ -45,10 +49,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     #[inline(always)]
     pub(super) fn take(&self, worker: &mut WorkerState<S>, len: usize) -> Option<PacketCall<S::Peer>> {
         let packet = &mut worker.buffers.one[..];
-        if protection::says_so(packet.first_chunk().expect("the buffer is longer"))
-            && !self.opens(&mut packet[..len])
-        {
+        let has_trailer = protection::says_so(packet.first_chunk().expect("the buffer is longer"));
+        if has_trailer && !self.opens(&mut packet[..len]) {
             return None;
+        }
+        #[cfg(feature = "seal")]
+        if has_trailer && Bundle::is_one(packet) {
+            return self.take_bundle_alone(worker, len);
         }
         let mut exchange = self.exchange();
         let (now, peer) = (self.arrived(worker), self.link.peer(&worker.link));
@@ -169,11 +176,27 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if patient && self.link.note_calls(&mut worker.link, segments.count() as u32, None) {
             self.background.wake_if_asleep();
         }
+        self.take_received(worker, segments, 0)
+    }
+
+    /// The same, of which the first `opened` bytes have been opened.
+    fn take_received(
+        &self,
+        worker: &mut WorkerState<S>,
+        segments: Segments,
+        opened: usize,
+    ) -> Option<PacketCall<S::Peer>> {
         let mut packets = worker.buffers.take_received();
         let memory = Arc::get_mut(&mut packets).expect("no call has them yet");
         let segment = segments.segment.max(1);
-        let mut arrived =
-            Arrived { packets: &mut memory[..segments.len], segment, start: 0, opened: 0, parts: false };
+        let mut arrived = Arrived {
+            packets: &mut memory[..segments.len],
+            segment,
+            start: 0,
+            opened,
+            parts: false,
+            bundle: None,
+        };
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
         while !arrived.rest().is_empty() {
@@ -215,6 +238,12 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 arrived.start += arrived.next_len();
                 return false;
             }
+            #[cfg(feature = "seal")]
+            if arrived.bundle.is_none()
+                && let Some(bundle) = Bundle::of(arrived.rest())
+            {
+                return self.take_bundle(worker, exchange, arrived, bundle, replies);
+            }
             end = arrived.opened;
         }
         let ready = &arrived.packets[start..end];
@@ -223,8 +252,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             return false;
         }
         let calls = &mut worker.batch.calls;
+        let bundle = arrived.bundle;
         let mut run = |assignment, at| {
-            let packet = CallPacket::in_batch(start + at);
+            let packet = call_packet(bundle, start + at);
             calls.push_back(PacketCall { assignment, packet });
         };
         let taken = exchange.take_calls(now, peer, ready, segment, &mut run);
@@ -259,6 +289,38 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         false
     }
 
+    /// Takes the packets of a bundle, which is the next of packets that came together. Returns whether one of them was no call and no
+    /// question.
+    #[cfg(feature = "seal")]
+    fn take_bundle(
+        &self,
+        worker: &mut WorkerState<S>,
+        exchange: &mut Server<S::Peer>,
+        arrived: &mut Arrived<'_>,
+        Bundle { apart, len }: Bundle,
+        replies: &mut Answers<S::Peer>,
+    ) -> bool {
+        let begin = arrived.start + HEADER_LEN;
+        arrived.start += arrived.next_len();
+        let packets = &mut arrived.packets[begin..begin + len];
+        let mut inner =
+            Arrived { packets, segment: apart, start: 0, opened: len, parts: false, bundle: Some(begin) };
+        let mut attention = false;
+        while !inner.rest().is_empty() {
+            attention |= self.take_next(worker, exchange, &mut inner, replies);
+        }
+        attention
+    }
+
+    /// Takes the packets of a bundle of `len` bytes that the worker has received by itself and opened. Returns the first call that they
+    /// bring.
+    #[cfg(feature = "seal")]
+    #[inline(never)]
+    fn take_bundle_alone(&self, worker: &mut WorkerState<S>, len: usize) -> Option<PacketCall<S::Peer>> {
+        worker.buffers.move_to_many(len)?;
+        self.take_received(worker, Segments { len, segment: len }, len)
+    }
+
     /// Tells the procedure, or the queue in which the call waits, that its call was cancelled. Under the exchange's lock, so that the call
     /// cannot end meanwhile.
     #[cold]
@@ -268,8 +330,20 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     }
 }
 
+/// Where the packet of a call is that came together with others, at that byte of these, perhaps in a bundle.
+#[inline(always)]
+fn call_packet(bundle: Option<usize>, at: usize) -> CallPacket {
+    match bundle {
+        #[cfg(feature = "seal")]
+        Some(begin) => CallPacket::in_batch(begin + at).bundled(),
+        _ => CallPacket::in_batch(at),
+    }
+}
+
 /// Whether a packet for whose binding there are no keys is of a binding that the exchange does not know either, and tells its sender so.
 #[cold]
-fn is_for_nobody<P: stoop_exchange::server::Peer>(exchange: &mut Server<P>, packet: &[u8]) -> bool {
+fn is_for_nobody<P: stoop_exchange::server::Peer>(exchange: &mut Server<P>, packet: &mut [u8]) -> bool {
+    // A bundle is answered as the first of its calls.
+    packet[3] &= !flags::BUNDLE;
     packet.first_chunk().is_some_and(|header| !exchange.is_bound(BindingId::of_header(header)))
 }

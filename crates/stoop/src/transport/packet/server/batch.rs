@@ -1,7 +1,7 @@
 //! The state that the workers of an endpoint share for calls that came together.
 
 use crate::transport::packet::link::{MAX_SEGMENTS, MAX_SEGMENTS_LEN, ReceiveBuffers};
-use crate::transport::packet::server::call::PacketCall;
+use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +32,36 @@ pub(super) struct Finished<P> {
     pub(super) assignment: Assignment<P>,
     /// Its answer is a result that has only been noted: how long the call was here is known when the answer leaves.
     pub(super) is_noted: bool,
+    #[cfg(feature = "seal")]
+    is_bundled: bool,
+}
+
+impl<P> Finished<P> {
+    /// `packet`: the one that brought it.
+    #[inline(always)]
+    pub(super) fn new(assignment: Assignment<P>, is_noted: bool, packet: CallPacket) -> Self {
+        #[cfg(not(feature = "seal"))]
+        let _ = packet;
+        Self {
+            assignment,
+            is_noted,
+            #[cfg(feature = "seal")]
+            is_bundled: packet.is_bundled(),
+        }
+    }
+
+    /// Whether its answer may leave in a bundle: its call came in one.
+    #[inline(always)]
+    pub(super) fn is_bundled(&self) -> bool {
+        #[cfg(feature = "seal")]
+        {
+            self.is_bundled
+        }
+        #[cfg(not(feature = "seal"))]
+        {
+            false
+        }
+    }
 }
 
 impl<P> Shared<P> {

@@ -29,6 +29,8 @@ pub(super) enum PacketLocation {
 
 impl CallPacket {
     const DEFERRED: u64 = 1 << 63;
+    /// It came in a bundle.
+    const BUNDLED: u64 = if cfg!(feature = "seal") { 1 << 62 } else { 0 };
     /// In the worker's buffer.
     pub(super) const AT_WORKER: Self = Self(0);
     /// With the assignment.
@@ -40,6 +42,18 @@ impl CallPacket {
     #[inline]
     pub(super) fn in_batch(start: usize) -> Self {
         Self(start as u64 + Self::IN_BATCH)
+    }
+
+    /// The same, of a call that came in a bundle.
+    #[cfg(feature = "seal")]
+    pub(super) fn bundled(self) -> Self {
+        Self(self.0 | Self::BUNDLED)
+    }
+
+    /// Whether the call came in a bundle.
+    #[inline]
+    pub(super) fn is_bundled(self) -> bool {
+        self.0 & Self::BUNDLED != 0
     }
 
     /// The same, of a deferred call.
@@ -55,7 +69,7 @@ impl CallPacket {
 
     #[inline]
     pub(super) fn location(self) -> PacketLocation {
-        match self.0 & !Self::DEFERRED {
+        match self.0 & !(Self::DEFERRED | Self::BUNDLED) {
             0 => PacketLocation::AtWorker,
             1 => PacketLocation::Kept,
             word => PacketLocation::InBatch((word - Self::IN_BATCH) as usize),

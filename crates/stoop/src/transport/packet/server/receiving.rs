@@ -99,7 +99,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let call = self.take(worker, len)?;
         if patient {
             let (_, lane, _) = call.assignment.identity();
-            if self.link.note_calls(&mut worker.link, 1, Some(lane)) {
+            // Those of a bundle are of many lanes.
+            let lane = (!call.packet.is_bundled()).then_some(lane);
+            if self.link.note_calls(&mut worker.link, 1, lane) {
                 self.background.wake_if_asleep();
             }
         }

@@ -10,7 +10,7 @@ use crate::serving::dispatch::Outcome;
 use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::{ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::{Finished, Shared};
-use crate::transport::packet::server::call::PacketCall;
+use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::run::ANSWER_MAX;
 use crate::transport::packet::server::worker::{BatchState, WorkerState};
@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::server::Assignment;
 use stoop_net::clock;
+use stoop_wire::Kind;
 
 /// Answers wait for other answers at most this long, or as long as one procedure takes.
 const ANSWERS_WAIT_NANOS: u64 = 50_000;
@@ -87,7 +88,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> Option<PacketCall<S::Peer>> {
         let mut shared = self.batch.shared(&mut worker.key);
         let len = assignment.answer_len();
-        let is_full = shared.push(Finished { assignment, is_noted: false }, len);
+        let is_full = shared.push(Finished::new(assignment, false, CallPacket::KEPT), len);
         let is_last = shared.calls.is_empty();
         drop(shared);
         if is_full || is_last {
@@ -145,6 +146,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> (Option<PacketCall<S::Peer>>, bool) {
         let outcome = self.perform(&mut call, &worker.buffers, worker.clock_ns);
         let is_late = self.note_time(worker, &call, outcome.ran());
+        let packet = call.packet;
         let mut assignment = call.assignment;
         let is_noted = match outcome {
             Outcome::Result(len) if !is_late => {
@@ -164,7 +166,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         };
         let mut shared = self.batch.shared(&mut worker.key);
         let len = assignment.answer_len();
-        let is_full = shared.push(Finished { assignment, is_noted }, len);
+        let is_full = shared.push(Finished::new(assignment, is_noted, packet), len);
         (self.next_short(&mut shared, &mut worker.buffers), is_full)
     }
 
@@ -215,15 +217,19 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         worker.clock_ns = clock::now_ns();
         worker.batch.flushed_ns = worker.clock_ns;
         let now = Instant::from_nanos(worker.clock_ns);
-        let BatchState { finished, answers, .. } = &mut worker.batch;
+        let BatchState { finished, answers, bundled, .. } = &mut worker.batch;
         for Finished { assignment, .. } in finished.iter_mut().filter(|each| each.is_noted) {
             assignment.complete_noted(now);
         }
         // In a second pass, because reading a header that has just been written stalls the processor.
-        for Finished { assignment, .. } in finished {
+        for each in finished {
+            let is_bundled = each.is_bundled();
+            let assignment = &mut each.assignment;
             if assignment.answer_len() > ANSWER_MAX && assignment.is_large() {
                 // The exchange sends it.
                 assignment.leave_in_parts();
+            } else if is_bundled {
+                bundled.push_to_bundle(&assignment.peer, assignment.answer());
             } else {
                 answers.push(&assignment.peer, assignment.answer(), &self.protection);
             }
@@ -232,6 +238,18 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             self.link.send_many(&worker.link, packets, segment, peer);
         }
         worker.batch.answers.clear();
+        if cfg!(feature = "seal") && !worker.batch.bundled.is_empty() {
+            self.send_bundled(worker);
+        }
         self.finish_all(worker);
+    }
+    /// Sends the answers of calls that came in bundles, in bundles.
+    #[inline(never)]
+    fn send_bundled(&self, worker: &mut WorkerState<S>) {
+        for (peer, answers, segment) in worker.batch.bundled.groups() {
+            let (packets, segment, _) = self.protection.bundled(Kind::Result, answers, segment);
+            self.link.send_many(&worker.link, &packets, segment, peer);
+        }
+        worker.batch.bundled.clear();
     }
 }

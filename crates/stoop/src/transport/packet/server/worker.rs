@@ -33,6 +33,8 @@ pub(super) struct BatchState<P> {
     pub(super) parked: Vec<PacketCall<P>>,
     /// Answers that will leave together.
     pub(super) answers: Answers<P>,
+    /// The same, in bundles.
+    pub(super) bundled: Answers<P>,
     pub(super) finished: Vec<Finished<P>>,
     pub(super) pacing: ClockPacing,
     /// When answers last left.
@@ -45,6 +47,7 @@ impl<P> Default for BatchState<P> {
             calls: VecDeque::new(),
             parked: Vec::new(),
             answers: Answers::default(),
+            bundled: Answers::default(),
             finished: Vec::new(),
             pacing: ClockPacing::default(),
             flushed_ns: 0,
