@@ -1,8 +1,9 @@
 //! The types whose values travel in calls.
 
+use crate::layouts::{LeftOut, NEVER, Revision};
 use crate::limits::stack_charge;
 use crate::memory::vec_for;
-use crate::{DecodeError, Description, Form, Layout, Reader, Writer};
+use crate::{DecodeError, Description, Form, Layout, Layouts, Reader, Writer};
 use core::array;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -37,6 +38,9 @@ pub trait Data: Sized + 'static {
     /// Whether a part of it came with a later revision, as far as that can be seen without looking behind pointers and into sequences,
     /// maps and sets. A fixed type has no such parts.
     const GROWS: bool = false;
+
+    /// Fixed types: [`LAYOUT`](Data::LAYOUT) at all revisions.
+    const LAYOUTS: Layouts = Layouts::One(Self::LAYOUT);
 
     /// [`LAYOUT`](Data::LAYOUT) in a message of an older form.
     #[inline(always)]
@@ -79,6 +83,22 @@ pub trait Data: Sized + 'static {
     fn load(chunk: &[u8]) -> Result<Self, DecodeError> {
         let _ = chunk;
         unreachable!("only values of fixed types are loaded")
+    }
+
+    /// [`store`](Data::store) as at a revision, where the value has another layout and other parts.
+    #[inline(always)]
+    fn store_at<R: Revision>(&self, chunk: &mut [u8], left_out: &mut LeftOut) {
+        let _ = left_out;
+        self.store(chunk);
+    }
+
+    /// [`load`](Data::load) of a value as at a revision.
+    ///
+    /// # Errors
+    /// When the bytes are not a value of this type at that revision.
+    #[inline(always)]
+    fn load_at<R: Revision>(chunk: &[u8]) -> Result<Self, DecodeError> {
+        Self::load(chunk)
     }
 
     /// Writes values one after the other, without a count.
@@ -127,6 +147,8 @@ pub trait Data: Sized + 'static {
     fn encode_all_at(values: &[Self], writer: &mut Writer<'_>, form: Form) {
         if is_the_same_at::<Self>() {
             Self::encode_all(values, writer);
+        } else if const { is_fixed_at::<Self>() } {
+            writer.all_fixed_at(values, form);
         } else if writer.enter(stack_charge::<Self>(1)) {
             for value in values {
                 value.encode_at(writer, form);
@@ -143,6 +165,9 @@ pub trait Data: Sized + 'static {
     fn decode_all_at(count: usize, reader: &mut Reader<'_>, form: Form) -> Result<Vec<Self>, DecodeError> {
         if is_the_same_at::<Self>() {
             return Self::decode_all(count, reader);
+        }
+        if const { is_fixed_at::<Self>() } {
+            return reader.all_fixed_at(count, form);
         }
         let mut values = vec_for(count)?;
         reader.enter(stack_charge::<Self>(1))?;
@@ -172,6 +197,14 @@ pub trait Data: Sized + 'static {
         let size = Self::LAYOUT.fixed_size();
         try_array(|index| Self::load(&chunk[index * size..][..size]))
     }
+}
+
+/// Changes of a type for which there is code of its own.
+const CHANGES_MAX: usize = 8;
+
+/// Whether a type is fixed, and has changed so seldom that there is code for each of its forms.
+pub const fn is_fixed_at<T: Data>() -> bool {
+    T::LAYOUT.is_fixed() && T::LAYOUTS.change(CHANGES_MAX) == NEVER
 }
 
 /// Whether values of a type have the same bytes in every form: those of a fixed type without later parts.

@@ -4,6 +4,7 @@
 //! an optimised build.
 
 use crate::layout::align_up;
+use crate::layouts::{LeftOut, Revision};
 use crate::{Data, DecodeError};
 
 /// Stores the fields of a fixed type into its bytes.
@@ -26,6 +27,18 @@ impl<'a> FixedWriter<'a> {
         let end = at + T::LAYOUT.fixed_size();
         self.chunk[self.position..at].fill(0);
         value.store(&mut self.chunk[at..end]);
+        self.position = end;
+        self
+    }
+
+    /// Stores the next field as at a revision.
+    #[inline(always)]
+    pub fn field_at<T: Data, R: Revision>(mut self, value: &T, left_out: &mut LeftOut) -> Self {
+        let layout = const { T::LAYOUTS.at(R::NUMBER) };
+        let at = align_up(self.position, layout.align());
+        let end = at + layout.fixed_size();
+        self.chunk[self.position..at].fill(0);
+        value.store_at::<R>(&mut self.chunk[at..end], left_out);
         self.position = end;
         self
     }
@@ -60,5 +73,18 @@ impl<'a> FixedReader<'a> {
         let end = at + T::LAYOUT.fixed_size();
         self.position = end;
         T::load(&self.chunk[at..end])
+    }
+
+    /// Loads the next field as at a revision.
+    ///
+    /// # Errors
+    /// When its bytes are not a `T` at that revision.
+    #[inline(always)]
+    pub fn field_at<T: Data, R: Revision>(&mut self) -> Result<T, DecodeError> {
+        let layout = const { T::LAYOUTS.at(R::NUMBER) };
+        let at = align_up(self.position, layout.align());
+        let end = at + layout.fixed_size();
+        self.position = end;
+        T::load_at::<R>(&self.chunk[at..end])
     }
 }

@@ -42,7 +42,7 @@ impl Form {
     /// The number of the variant at `position` of an enum whose variants came with these revisions.
     #[inline]
     pub fn number_of(self, since: &[u32], position: usize) -> u32 {
-        since[..position].iter().filter(|since| self.has(**since)).count() as u32
+        number_of(since, position, self.revision)
     }
 
     /// The position of the variant that has that number; `None` if there is none.
@@ -51,6 +51,17 @@ impl Form {
         let known = since.iter().enumerate().filter(|(_, since)| self.has(**since));
         known.map(|(position, _)| position).nth(number as usize)
     }
+}
+
+/// The number that the variant at `position` has at a revision, of an enum whose variants came with these.
+#[inline]
+pub const fn number_of(since: &[u32], position: usize, revision: u32) -> u32 {
+    let (mut number, mut index) = (0, 0);
+    while index < position {
+        number += (since[index] <= revision) as u32;
+        index += 1;
+    }
+    number
 }
 
 /// Whether a value is its default. A value that does not equal itself (NaN) is, if the default does not either.

@@ -2,10 +2,11 @@
 
 use std::collections::{LinkedList, VecDeque};
 
-use crate::data::{is_the_same_at, try_array};
+use crate::data::{is_fixed_at, is_the_same_at, try_array};
+use crate::layouts::{LeftOut, Revision};
 use crate::limits::stack_charge;
 use crate::scalar::described_as;
-use crate::{Data, DecodeError, Description, Form, Layout, Reader, Writer};
+use crate::{Data, DecodeError, Description, Form, Layout, Layouts, Reader, Writer};
 
 impl<T: Data, const N: usize> Data for [T; N] {
     const LAYOUT: Layout = T::LAYOUT.array(N);
@@ -35,6 +36,7 @@ impl<T: Data, const N: usize> Data for [T; N] {
     }
 
     const GROWS: bool = T::GROWS;
+    const LAYOUTS: Layouts = Layouts::Array(&T::LAYOUTS, N);
 
     fn layout_at(form: Form) -> Layout {
         T::layout_at(form).array(N)
@@ -43,6 +45,9 @@ impl<T: Data, const N: usize> Data for [T; N] {
     fn encode_at(&self, writer: &mut Writer<'_>, form: Form) {
         if is_the_same_at::<Self>() {
             return self.encode(writer);
+        }
+        if const { is_fixed_at::<Self>() } {
+            return writer.fixed_at(self, form);
         }
         let Some(record) = writer.begin_record(Self::layout_at(form), stack_charge::<Self>(4)) else {
             return;
@@ -54,6 +59,9 @@ impl<T: Data, const N: usize> Data for [T; N] {
     fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
         if is_the_same_at::<Self>() {
             return Self::decode(reader);
+        }
+        if const { is_fixed_at::<Self>() } {
+            return reader.fixed_at(form);
         }
         let record = reader.begin_record(Self::layout_at(form), stack_charge::<Self>(4))?;
         let values = try_array(|_| T::decode_at(reader, form))?;
@@ -73,6 +81,20 @@ impl<T: Data, const N: usize> Data for [T; N] {
     #[inline(always)]
     fn load(chunk: &[u8]) -> Result<Self, DecodeError> {
         T::load_array(chunk)
+    }
+
+    #[inline]
+    fn store_at<R: Revision>(&self, chunk: &mut [u8], left_out: &mut LeftOut) {
+        let size = const { T::LAYOUTS.at(R::NUMBER) }.fixed_size();
+        for (index, value) in self.iter().enumerate() {
+            value.store_at::<R>(&mut chunk[index * size..][..size], left_out);
+        }
+    }
+
+    #[inline]
+    fn load_at<R: Revision>(chunk: &[u8]) -> Result<Self, DecodeError> {
+        let size = const { T::LAYOUTS.at(R::NUMBER) }.fixed_size();
+        try_array(|index| T::load_at::<R>(&chunk[index * size..][..size]))
     }
 }
 

@@ -2,10 +2,13 @@
 
 use core::marker::PhantomData;
 
-use crate::data::is_the_same_at;
+use crate::data::{is_fixed_at, is_the_same_at};
+use crate::layouts::{LeftOut, Revision};
 use crate::limits::stack_charge;
 use crate::scalar::described_as;
-use crate::{Data, DecodeError, Description, Fields, FixedReader, FixedWriter, Form, Layout, Reader, Writer};
+use crate::{
+    Data, DecodeError, Description, Fields, FixedReader, FixedWriter, Form, Layout, Layouts, Reader, Writer,
+};
 
 macro_rules! tuples {
     ($($(#[$attribute:meta])* ($($part:ident $index:tt)+);)*) => {$(
@@ -34,6 +37,7 @@ macro_rules! tuples {
             }
 
             const GROWS: bool = $($part::GROWS ||)+ false;
+            const LAYOUTS: Layouts = Layouts::Record(&[$((0, $part::LAYOUTS)),+]);
 
             #[inline]
             fn layout_at(form: Form) -> Layout {
@@ -45,6 +49,9 @@ macro_rules! tuples {
                 if is_the_same_at::<Self>() {
                     return self.encode(writer);
                 }
+                if const { is_fixed_at::<Self>() } {
+                    return writer.fixed_at(self, form);
+                }
                 let charge = stack_charge::<Self>([$($index),+].len());
                 let Some(record) = writer.begin_record(Self::layout_at(form), charge) else { return };
                 $(self.$index.encode_at(writer, form);)+
@@ -55,6 +62,9 @@ macro_rules! tuples {
             fn decode_at(reader: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
                 if is_the_same_at::<Self>() {
                     return Self::decode(reader);
+                }
+                if const { is_fixed_at::<Self>() } {
+                    return reader.fixed_at(form);
                 }
                 let charge = stack_charge::<Self>([$($index),+].len());
                 let record = reader.begin_record(Self::layout_at(form), charge)?;
@@ -78,6 +88,17 @@ macro_rules! tuples {
             fn load(chunk: &[u8]) -> Result<Self, DecodeError> {
                 let mut parts = FixedReader::new(chunk);
                 Ok(($(parts.field::<$part>()?,)+))
+            }
+
+            #[inline]
+            fn store_at<R: Revision>(&self, chunk: &mut [u8], left_out: &mut LeftOut) {
+                FixedWriter::new(chunk)$(.field_at::<_, R>(&self.$index, left_out))+.end();
+            }
+
+            #[inline]
+            fn load_at<R: Revision>(chunk: &[u8]) -> Result<Self, DecodeError> {
+                let mut parts = FixedReader::new(chunk);
+                Ok(($(parts.field_at::<$part, R>()?,)+))
             }
         }
     )*};

@@ -83,15 +83,6 @@ impl Part<'_> {
         quote_spanned!(ty.span()=> <#ty as #stub::Data>::layout_at(form))
     }
 
-    /// The default, in a block of the part's type.
-    fn default(&self) -> TokenStream {
-        let ty = self.ty;
-        match self.since.as_ref().and_then(|since| since.default.as_ref()) {
-            Some(value) => quote_spanned!(value.span()=> { let default: #ty = #value; default }),
-            None => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
-        }
-    }
-
     fn encode_at(&self, place: TokenStream, stub: &TokenStream) -> TokenStream {
         let ty = self.ty;
         let encode = match self.is_shared {
@@ -103,7 +94,7 @@ impl Part<'_> {
         let Some(since) = &self.since else { return encode };
         let (number, item) = (since.number, &self.item);
         let leave_out = (!since.may_drop).then(|| {
-            let default = self.default();
+            let default = part_default(ty, since);
             let is_default = quote_spanned!(ty.span()=> #stub::is_default::<#ty>(#place, &#default));
             quote!(else { writer.leave_out(form, (#item, #number), || #is_default); })
         });
@@ -121,10 +112,18 @@ impl Part<'_> {
         match &self.since {
             None => quote!(#member: #decode),
             Some(since) => {
-                let (number, default) = (since.number, self.default());
+                let (number, default) = (since.number, part_default(ty, since));
                 quote!(#member: if form.has(#number) { #decode } else { #default })
             }
         }
+    }
+}
+
+/// The default of a part that came later, in a block of its type.
+fn part_default(ty: &syn::Type, since: &Since) -> TokenStream {
+    match &since.default {
+        Some(value) => quote_spanned!(value.span()=> { let default: #ty = #value; default }),
+        None => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
     }
 }
 
@@ -160,8 +159,11 @@ pub(super) fn record(parts: &[Part<'_>], charge: &TokenStream, stub: &TokenStrea
         part.encode_at(quote!(&self.#member), stub)
     });
     let decoded = parts.iter().map(|part| part.decode_at(stub));
+    let fixed = fixed(parts, stub);
     quote! {
         #grows
+
+        #fixed
 
         #[inline]
         fn layout_at(form: #stub::Form) -> #stub::Layout {
@@ -172,6 +174,9 @@ pub(super) fn record(parts: &[Part<'_>], charge: &TokenStream, stub: &TokenStrea
         fn encode_at(&self, writer: &mut #stub::Writer<'_>, form: #stub::Form) {
             if <Self as #stub::Data>::LAYOUT.is_fixed() && !<Self as #stub::Data>::GROWS {
                 return writer.fixed(self);
+            }
+            if const { #stub::is_fixed_at::<Self>() } {
+                return writer.fixed_at(self, form);
             }
             let layout = <Self as #stub::Data>::layout_at(form);
             let ::core::option::Option::Some(record) = writer.begin_record(layout, #charge) else { return };
@@ -187,10 +192,58 @@ pub(super) fn record(parts: &[Part<'_>], charge: &TokenStream, stub: &TokenStrea
             if <Self as #stub::Data>::LAYOUT.is_fixed() && !<Self as #stub::Data>::GROWS {
                 return reader.fixed();
             }
+            if const { #stub::is_fixed_at::<Self>() } {
+                return reader.fixed_at(form);
+            }
             let record = reader.begin_record(<Self as #stub::Data>::layout_at(form), #charge)?;
             let value = Self { #(#decoded),* };
             reader.end_record(record)?;
             ::core::result::Result::Ok(value)
+        }
+    }
+}
+
+/// `LAYOUTS`, `store_at` and `load_at` of a struct, for when it is fixed.
+fn fixed(parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
+    if parts.iter().any(|part| part.is_shared) {
+        return TokenStream::new();
+    }
+    let layouts = parts.iter().map(|part| {
+        let (ty, since) = (part.ty, part.since());
+        quote_spanned!(ty.span()=> (#since, <#ty as #stub::Data>::LAYOUTS))
+    });
+    let stored = parts.iter().map(|Part { member, ty, since, item, .. }| {
+        let store = quote!(parts.field_at::<#ty, R>(&self.#member, left_out));
+        let Some(since) = since else { return quote!(let parts = #store;) };
+        let number = since.number;
+        let leave_out = (!since.may_drop).then(|| {
+            let default = part_default(ty, since);
+            let is_default = quote_spanned!(ty.span()=> #stub::is_default::<#ty>(&self.#member, &#default));
+            quote!(left_out.leave_out(&(#item, #number), || #is_default);)
+        });
+        quote!(let parts = if const { #number <= R::NUMBER } { #store } else { #leave_out parts };)
+    });
+    let loaded = parts.iter().map(|part| {
+        let Part { member, ty, since, .. } = part;
+        let load = quote!(parts.field_at::<#ty, R>()?);
+        let Some(since) = since else { return quote!(#member: #load) };
+        let (number, default) = (since.number, part_default(ty, since));
+        quote!(#member: if const { #number <= R::NUMBER } { #load } else { #default })
+    });
+    quote! {
+        const LAYOUTS: #stub::Layouts = #stub::Layouts::Record(&[#(#layouts),*]);
+
+        #[inline]
+        fn store_at<R: #stub::Revision>(&self, chunk: &mut [u8], left_out: &mut #stub::LeftOut) {
+            let parts = #stub::FixedWriter::new(chunk);
+            #(#stored)*
+            parts.end();
+        }
+
+        #[inline]
+        fn load_at<R: #stub::Revision>(chunk: &[u8]) -> ::core::result::Result<Self, #stub::DecodeError> {
+            let mut parts = #stub::FixedReader::new(chunk);
+            ::core::result::Result::Ok(Self { #(#loaded),* })
         }
     }
 }
@@ -249,10 +302,16 @@ pub(super) fn plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStrea
         let ident = &variant.ident;
         quote!(::core::option::Option::Some(#position) => ::core::result::Result::Ok(Self::#ident {}),)
     });
+    let fixed = fixed_plain(name, variants, stub);
     quote! {
         const GROWS: bool = true;
 
+        #fixed
+
         fn encode_at(&self, writer: &mut #stub::Writer<'_>, form: #stub::Form) {
+            if const { #stub::is_fixed_at::<Self>() } {
+                return writer.fixed_at(self, form);
+            }
             #table
             match self { #(#written)* }
         }
@@ -261,12 +320,72 @@ pub(super) fn plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStrea
             reader: &mut #stub::Reader<'_>,
             form: #stub::Form,
         ) -> ::core::result::Result<Self, #stub::DecodeError> {
+            if const { #stub::is_fixed_at::<Self>() } {
+                return reader.fixed_at(form);
+            }
             #table
             let found = reader.fixed::<u32>()?;
             match form.position_of(SINCE, found) {
                 #(#read)*
                 _ => ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found }),
             }
+        }
+    }
+}
+
+/// `LAYOUTS`, `store_at` and `load_at` of an enum without fields.
+fn fixed_plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStream) -> TokenStream {
+    let table = table(variants);
+    let revisions = variants.iter().map(|(_, _, options)| options.since);
+    let number = |position: usize| quote!(#stub::number_of(SINCE, #position, R::NUMBER));
+    let otherwise = variants.iter().position(|(_, _, options)| options.is_otherwise);
+    let (has_otherwise, other_number) = (otherwise.is_some(), number(otherwise.unwrap_or(0)));
+    let each = || variants.iter().map(|(variant, _, VariantOptions { since, .. })| (&variant.ident, since));
+    let positions = each().enumerate().map(|(position, (ident, _))| quote!(Self::#ident {} => #position));
+    let numbers = each().enumerate().map(|(position, (_, since))| {
+        let number = number(position);
+        quote!(if #since <= R::NUMBER { #number } else { #other_number })
+    });
+    let items = each().map(|(ident, since)| {
+        let item = format!("{name}::{ident}");
+        quote! {
+            if #since <= R::NUMBER {
+                ::core::option::Option::None
+            } else {
+                ::core::option::Option::Some(&(#item, #since))
+            }
+        }
+    });
+    let is_all_known = each().map(|(_, since)| quote!(#since <= R::NUMBER));
+    let loaded = variants.iter().enumerate().map(|(position, (variant, _, VariantOptions { since, .. }))| {
+        let (ident, number) = (&variant.ident, number(position));
+        quote! {
+            if const { #since <= R::NUMBER } && found == const { #number } {
+                return ::core::result::Result::Ok(Self::#ident {});
+            }
+        }
+    });
+    quote! {
+        const LAYOUTS: #stub::Layouts = #stub::Layouts::Number(&[#(#revisions),*]);
+
+        #[inline]
+        fn store_at<R: #stub::Revision>(&self, chunk: &mut [u8], left_out: &mut #stub::LeftOut) {
+            #table
+            let position: usize = match self { #(#positions),* };
+            let numbers = const { &[#(#numbers),*] };
+            <u32 as #stub::Data>::store(&numbers[position], chunk);
+            if const { !(#(#is_all_known)&&*) } {
+                let items: &[::core::option::Option<&'static #stub::LaterItem>; _] = const { &[#(#items),*] };
+                left_out.replace_variant(items[position], #has_otherwise);
+            }
+        }
+
+        #[inline]
+        fn load_at<R: #stub::Revision>(chunk: &[u8]) -> ::core::result::Result<Self, #stub::DecodeError> {
+            #table
+            let found = <u32 as #stub::Data>::load(chunk)?;
+            #(#loaded)*
+            ::core::result::Result::Err(#stub::DecodeError::BadVariant { name: #name, found })
         }
     }
 }

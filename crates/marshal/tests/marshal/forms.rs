@@ -50,6 +50,35 @@ mod before {
         #[stoop(shared)]
         pub shared: Vec<Arc<Fixed>>,
     }
+
+    #[derive(stoop_macros::Data, Clone, Copy, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) enum Colour {
+        Red,
+        Blue,
+        Other,
+    }
+
+    #[derive(stoop_macros::Data, Clone, Copy, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Nothing {}
+
+    #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Deep<T> {
+        pub small: u8,
+        pub colours: [Colour; 3],
+        pub pair: (T, u16),
+        pub nothing: [Nothing; 2],
+        pub flag: bool,
+    }
+
+    #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Often {
+        pub a: u8,
+        pub b: u64,
+    }
 }
 
 /// The same types at revision 2. Each has become larger or aligned otherwise, or is not fixed any more.
@@ -117,6 +146,68 @@ mod after {
         pub shared: Vec<Arc<Fixed>>,
         #[stoop(since = 1, shared)]
         pub other: Option<Arc<Fixed>>,
+    }
+
+    #[derive(stoop_macros::Data, Clone, Copy, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) enum Colour {
+        #[stoop(since = 1)]
+        Black,
+        Red,
+        #[stoop(since = 3)]
+        Green,
+        Blue,
+        #[stoop(otherwise)]
+        Other,
+        #[stoop(since = 2)]
+        White,
+    }
+
+    #[derive(stoop_macros::Data, Clone, Copy, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Nothing {
+        #[stoop(since = 1)]
+        pub something: u32,
+    }
+
+    #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Deep<T> {
+        #[stoop(since = 5, default = 9)]
+        pub large: u128,
+        pub small: u8,
+        pub colours: [Colour; 3],
+        pub pair: (T, u16),
+        #[stoop(since = 4, drop)]
+        pub hint: u16,
+        pub nothing: [Nothing; 2],
+        pub flag: bool,
+    }
+
+    /// It has changed more often than there is code for.
+    #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+    #[stoop(crate = crate::common::root)]
+    pub(crate) struct Often {
+        #[stoop(since = 1)]
+        pub c: u128,
+        pub a: u8,
+        #[stoop(since = 2)]
+        pub d: u8,
+        #[stoop(since = 3)]
+        pub e: u8,
+        #[stoop(since = 4)]
+        pub f: u8,
+        #[stoop(since = 5)]
+        pub g: u8,
+        #[stoop(since = 6)]
+        pub h: u8,
+        pub b: u64,
+        #[stoop(since = 7)]
+        pub i: u8,
+        #[stoop(since = 8)]
+        pub j: u8,
+        #[stoop(since = 9)]
+        pub k: u8,
     }
 }
 
@@ -193,6 +284,74 @@ fn an_older_form_has_the_bytes_of_the_older_type() {
     same(&tree, &new_tree);
 }
 
+fn new_deep(colours: [after::Colour; 3]) -> after::Deep<i64> {
+    let nothing = [after::Nothing { something: 0 }; 2];
+    after::Deep { large: 9, small: 1, colours, pair: (-2, 3), hint: 0, nothing, flag: true }
+}
+
+fn new_often() -> after::Often {
+    after::Often { c: 0, a: 1, d: 0, e: 0, f: 0, g: 0, h: 0, b: 2, i: 0, j: 0, k: 0 }
+}
+
+#[test]
+fn an_older_form_of_a_fixed_type_has_the_bytes_of_the_older_type() {
+    use before::Colour::{Blue, Other, Red};
+    all_same(&Red, &after::Colour::Red);
+    all_same(&Blue, &after::Colour::Blue);
+    all_same(&Other, &after::Colour::Other);
+    all_same(&before::Nothing {}, &after::Nothing { something: 0 });
+    let nothing = [before::Nothing {}; 2];
+    let old = before::Deep { small: 1, colours: [Red, Blue, Other], pair: (-2i64, 3), nothing, flag: true };
+    let new = new_deep([after::Colour::Red, after::Colour::Blue, after::Colour::Other]);
+    all_same(&old, &new);
+    all_same(&before::Often { a: 1, b: 2 }, &new_often());
+}
+
+#[test]
+fn a_fixed_value_survives_the_forms_of_all_revisions_that_can_tell_it() {
+    use after::Colour::{Black, Blue, Green, Other, Red, White};
+    let [plain, black, white, green] =
+        [[Red, Blue, Other], [Black, Blue, Other], [Red, White, Other], [Red, Green, White]].map(new_deep);
+    let last = after::Deep { large: 10, ..plain.clone() };
+    for (value, since) in [(plain, 0), (black, 1), (white, 2), (green, 3), (last, 5)] {
+        for revision in 0..=6 {
+            let form = Form::of_arguments(revision);
+            for offset in [0, 1, 5] {
+                let all = vec![value.clone(), value.clone()];
+                match encoded_at(&all, offset, form) {
+                    Ok(bytes) => {
+                        assert!(revision >= since, "{value:?} at revision {revision}");
+                        assert_eq!(decoded_at(&bytes, offset, form), Ok(all));
+                    }
+                    Err(error) => {
+                        assert!(revision < since, "{value:?} at revision {revision}: {error:?}");
+                        assert!(
+                            matches!(error, EncodeError::Inexpressible { since: named, .. } if named == since)
+                        );
+                    }
+                }
+            }
+        }
+        assert_eq!(encoded_at(&value, 0, Form::of_arguments(5)), encoded(&value, 0, 1000));
+    }
+    for revision in 0..=10 {
+        let (form, k) = (Form::of_arguments(revision), if revision >= 9 { 7 } else { 0 });
+        let value = after::Often { k, ..new_often() };
+        let bytes = encoded_at(&value, 1, form).unwrap();
+        assert_eq!(decoded_at(&bytes, 1, form), Ok(value));
+    }
+}
+
+#[test]
+fn an_unknown_number_of_a_variant_is_refused_in_each_form() {
+    for (revision, known) in [(0, 3), (1, 4), (2, 5), (3, 6)] {
+        for number in 0..8u32 {
+            let read = decoded_at::<after::Colour>(&number.to_le_bytes(), 0, Form::of_arguments(revision));
+            assert_eq!(read.is_ok(), number < known, "{number} at revision {revision}");
+        }
+    }
+}
+
 /// The error of a value that has no older form.
 fn inexpressible<T: Data>(value: &T, revision: u32) -> (&'static str, u32) {
     match encoded_at(value, 0, Form::of_arguments(revision)) {
@@ -215,6 +374,9 @@ fn arguments_that_a_server_cannot_know_are_an_error() {
         ("Tagged::Both.between", 1)
     );
     assert_eq!(inexpressible(&after::Options { fast: true, hint: 0 }, 0), ("Options.fast", 1));
+    assert_eq!(inexpressible(&vec![after::Nothing { something: 1 }], 0), ("Nothing.something", 1));
+    assert_eq!(inexpressible(&(1u8, after::Colour::Green), 2), ("Colour::Green", 3));
+    assert_eq!(inexpressible(&[after::Often { k: 1, ..new_often() }], 8), ("Often.k", 9));
     // A hint is dropped.
     let hint = encoded_at(&after::Options { fast: false, hint: 7 }, 0, FIRST);
     assert_eq!(hint, encoded(&before::Options {}, 0, 10));
@@ -227,6 +389,10 @@ fn results_are_told_without_what_the_caller_does_not_know() {
     assert_eq!(told, encoded(&before::Fixed { a: 1, b: 2 }, 0, 100));
     let told = encoded_at(&vec![after::Plain::Two(7), after::Plain::One], 0, results);
     assert_eq!(told, encoded(&vec![before::Plain::Three, before::Plain::One], 0, 100));
+    use after::Colour::{Black, Green, White};
+    let told = encoded_at(&new_deep([Black, Green, White]), 0, results);
+    let other = new_deep([after::Colour::Other; 3]);
+    assert_eq!(told, encoded_at(&other, 0, FIRST));
     let error = encoded_at(&after::Tagged::Nothing, 0, Form::of_results(1)).unwrap_err();
     assert_eq!(error, EncodeError::Inexpressible { item: "Tagged::Nothing", since: 2 });
 }
