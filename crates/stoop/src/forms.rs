@@ -191,11 +191,11 @@ impl Forms {
             if signature == newer {
                 continue;
             }
-            if procedure.buffers || newest.contains(": pipe ") {
+            if newest.contains(": pipe ") {
                 let name = procedure.name;
                 self.problem(|| {
                     format!(
-                        "`{name}` has `InPlace` buffers or pipes, and types with items under `#[stoop(since = N)]`; such a procedure has one \
+                        "`{name}` has pipes, and types with items under `#[stoop(since = N)]`; such a procedure has one \
                          form: add another procedure"
                     )
                 });

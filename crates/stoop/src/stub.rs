@@ -18,6 +18,7 @@ pub use crate::pipes::item::Item;
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
+pub use stoop_exchange::FORMS;
 pub use stoop_marshal::*;
 pub use stoop_probe::{Point, stamp};
 pub use stoop_shm::Number;

@@ -1,6 +1,6 @@
 //! A blocking call to another process, from its start to the end of its result.
 
-use crate::buffers::{WriteArguments, take_elements};
+use crate::buffers::{SharedBuffers, WriteArguments, take_elements};
 use crate::error::{CallError, Ran, SendError};
 use crate::interface::Interface;
 use crate::metadata::outgoing::Carried;
@@ -73,22 +73,6 @@ impl<'a> Remote<'a> {
         stamp(Point::CallStarted);
         Ok(Call { lane, procedure, carried: self.carried })
     }
-
-    /// All of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
-    ///
-    /// # Errors
-    /// Why there is no result; see [`CallError`].
-    pub fn call_with_buffers(
-        self,
-        procedure: u16,
-        write: &mut WriteArguments<'_>,
-    ) -> Result<Call<'a>, CallError> {
-        let mut call = self.start(procedure)?;
-        match call.lane.transport_with_buffers(procedure, write, call.carried) {
-            Ok(()) => Ok(call),
-            Err(error) => Err(call.name(error)),
-        }
-    }
 }
 
 /// Its arguments.
@@ -127,6 +111,15 @@ impl Call<'_> {
         }
     }
 
+    /// As [`transport`](Self::transport), of a call that has buffers: `write` writes its arguments, and once more if it goes to another server.
+    ///
+    /// # Errors
+    /// Why there is no result; see [`CallError`].
+    pub fn transport_with_buffers(&mut self, write: &mut WriteArguments<'_>) -> Result<(), CallError> {
+        let ended = self.lane.transport_with_buffers(self.procedure, write, self.carried);
+        ended.map_err(|error| self.name(error))
+    }
+
     /// The call has ended with this error because the server does not know the form of its arguments: makes it in the form that the server
     /// knows, for which `write` writes them again. Returns the form of the result.
     ///
@@ -137,20 +130,51 @@ impl Call<'_> {
         &mut self,
         interface: &'static Interface,
         procedure: u16,
-        mut error: CallError,
+        error: CallError,
         write: &mut dyn FnMut(&mut Writer<'_>, Form),
     ) -> Result<Form, CallError> {
         let idempotent = interface.procedures[usize::from(procedure)].idempotent;
+        self.in_other_forms(interface, (procedure, idempotent), error, &mut |call, form| {
+            let mut arguments = call.lane.arguments();
+            write(&mut arguments, form);
+            let written = arguments.finish();
+            call.transport(written)
+        })
+    }
+
+    /// As [`in_another_form`](Self::in_another_form), of a call that has buffers.
+    ///
+    /// # Errors
+    /// Why there is no result; the same error if that has another reason.
+    #[cold]
+    pub fn with_buffers_in_another_form(
+        &mut self,
+        interface: &'static Interface,
+        procedure: u16,
+        error: CallError,
+        write: &mut dyn FnMut(&mut Writer<'_>, &mut SharedBuffers<'_>, Form),
+    ) -> Result<Form, CallError> {
+        // An attempt that may have run may have changed the buffers.
+        self.in_other_forms(interface, (procedure, false), error, &mut |call, form| {
+            call.transport_with_buffers(&mut |arguments, buffers| write(arguments, buffers, form))
+        })
+    }
+
+    /// `may_run_again`: it may be made again if an attempt may have run.
+    fn in_other_forms(
+        &mut self,
+        interface: &'static Interface,
+        (procedure, may_run_again): (u16, bool),
+        mut error: CallError,
+        attempt: &mut dyn FnMut(&mut Self, Form) -> Result<(), CallError>,
+    ) -> Result<Form, CallError> {
         for _ in 0..REVISIONS_MAX {
-            let may_come_again = error.ran() == Ran::No || idempotent && error.ran() == Ran::Perhaps;
+            let may_come_again = error.ran() == Ran::No || may_run_again && error.ran() == Ran::Perhaps;
             let other = self.lane.other_form(procedure, self.procedure);
             let Some(number) = other.filter(|_| may_come_again) else { return Err(error) };
             self.procedure = number;
             let form = interface.form_of_arguments(number);
-            let mut arguments = self.lane.arguments();
-            write(&mut arguments, form);
-            let written = arguments.finish();
-            match self.transport(written) {
+            match attempt(self, form) {
                 Ok(()) => return Ok(form),
                 // An earlier attempt may have run.
                 Err(again) if again.ran() == Ran::No && error.ran() != Ran::No => {}

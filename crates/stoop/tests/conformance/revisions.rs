@@ -1,5 +1,6 @@
 //! Callers and servers of four revisions of one interface, each with each.
 
+mod buffers;
 mod versions;
 
 use self::versions::{Full, Kind, Mood, all};

@@ -28,9 +28,8 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
             if let Some(advice) = no_later_argument(argument, since) {
                 mistakes.add(&argument.name, advice);
             }
-            if procedure.has_buffers() || procedure.has_pipes() {
-                let advice =
-                    "a procedure with `InPlace` buffers or pipes has one form; add another procedure";
+            if procedure.has_pipes() {
+                let advice = "a procedure with pipes has one form; add another procedure";
                 mistakes.add(&argument.name, advice);
             }
         }
@@ -40,6 +39,7 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
 /// Why an argument cannot come with a later revision.
 fn no_later_argument(argument: &Argument, since: &Since) -> Option<&'static str> {
     match (argument.mode, &argument.shape) {
+        (_, Shape::Buffer(_)) => Some("a buffer is there from the beginning; add another procedure"),
         (Mode::InOut | Mode::Out, _) => Some(
             "an argument that comes back is there from the beginning; return a type with a field under `#[stoop(since = N)]`, or add \
              another procedure",

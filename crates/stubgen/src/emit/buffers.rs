@@ -6,6 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::arguments::{outcome, receive_all, send};
+use super::later;
 use super::layouts::leading_of_call;
 use super::names::{Names, local, stub_name};
 use crate::model::{Argument, Interface, Mode, Procedure};
@@ -35,26 +36,32 @@ pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<Toke
 pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
-    let (route, writer, lending, result) =
-        (local("route"), local("arguments"), local("lending"), local("result"));
+    let (route, call, writer, lending, result) =
+        (local("route"), local("call"), local("arguments"), local("lending"), local("result"));
     let (_, into_error, into_result) = outcome(&procedure.returns, names);
     let sent = procedure.arguments.iter().map(|each| put(each, names));
     let leading = leading_of_call(procedure, names);
     let ty = procedure.returns.ty();
     let received = receive_all(procedure, names);
-    quote! {
-        let #result = #route.call_with_buffers(#number, &mut |#[allow(unused_mut)] mut #writer, #lending| {
+    let transport = quote! {
+        #call.transport_with_buffers(&mut |#[allow(unused_mut)] mut #writer, #lending| {
             if #writer.begin(#leading) {
                 #(#sent)*
             }
-        })#into_error?;
+        })
+    };
+    let transport = later::transport(&transport, &into_error, procedure, names);
+    quote! {
+        let mut #call = #route.start(#number)#into_error?;
+        #transport
+        let #result = &#call;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
         #result.end(decoded) #into_result
     }
 }
 
 /// The statement that writes an argument, or a buffer's position.
-fn put(argument: &Argument, names: &Names) -> TokenStream {
+pub(super) fn put(argument: &Argument, names: &Names) -> TokenStream {
     if !argument.is_buffer() {
         return send(argument, names);
     }
@@ -83,6 +90,9 @@ pub(super) fn dispatch(interface: &Interface, names: &Names) -> Option<TokenStre
         let name = stub_name(procedure, names);
         quote!(#number => self.#name(#call.into_payload(), #memory, #result),)
     });
+    let older = names.has_revisions.then(
+        || quote!(other @ #stub::FORMS.. => self.serve_older(other, #call.into_payload(), #memory, #result),),
+    );
     interface.has_buffers().then(|| {
         quote! {
             fn dispatch_with_memory(
@@ -94,6 +104,7 @@ pub(super) fn dispatch(interface: &Interface, names: &Names) -> Option<TokenStre
             ) -> ::core::result::Result<(), #stub::Unserved> {
                 match procedure {
                     #(#arms)*
+                    #older
                     _ => #stub::Exported::dispatch(self, procedure, #call, #result),
                 }
             }

@@ -7,6 +7,7 @@ use syn::Ident;
 use syn::ext::IdentExt;
 
 use super::arguments::{outcome, receive_all, send as send_argument};
+use super::buffers;
 use super::names::{Names, form, local, stub_name};
 use super::server::server_stub;
 use crate::model::{Argument, Interface, Procedure};
@@ -49,7 +50,8 @@ pub(super) fn transport(
 /// The functions of the client that make calls in other forms.
 pub(super) fn client_functions(interface: &Interface, names: &Names) -> TokenStream {
     let numbered = (0u16..).zip(&interface.procedures);
-    let having = numbered.filter(|(_, procedure)| has_forms(procedure, names));
+    // Calls with pipes are begun.
+    let having = numbered.filter(|(_, procedure)| has_forms(procedure, names) && !procedure.has_pipes());
     having.map(|(index, procedure)| client_function(index, procedure, &names.older())).collect()
 }
 
@@ -59,7 +61,17 @@ fn client_function(index: u16, procedure: &Procedure, names: &Names) -> TokenStr
     let (ended, form) = (local("ended"), form());
     let parameters =
         procedure.arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
-    let sent = procedure.arguments.iter().map(|each| send_argument(each, names));
+    let sent = procedure.arguments.iter().map(|each| match procedure.has_buffers() {
+        true => buffers::put(each, names),
+        false => send_argument(each, names),
+    });
+    let (method, lending) = match procedure.has_buffers() {
+        true => {
+            let lending = local("lending");
+            (quote!(with_buffers_in_another_form), quote!(#lending: &mut #stub::SharedBuffers<'_>,))
+        }
+        false => (quote!(in_another_form), TokenStream::new()),
+    };
     let ty = procedure.returns.ty();
     let received = receive_all(procedure, names);
     let (returned, into_error, into_result) = outcome(&procedure.returns, names);
@@ -72,11 +84,11 @@ fn client_function(index: u16, procedure: &Procedure, names: &Names) -> TokenStr
             #error: #root::CallError,
             #(#parameters),*
         ) -> #returned {
-            let #form = #call.in_another_form(
+            let #form = #call.#method(
                 Self::interface(),
                 #index,
                 #error,
-                &mut |#[allow(unused_mut)] mut #writer: &mut #stub::Writer<'_>, #form: #stub::Form| {
+                &mut |#[allow(unused_mut)] mut #writer: &mut #stub::Writer<'_>, #lending #form: #stub::Form| {
                     let _ = #form;
                     #(#sent)*
                 },
@@ -124,10 +136,16 @@ pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream
     }
     let (client, names) = (&names.client, names.older());
     let (number, form, payload, result) = (number(), form(), local("payload"), local("result"));
+    let memory = local("memory");
+    let (parameter, none) = match interface.has_buffers() {
+        true => (quote!(#memory: #stub::Memory<'_>,), quote!(#stub::Memory::none(),)),
+        false => Default::default(),
+    };
     let having = || (0u16..).zip(&interface.procedures).filter(|(_, procedure)| has_forms(procedure, &names));
     let arms = having().map(|(index, procedure)| {
         let name = stub_name(procedure, &names);
-        quote!(::core::option::Option::Some((#index, #form)) => self.#name(#form, #payload, #result),)
+        let given = procedure.has_buffers().then(|| quote!(#memory,));
+        quote!(::core::option::Option::Some((#index, #form)) => self.#name(#form, #payload, #given #result),)
     });
     let stubs = having().map(|(_, procedure)| server_stub(procedure, &names));
     let stubs = quote! {
@@ -137,6 +155,7 @@ pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream
             &self,
             #number: u16,
             #payload: &[u8],
+            #parameter
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
             let _ = (#payload, &#result);
@@ -148,5 +167,5 @@ pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream
 
         #(#stubs)*
     };
-    (stubs, quote!(other => self.serve_older(other, call, result),))
+    (stubs, quote!(other => self.serve_older(other, call, #none result),))
 }
