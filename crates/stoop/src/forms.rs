@@ -191,15 +191,6 @@ impl Forms {
             if signature == newer {
                 continue;
             }
-            if newest.contains(": pipe ") {
-                let name = procedure.name;
-                self.problem(|| {
-                    format!(
-                        "`{name}` has pipes, and types with items under `#[stoop(since = N)]`; such a procedure has one \
-                         form: add another procedure"
-                    )
-                });
-            }
             newer.clone_from(&signature);
             self.compared.older.push(OlderForm { procedure: number, signature });
             self.revisions.push(revision);

@@ -253,7 +253,7 @@ impl Procedure {
 
     /// Whether it can have had other forms at older revisions: an argument came later, or a type may have parts that did.
     pub fn may_grow(&self) -> bool {
-        !self.has_pipes() && (self.arguments.iter().any(Argument::may_grow) || self.returns.may_grow())
+        self.arguments.iter().any(Argument::may_grow) || self.returns.may_grow()
     }
 }
 
@@ -330,9 +330,9 @@ impl Argument {
     fn may_grow(&self) -> bool {
         self.since.is_some()
             || match &self.shape {
-                Shape::Text | Shape::Buffer(_) | Shape::Pipe(..) => false,
+                Shape::Text | Shape::Buffer(_) => false,
                 Shape::Slice(element) | Shape::Array(element, _) => may_grow(&element.ty),
-                Shape::Whole(ty) => may_grow(ty),
+                Shape::Whole(ty) | Shape::Pipe(_, ty) => may_grow(ty),
             }
     }
 

@@ -47,6 +47,8 @@ trait Revised {
     fn slice(&self, #[since(1, default = &[1])] bytes: &[u8]);
     fn optional(&self, #[since(1, default = None)] number: Option<&u32>);
     fn misspelled(&self, #[since(1, dropped)] number: u32);
+    fn piped(&self, #[since(1)] items: stoop::Sender<u8>);
+    fn buffered(&self, #[since(1)] bytes: &stoop::InPlace<u8>);
 }
 
 #[stoop::interface(revision = 2, program = 0x2000_0001, version = 1)]

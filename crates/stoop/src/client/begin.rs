@@ -261,7 +261,7 @@ impl<'a> Beginning<'a> {
                 (Err(error), ends)
             }
         };
-        (handle(self.calls, span, begun, decode), CallerEnds(ends))
+        (handle(self.calls, span, begun, decode), CallerEnds::new(ends))
     }
 
     /// As [`tell`](Self::tell); this thread's next call waits for this one.

@@ -41,9 +41,19 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
             let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
             return;
         };
+        let open = Arc::downgrade(&call);
+        let fail = move |why| {
+            if let Some(call) = open.upgrade() {
+                // Something else may have ended it.
+                let _ = call.answer(Given::Result(&|result| {
+                    result.fail(why);
+                    Ok(())
+                }));
+            }
+        };
         let put: Put<(Ended<R>, PutAnswer<R>)> = put;
         Unanswered::goes_to(Box::new((answer, put)), call);
-        start(ServedEnds(ends));
+        start(ServedEnds::new(ends, Box::new(fail)));
     }
 
     fn pipes(&self) -> Pipes {

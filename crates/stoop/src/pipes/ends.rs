@@ -6,10 +6,11 @@ use crate::pipes::item::Item;
 use crate::pipes::queue::{Appended, Awaited, PipeQueue};
 use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
-use crate::pipes::sender::Sender;
+use crate::pipes::sender::{Older, Sender};
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
+use stoop_marshal::{EncodeError, Form};
 
 /// Carries the bytes of a queue to the other end, or says there how much has been taken.
 pub(crate) trait Carrier: Send + Sync {
@@ -239,7 +240,11 @@ impl Ends {
 }
 
 /// For stubs: the ends of a call's pipes at its caller, to be taken once each.
-pub struct CallerEnds(pub(crate) Ends);
+pub struct CallerEnds {
+    ends: Ends,
+    /// The older form of the items, if the other end knows only that.
+    form: Option<Form>,
+}
 
 impl fmt::Debug for CallerEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -248,19 +253,36 @@ impl fmt::Debug for CallerEnds {
 }
 
 impl CallerEnds {
+    pub(crate) fn new(ends: Ends) -> Self {
+        Self { ends, form: None }
+    }
+
+    /// The same, of pipes whose items have an older form.
+    #[must_use]
+    pub fn in_form(self, form: Form) -> Self {
+        Self { form: Some(form), ..self }
+    }
+
     /// The sender of the pipe to the procedure.
     pub fn sender<T: Item + ?Sized>(&mut self) -> Sender<T> {
-        Sender::new(self.0.sending.take().expect("a call with that pipe has its end"))
+        let end = self.ends.sending.take().expect("a call with that pipe has its end");
+        Sender::new(end, self.form.map(|form| Older { form, fail: None }))
     }
 
     /// The receiver of the pipe from the procedure.
     pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
-        Receiver::new(self.0.receiving.take().expect("a call with that pipe has its end"))
+        let end = self.ends.receiving.take().expect("a call with that pipe has its end");
+        Receiver::new(end, self.form)
     }
 }
 
 /// For stubs: the ends of a call's pipes at its procedure, to be taken once each.
-pub struct ServedEnds(pub(crate) Ends);
+pub struct ServedEnds {
+    ends: Ends,
+    /// The older form of the items, if the other end knows only that.
+    form: Option<Form>,
+    fail: Box<dyn Fn(EncodeError) + Send + Sync>,
+}
 
 impl fmt::Debug for ServedEnds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -269,15 +291,28 @@ impl fmt::Debug for ServedEnds {
 }
 
 impl ServedEnds {
+    /// `fail` ends the call with this error of an item.
+    pub(crate) fn new(ends: Ends, fail: Box<dyn Fn(EncodeError) + Send + Sync>) -> Self {
+        Self { ends, form: None, fail }
+    }
+
+    /// The same, of pipes whose items have an older form.
+    #[must_use]
+    pub fn in_form(self, form: Form) -> Self {
+        Self { form: Some(form), ..self }
+    }
+
     /// The sender of the pipe from the procedure, whose caller has granted so many bytes.
     pub fn sender<T: Item + ?Sized>(&mut self, window: u64) -> Sender<T> {
-        let end = self.0.sending.take().expect("a call with that pipe has its end");
+        let end = self.ends.sending.take().expect("a call with that pipe has its end");
         end.grant(window);
-        Sender::new(end)
+        let fail = std::mem::replace(&mut self.fail, Box::new(|_| ()));
+        Sender::new(end, self.form.map(|form| Older { form, fail: Some(fail) }))
     }
 
     /// The receiver of the pipe to the procedure.
     pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
-        Receiver::new(self.0.receiving.take().expect("a call with that pipe has its end"))
+        let end = self.ends.receiving.take().expect("a call with that pipe has its end");
+        Receiver::new(end, self.form)
     }
 }

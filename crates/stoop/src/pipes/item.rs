@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use stoop_marshal::{Data, DecodeError, Description, EncodeError, Reader, Scalar, View, Writer, bytes_of};
+use stoop_marshal::{
+    Data, DecodeError, Description, EncodeError, Form, Reader, Scalar, View, Writer, bytes_of,
+};
 
 /// A type whose values travel through pipes: any type that implements [`Data`], and `[u8]`, `str` and slices of other numbers, which are
 /// sent where they lie and can be received without a copy ([`Receiver::recv_with`](crate::Receiver::recv_with)).
@@ -10,19 +12,24 @@ pub trait Item {
     /// What a receiver gives.
     type Owned;
 
-    /// Passes the bytes of the item to `with`, at most so many.
+    /// Passes the bytes of the item to `with`, at most so many: those of an older form, if the other end knows only that.
     ///
     /// # Errors
     /// It cannot be sent.
     #[doc(hidden)]
-    fn with_bytes<R>(&self, most: usize, with: impl FnOnce(&[u8]) -> R) -> Result<R, EncodeError>;
+    fn with_bytes<R>(
+        &self,
+        most: usize,
+        form: Option<Form>,
+        with: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, EncodeError>;
 
-    /// Reads an item.
+    /// Reads an item, of an older form if the other end knows only that.
     ///
     /// # Errors
     /// These bytes are none.
     #[doc(hidden)]
-    fn read(bytes: &[u8]) -> Result<Self::Owned, DecodeError>;
+    fn read(bytes: &[u8], form: Option<Form>) -> Result<Self::Owned, DecodeError>;
 
     /// Adds the type to the signature of a procedure.
     #[doc(hidden)]
@@ -50,11 +57,19 @@ const KEPT_MAX: usize = 1 << 20;
 impl<T: Data> Item for T {
     type Owned = T;
 
-    fn with_bytes<R>(&self, most: usize, with: impl FnOnce(&[u8]) -> R) -> Result<R, EncodeError> {
+    fn with_bytes<R>(
+        &self,
+        most: usize,
+        form: Option<Form>,
+        with: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, EncodeError> {
         // An encoder may use a pipe of its own; a thread that ends has no memory to keep.
         let mut bytes = UNUSED.try_with(Cell::take).unwrap_or_default();
         let mut writer = Writer::new(&mut bytes, 0, most);
-        writer.value(self);
+        match form {
+            None => writer.value(self),
+            Some(form) => self.encode_at(&mut writer, form),
+        }
         let written = writer.finish();
         let done = written.map(|len| with(&bytes[..len]));
         if bytes.len() <= KEPT_MAX {
@@ -63,9 +78,12 @@ impl<T: Data> Item for T {
         done
     }
 
-    fn read(bytes: &[u8]) -> Result<T, DecodeError> {
+    fn read(bytes: &[u8], form: Option<Form>) -> Result<T, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let value = reader.value()?;
+        let value = match form {
+            None => reader.value()?,
+            Some(form) => T::decode_at(&mut reader, form)?,
+        };
         reader.finish()?;
         Ok(value)
     }
@@ -78,11 +96,16 @@ impl<T: Data> Item for T {
 impl Item for str {
     type Owned = String;
 
-    fn with_bytes<R>(&self, most: usize, with: impl FnOnce(&[u8]) -> R) -> Result<R, EncodeError> {
+    fn with_bytes<R>(
+        &self,
+        most: usize,
+        _: Option<Form>,
+        with: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, EncodeError> {
         whole(self.as_bytes(), most).map(with)
     }
 
-    fn read(bytes: &[u8]) -> Result<String, DecodeError> {
+    fn read(bytes: &[u8], _: Option<Form>) -> Result<String, DecodeError> {
         Self::view(bytes, str::to_owned)
     }
 
@@ -100,12 +123,17 @@ impl InPlaceItem for str {
 impl<S: Scalar> Item for [S] {
     type Owned = Vec<S>;
 
-    fn with_bytes<R>(&self, most: usize, with: impl FnOnce(&[u8]) -> R) -> Result<R, EncodeError> {
+    fn with_bytes<R>(
+        &self,
+        most: usize,
+        _: Option<Form>,
+        with: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, EncodeError> {
         let bytes: Cow<'_, [u8]> = bytes_of(self);
         whole(&bytes, most).map(with)
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<S>, DecodeError> {
+    fn read(bytes: &[u8], _: Option<Form>) -> Result<Vec<S>, DecodeError> {
         Self::view(bytes, <[S]>::to_vec)
     }
 

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use stoop_marshal::{DecodeError, Form};
 use stoop_net::clock;
 
 /// Receives the items of a pipe, in the order in which they were sent: from the procedure, if its caller has it, or from the caller.
@@ -32,6 +33,8 @@ pub struct Receiver<T: Item + ?Sized> {
     tell: u64,
     skipped: u64,
     over: Option<Over>,
+    /// The older form of the items, if the other end knows only that.
+    form: Option<Form>,
     item: PhantomData<fn() -> Box<T>>,
 }
 
@@ -61,9 +64,9 @@ impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
 }
 
 impl<T: Item + ?Sized> Receiver<T> {
-    pub(crate) fn new(end: Arc<dyn ReceivingEnd>) -> Self {
+    pub(crate) fn new(end: Arc<dyn ReceivingEnd>, form: Option<Form>) -> Self {
         let (bytes, at, taken, tell, skipped) = (Vec::new(), 0, 0, 1, 0);
-        Self { end, bytes, at, taken, tell, skipped, over: None, item: PhantomData }
+        Self { end, bytes, at, taken, tell, skipped, over: None, form, item: PhantomData }
     }
 
     /// Waits for the next item. `None`: the pipe has ended, and all its items have been received.
@@ -151,7 +154,7 @@ impl<T: Item + ?Sized> Receiver<T> {
     }
 
     pub(crate) fn read(&mut self, range: Range<usize>) -> Result<T::Owned, PipeError> {
-        T::read(&self.bytes[range]).map_err(|why| self.fail(PipeError::Peer(why)))
+        T::read(&self.bytes[range], self.form).map_err(|why| self.fail(PipeError::Peer(why)))
     }
 
     fn wait(&mut self) -> Result<Option<Range<usize>>, PipeError> {
@@ -239,7 +242,7 @@ impl<T: Item + ?Sized> Receiver<T> {
                 self.over = Some(Over::End);
                 Ok(Some(Next::End))
             }
-            Ok(Arrival::End) => Err(self.fail(PipeError::Peer(stoop_marshal::DecodeError::Truncated))),
+            Ok(Arrival::End) => Err(self.fail(PipeError::Peer(DecodeError::Truncated))),
             Err(why) => Err(self.fail(why)),
         }
     }

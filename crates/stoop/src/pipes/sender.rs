@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use stoop_marshal::{EncodeError, Form};
 use stoop_net::clock;
 
 /// Sends items through a pipe, in their order: to the procedure, if its caller has it, or to the caller.
@@ -23,9 +24,22 @@ use stoop_net::clock;
 ///   loop that ends early does not look like a whole upload: the procedure's receiver gives [`PipeError::Aborted`].
 /// - A procedure's pipe ends with the answer of its call: whole if the procedure returns, aborted if it panics. A procedure may drop its
 ///   sender before.
+///
+/// # Older receivers
+///
+/// An item may have parts that the other end does not know yet (`docs/evolution.md`), and that cannot be left out: it is [`PipeError::Encode`]. At a caller the next item may still be sent. At a procedure it ends the call, because what the procedure has to say
+/// cannot be told: its caller gets [`FailureCode::Inexpressible`](crate::FailureCode::Inexpressible).
 pub struct Sender<T: Item + ?Sized> {
     end: Arc<dyn SendingEnd>,
+    older: Option<Older>,
     item: PhantomData<fn(&T)>,
+}
+
+/// What is different if the other end knows the items in an older form only.
+pub(crate) struct Older {
+    pub(crate) form: Form,
+    /// Ends the call of a procedure's pipe with this error of an item.
+    pub(crate) fail: Option<Box<dyn Fn(EncodeError) + Send + Sync>>,
 }
 
 impl<T: Item + ?Sized> fmt::Debug for Sender<T> {
@@ -35,8 +49,8 @@ impl<T: Item + ?Sized> fmt::Debug for Sender<T> {
 }
 
 impl<T: Item + ?Sized> Sender<T> {
-    pub(crate) fn new(end: Arc<dyn SendingEnd>) -> Self {
-        Self { end, item: PhantomData }
+    pub(crate) fn new(end: Arc<dyn SendingEnd>, older: Option<Older>) -> Self {
+        Self { end, older, item: PhantomData }
     }
 
     /// Sends an item. Waits for room, if there is none.
@@ -138,11 +152,22 @@ impl<T: Item + ?Sized> Sender<T> {
         with: impl FnOnce(&Record<'_>) -> Result<R, PipeError>,
     ) -> Result<R, PipeError> {
         let most = self.end.item_max();
-        match item.with_bytes(most, |bytes| with(&Record::of(bytes))) {
+        let form = self.older.as_ref().map(|older| older.form);
+        match item.with_bytes(most, form, |bytes| with(&Record::of(bytes))) {
             Ok(done) => done,
-            Err(stoop_marshal::EncodeError::TooLarge { .. }) => Err(PipeError::TooLarge { most }),
-            Err(why) => Err(PipeError::Encode(why)),
+            Err(EncodeError::TooLarge { .. }) => Err(PipeError::TooLarge { most }),
+            Err(why) => Err(self.not_encoded(why)),
         }
+    }
+
+    #[cold]
+    fn not_encoded(&self, why: EncodeError) -> PipeError {
+        if let EncodeError::Inexpressible { .. } = why
+            && let Some(Older { fail: Some(fail), .. }) = &self.older
+        {
+            fail(why);
+        }
+        PipeError::Encode(why)
     }
 
     #[cold]

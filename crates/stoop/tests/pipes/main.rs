@@ -5,6 +5,7 @@ mod harness;
 
 mod ends;
 mod items;
+mod revisions;
 mod room;
 mod tasks;
 

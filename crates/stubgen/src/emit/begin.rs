@@ -7,7 +7,7 @@ use syn::{Ident, Type};
 
 use super::arguments::send;
 use super::layouts::{leading_of_call, leading_of_result};
-use super::names::{Names, coming_back, decode, decode_all, default, local, named, named_error, whole};
+use super::names::{Names, coming_back, decode, decode_all, default, form, local, named, named_error, whole};
 use super::{docs, later, program};
 use crate::model::{
     Argument, Element, Interface, Mode, Number, Procedure, Returns, Shape, Way, some_value, target,
@@ -85,6 +85,9 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
     let by_program = program::begun_call(index, number, procedure, names);
     let (call, written) = (local("call"), local("written"));
     let lens: Vec<TokenStream> = coming_back(procedure).filter_map(len).collect();
+    if procedure.has_pipes() {
+        return submit_with_pipes(index, &documentation, &parameters.collect::<Vec<_>>(), procedure, names);
+    }
     let older = later::begun(index, &quote!(self.begin), procedure, names, |names| {
         let arguments = arguments(&form_number(), &quote!(self.begin), procedure, names);
         let decode = decode_outcome(index, procedure, names);
@@ -96,15 +99,6 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
     });
     let arguments = arguments(&number_of(index), &quote!(self.begin), procedure, names);
     let decode = decode_outcome(index, procedure, names);
-    if procedure.has_pipes() {
-        return submit_with_pipes(
-            &documentation,
-            &parameters.collect::<Vec<_>>(),
-            (arguments, decode),
-            procedure,
-            names,
-        );
-    }
     // A function pointer needs no allocation; a closure that holds lengths does.
     let submit = match lens.is_empty() {
         true if procedure.one_way => quote!(#call.submit_one_way(#written, #decode)),
@@ -125,9 +119,9 @@ fn submit(index: usize, number: Option<&Number>, procedure: &Procedure, names: &
 
 /// The method for a procedure with pipes: it returns the handle, and the caller's ends of the pipes.
 fn submit_with_pipes(
+    index: usize,
     documentation: &TokenStream,
     parameters: &[TokenStream],
-    (arguments, decode): (TokenStream, TokenStream),
     procedure: &Procedure,
     names: &Names,
 ) -> TokenStream {
@@ -135,18 +129,32 @@ fn submit_with_pipes(
     let (call, written, window) = (local("call"), local("written"), local("window"));
     let (pending, ends) = (local("pending"), local("ends"));
     let pipes = pipes(procedure, names);
-    let taken = procedure.pipes().map(|(way, item)| match way {
-        Way::In => quote!(#ends.sender::<#item>()),
-        Way::Out => quote!(#ends.receiver::<#item>()),
+    let submit = |number: TokenStream, in_form: TokenStream, names: &Names| {
+        let arguments = arguments(&number, &quote!(self.begin), procedure, names);
+        let decode = decode_outcome(index, procedure, names);
+        let taken = procedure.pipes().map(|(way, item)| match way {
+            Way::In => quote!(#ends.sender::<#item>()),
+            Way::Out => quote!(#ends.receiver::<#item>()),
+        });
+        quote! {
+            #arguments
+            let (#pending, #ends) = #call.submit_with_pipes(#written, #pipes, move #decode);
+            let mut #ends = #ends #in_form;
+            (#pending, #(#taken),*)
+        }
+    };
+    let older = later::begun(index, &quote!(self.begin), procedure, names, |names| {
+        let form = form();
+        submit(form_number(), quote!(.in_form(#form)), names)
     });
+    let submit = submit(number_of(index), TokenStream::new(), names);
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
             #[allow(unused_variables)]
             let #window = self.begin.window();
-            #arguments
-            let (#pending, mut #ends) = #call.submit_with_pipes(#written, #pipes, #decode);
-            (#pending, #(#taken),*)
+            #older
+            #submit
         }
     }
 }

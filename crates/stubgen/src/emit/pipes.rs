@@ -5,9 +5,9 @@ use quote::{format_ident, quote};
 
 use super::begin::pipes;
 use super::layouts::leading_of_call;
-use super::names::{Names, implementation, local, stub_name};
-use super::results::{has_results, put_all};
-use super::server::{lend, take};
+use super::names::{Names, form, implementation, local, stub_name};
+use super::results::{has_results, put_all, with_form};
+use super::server::{form_parameter, lend, take};
 use crate::model::Procedure;
 
 /// The stub: it keeps the arguments, and says how the procedure is to be run once the call has its pipes.
@@ -23,12 +23,14 @@ pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
         (false, None) => "run_with_pipes",
     };
     let runs = format_ident!("{runs}");
-    let body = body(procedure, names);
+    let (body, parameter) = (body(procedure, names), form_parameter(names));
+    let (_, answered) = with_form(&returned, TokenStream::new(), names);
     quote! {
         #[inline(never)]
         #[allow(clippy::unused_unit)]
         fn #stub_name(
             &self,
+            #parameter
             #payload: &[u8],
             #[allow(unused_variables)]
             #result: &mut #stub::Writer<'_>,
@@ -39,7 +41,7 @@ pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
                 &self.tasks,
                 #pipes,
                 #run,
-                |#returned, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
+                |#answered, #[allow(unused_variables)] #result: &mut #stub::Writer<'_>| { #restarted #put },
             )
         }
     }
@@ -50,13 +52,23 @@ fn body(procedure: &Procedure, names: &Names) -> TokenStream {
     let Names { stub, interface, .. } = names;
     let (name, implementation) = (&procedure.name, implementation());
     let (payload, call) = (local("payload"), local("call"));
-    let (ends, server) = (local("ends"), local("server"));
+    let (ends, server, returned) = (local("ends"), local("server"), local("returned"));
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let lent = procedure.arguments.iter().map(lend);
     let names_taken: Vec<_> = procedure.arguments.iter().map(|argument| &argument.name).collect();
     let leading = leading_of_call(procedure, names);
     let awaited = procedure.is_async.then(|| quote!(.await));
+    let in_form = names.is_older.then(|| {
+        let form = form();
+        quote!(let mut #ends = #ends.in_form(#form);)
+    });
+    let and_form = match procedure.deferred {
+        Some(_) => quote!(#returned.in_form),
+        None => quote!((|form| (#returned, form))),
+    };
+    let (answer, _) = with_form(&returned, and_form, names);
     let run = quote! {
+        #in_form
         let (#(#names_taken,)*) = {
             #[allow(unused_mut)]
             let mut #call = #stub::Reader::new(&#payload);
@@ -65,7 +77,8 @@ fn body(procedure: &Procedure, names: &Names) -> TokenStream {
             #call.finish().map_err(#stub::Unserved::BadArguments)?;
             (#(#names_taken,)*)
         };
-        ::core::result::Result::Ok(<#implementation as #interface>::#name(&#server, #(#lent),*)#awaited)
+        let #returned = <#implementation as #interface>::#name(&#server, #(#lent),*)#awaited;
+        ::core::result::Result::Ok(#answer)
     };
     let run = match procedure.is_async {
         true => quote!(async move { #run }),

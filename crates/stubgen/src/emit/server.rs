@@ -161,7 +161,7 @@ pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
 }
 
 /// The parameter with the form of the messages.
-fn form_parameter(names: &Names) -> Option<TokenStream> {
+pub(super) fn form_parameter(names: &Names) -> Option<TokenStream> {
     let (stub, form) = (&names.stub, form());
     names.is_older.then(|| quote!(#form: #stub::Form,))
 }
