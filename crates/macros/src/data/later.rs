@@ -356,7 +356,7 @@ fn fixed_plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStream) ->
             }
         }
     });
-    let is_all_known = each().map(|(_, since)| quote!(#since <= R::NUMBER));
+    let latest = each().map(|(_, since)| *since).max().unwrap_or(0);
     let loaded = variants.iter().enumerate().map(|(position, (variant, _, VariantOptions { since, .. }))| {
         let (ident, number) = (&variant.ident, number(position));
         quote! {
@@ -374,7 +374,7 @@ fn fixed_plain(name: &str, variants: &[VariantParts<'_>], stub: &TokenStream) ->
             let position: usize = match self { #(#positions),* };
             let numbers = const { &[#(#numbers),*] };
             <u32 as #stub::Data>::store(&numbers[position], chunk);
-            if const { !(#(#is_all_known)&&*) } {
+            if const { #latest > R::NUMBER } {
                 let items: &[::core::option::Option<&'static #stub::LaterItem>; _] = const { &[#(#items),*] };
                 left_out.replace_variant(items[position], #has_otherwise);
             }
