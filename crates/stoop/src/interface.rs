@@ -162,10 +162,14 @@ pub trait Exported: Send + Sync + 'static {
         None
     }
 
-    /// Whether the server has [interceptors](crate::intercept), so that calls of the same process must not go through the trait.
-    fn is_intercepted(&self) -> bool {
+    /// Whether calls of the same process must not go through the trait: the server has [interceptors](crate::intercept), or callers may
+    /// offer objects.
+    fn is_marshaled(&self) -> bool {
         false
     }
+
+    /// The server shuts down: the calls in whose pipes callbacks travel end.
+    fn close(&self) {}
 
     /// The same as a program of Sun RPC, if it is one.
     #[cfg(feature = "onc")]

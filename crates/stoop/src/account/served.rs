@@ -238,6 +238,14 @@ impl Exported for Recorded {
         self.inner.lend_tasks(tasks);
     }
 
+    fn is_marshaled(&self) -> bool {
+        self.inner.is_marshaled()
+    }
+
+    fn close(&self) {
+        self.inner.close();
+    }
+
     /// Calls by Sun RPC are not recorded.
     #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {

@@ -3,9 +3,9 @@
 use crate::account::tell::Teller;
 use crate::account::{ServerAccount, counters_for_prometheus};
 use crate::health::{Health, HealthBoard};
-use crate::later::room::OpenRoom;
 use crate::server::stay_awake::StayAwake;
 use crate::serving::counters::ServerCounters;
+use crate::serving::dispatch::Exports;
 use crate::serving::running::{Listener, RunningEndpoint, Setup};
 use std::io;
 use std::mem;
@@ -69,7 +69,7 @@ pub(crate) struct Running {
     endpoints: Vec<Box<dyn RunningEndpoint>>,
     health: HealthBoard,
     teller: Teller,
-    open_room: Arc<OpenRoom>,
+    exports: Arc<Exports>,
     /// Keeps the processors awake as long as it is there.
     _awake: Option<StayAwake>,
 }
@@ -78,10 +78,10 @@ impl Running {
     pub(crate) fn new(
         health: HealthBoard,
         teller: Teller,
-        open_room: Arc<OpenRoom>,
+        exports: Arc<Exports>,
         awake: Option<StayAwake>,
     ) -> Self {
-        Self { uris: Vec::new(), endpoints: Vec::new(), health, teller, open_room, _awake: awake }
+        Self { uris: Vec::new(), endpoints: Vec::new(), health, teller, exports, _awake: awake }
     }
 
     /// Starts to serve at an address.
@@ -106,7 +106,8 @@ impl Running {
     /// The sum of the counters at all addresses.
     fn counters(&self) -> ServerCounters {
         // Counted at no address, because the addresses share the room.
-        let mut sum = ServerCounters { open: self.open_room.open() as u64, ..ServerCounters::default() };
+        let mut sum =
+            ServerCounters { open: self.exports.open_room.open() as u64, ..ServerCounters::default() };
         self.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
         sum
     }
@@ -114,6 +115,7 @@ impl Running {
     /// Refuses new calls, finishes those that run, and ends all threads.
     pub(crate) fn stop(&self) {
         self.health.set_all(Health::ShuttingDown);
+        self.exports.close();
         self.endpoints.iter().for_each(|endpoint| endpoint.shut_down());
         self.endpoints.iter().for_each(|endpoint| endpoint.drain());
         self.endpoints.iter().for_each(|endpoint| endpoint.stop());

@@ -66,7 +66,7 @@ impl Server {
         fork::notice();
         let setup = self.setup()?;
         let awake = self.low_latency.then(StayAwake::begin).transpose()?;
-        let mut running = Running::new(self.health, teller, Arc::clone(&setup.exports.open_room), awake);
+        let mut running = Running::new(self.health, teller, Arc::clone(&setup.exports), awake);
         for listener in self.listeners {
             let uri = listener.uri().to_owned();
             if let Err(cause) = running.start(listener, &setup) {

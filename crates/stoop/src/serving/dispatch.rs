@@ -112,6 +112,11 @@ impl Exports {
         Self { is_silent, ..self }
     }
 
+    /// The server shuts down: calls that clients keep open for callbacks end.
+    pub(crate) fn close(&self) {
+        self.all.iter().for_each(|export| export.close());
+    }
+
     /// Where the server can be reached, see [`offers`](crate::offers).
     pub(crate) fn offers(&self) -> &str {
         &self.offers

@@ -366,8 +366,12 @@ impl Exported for Intercepted {
         self.inner.lend_tasks(tasks);
     }
 
-    fn is_intercepted(&self) -> bool {
+    fn is_marshaled(&self) -> bool {
         true
+    }
+
+    fn close(&self) {
+        self.inner.close();
     }
 
     /// Calls by Sun RPC are not intercepted.

@@ -215,8 +215,12 @@ impl Exported for Restricted {
         self.inner.lend_tasks(tasks);
     }
 
-    fn is_intercepted(&self) -> bool {
-        self.inner.is_intercepted()
+    fn is_marshaled(&self) -> bool {
+        self.inner.is_marshaled()
+    }
+
+    fn close(&self) {
+        self.inner.close();
     }
 
     #[cfg(feature = "onc")]

@@ -97,8 +97,7 @@ impl LocalBinding {
             }
         }
         let interceptors = ClientChain::new(interceptors, interface, uri);
-        let is_marshaled =
-            interceptors.is_some() || export.is_intercepted() || is_dynamic || agreed.is_some();
+        let is_marshaled = interceptors.is_some() || export.is_marshaled() || is_dynamic || agreed.is_some();
         let present = Present { server: Arc::clone(&server), agreed };
         let (source, present) = (Arc::clone(source), Mutex::new(present));
         Ok(Self { source, object, server, interceptors, is_marshaled, present })
