@@ -90,6 +90,11 @@ use syn::parse_macro_input;
 /// All types implement `stoop::Data`. When a call fails, arguments that travel with the result are valid but
 /// unspecified.
 ///
+/// # Callbacks
+///
+/// `#[stoop::interface(callback = Guest)]` lets clients offer an object of the interface `Guest` (`BindOptions::callback`): an argument
+/// `#[callback] guest: GuestClient` is a client of the object that the caller offers. Callers do not pass it. `docs/callbacks.md` has more.
+///
 /// # Methods
 ///
 /// Methods take `&self`, since any number of callers may call at once, and are neither `async` nor generic.
@@ -120,9 +125,9 @@ use syn::parse_macro_input;
 pub fn interface(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = parse_macro_input!(attribute as traits::Options);
     let item = parse_macro_input!(item as syn::ItemTrait);
-    let traits::Options { root, program, revisions } = options;
-    let stubs =
-        traits::interface(item, program, revisions).map(|interface| emit::interface(&interface, &root));
+    let traits::Options { root, program, revisions, callback } = options;
+    let stubs = traits::interface(item, program, revisions, callback)
+        .map(|interface| emit::interface(&interface, &root));
     stubs.unwrap_or_else(syn::Error::into_compile_error).into()
 }
 

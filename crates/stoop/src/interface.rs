@@ -23,6 +23,8 @@ pub struct Interface {
     pub procedures: &'static [Procedure],
     /// The revisions that it understands.
     pub revisions: Revisions,
+    /// The interface that callers may offer, if it has callbacks; its last procedure carries them.
+    pub callback: Option<fn() -> &'static Interface>,
 }
 
 /// Description of a procedure.

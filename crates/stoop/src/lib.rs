@@ -179,6 +179,7 @@ extern crate self as stoop;
 
 pub mod account;
 mod buffers;
+mod callbacks;
 mod calling;
 mod client;
 pub mod compatibility;

@@ -1,10 +1,12 @@
 //! Options of a binding.
 
+pub(crate) mod callbacks;
 pub(crate) mod own;
 
 use crate::account::AccountOptions;
 use crate::intercept::Intercept;
 use crate::intercept::chain::Interceptors;
+use crate::options::callbacks::CallbackOptions;
 pub use crate::options::own::TransportOptions;
 pub(crate) use crate::options::own::{OwnOptions, Sealed, Setting};
 use std::sync::Arc;
@@ -82,6 +84,7 @@ pub struct BindOptions {
     pub(crate) retry: Retry,
     pub(crate) account: Option<AccountOptions>,
     pub(crate) interceptors: Interceptors,
+    pub(crate) callbacks: CallbackOptions,
     pub(crate) own: OwnOptions,
     /// Why this transport was chosen.
     pub(crate) reason: String,
@@ -101,6 +104,7 @@ impl Default for BindOptions {
             retry: Retry::default(),
             account: None,
             interceptors: Interceptors::default(),
+            callbacks: CallbackOptions::default(),
             own: OwnOptions::default(),
             reason: "because the address says so".into(),
         }

@@ -1,10 +1,13 @@
 //! The items that emitted stubs name. Hidden from users: it changes with the emitter.
 
+mod called;
 #[cfg(feature = "onc")]
 mod program;
 pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
+pub use crate::callbacks::Callback;
+pub use crate::client::offering::OfClient;
 pub use crate::client::{Begin, Beginning, Call, Client, Local, Remote, Route};
 pub use crate::interface::{Exported, Interface, Procedure, Revisions, Signature};
 pub use crate::later::deferred::Later;
@@ -15,6 +18,7 @@ pub use crate::later::unserved::Unserved;
 pub use crate::pipes::contract::Pipes;
 pub use crate::pipes::ends::{CallerEnds, ServedEnds};
 pub use crate::pipes::item::Item;
+pub use crate::stub::called::{Callbacks, describe_callbacks};
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

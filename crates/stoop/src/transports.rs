@@ -12,6 +12,7 @@ macro_rules! list {
             Shm: crate::transport::shm::ShmTransport,
             Udp: crate::transport::packet::transport::PacketTransport<crate::transport::udp::UdpLink>,
             Stream: crate::transport::stream::StreamTransport,
+            Callback: crate::transport::callback::CallbackTransport,
             #[cfg(feature = "ether")]
             Ether: crate::transport::packet::transport::PacketTransport<crate::transport::ether::EtherLink>,
             #[cfg(feature = "test-transports")]

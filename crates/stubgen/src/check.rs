@@ -32,6 +32,9 @@ const BUFFER_METHOD: &str = "in_place";
 /// Methods that a client has if some procedure has a pipe.
 const PIPE_METHODS: [&str; 2] = ["with_total", "with_window"];
 
+/// The name of the procedure in whose pipes callbacks travel.
+pub(crate) const CALLBACK_PROCEDURE: &str = "callback";
+
 /// Checks an interface.
 ///
 /// # Errors
@@ -55,6 +58,7 @@ pub fn interface(interface: &Interface) -> Result<(), Error> {
             answers_later(procedure, &mut mistakes);
         }
         pipes(procedure, &mut mistakes);
+        callbacks(procedure, interface, &mut mistakes);
     }
     program::check(interface, &mut mistakes);
     revisions::check(interface, &mut mistakes);
@@ -78,6 +82,10 @@ fn names(interface: &Interface, mistakes: &mut Mistakes) {
         let is_taken = CLIENT_METHODS.contains(&text.as_str())
             || text == BUFFER_METHOD && interface.has_buffers()
             || PIPE_METHODS.contains(&text.as_str()) && interface.has_pipes();
+        if interface.callback.is_some() && text == CALLBACK_PROCEDURE {
+            let advice = "every interface with callbacks has a procedure of that name; give this one another";
+            mistakes.add(name, advice);
+        }
         if is_taken {
             mistakes.add(
                 name,
@@ -114,6 +122,7 @@ fn argument(argument: &Argument, mistakes: &mut Mistakes) {
         }
         (Shape::Whole(ty), _) => owned(ty, Position::Argument, mistakes),
         (Shape::Pipe(_, item), _) => self::item(item, mistakes),
+        (Shape::Callback(_), _) => {}
     }
 }
 
@@ -136,6 +145,24 @@ fn pipes(procedure: &Procedure, mistakes: &mut Mistakes) {
                 "a procedure has one pipe each way; send items of several kinds through one, as an enum, which also orders them",
             );
         }
+    }
+}
+
+/// Checks a procedure that gets a client of its caller's object.
+fn callbacks(procedure: &Procedure, interface: &Interface, mistakes: &mut Mistakes) {
+    let callbacks = procedure.arguments.iter().filter(|argument| argument.is_callback());
+    for (index, argument) in callbacks.enumerate() {
+        if interface.callback.is_none() {
+            let advice = "say which interface callers offer: `#[stoop::interface(callback = Guest)]`, for a `GuestClient`";
+            mistakes.add(&argument.declared, advice);
+        }
+        if index > 0 {
+            mistakes.add(&argument.declared, "a caller offers one object; clone its client");
+        }
+    }
+    for argument in procedure.arguments.iter().filter(|each| procedure.has_callback() && each.is_result()) {
+        let advice = "a procedure with a `#[callback]` argument returns all that comes back; return it, beside the rest";
+        mistakes.add(&argument.declared, advice);
     }
 }
 

@@ -7,6 +7,7 @@ mod arguments;
 mod asynchronous;
 mod begin;
 mod buffers;
+mod callbacks;
 mod client;
 mod docs;
 mod gather;
@@ -39,8 +40,9 @@ pub fn interface(interface: &Interface, root: &Path) -> TokenStream {
     let asynchronous = asynchronous::asynchronous(interface, &names);
     let server = server::server(interface, &names);
     let program = program::server(interface, &names);
+    let of_client = callbacks::of_client(interface, &names);
     let here = here(interface, &names);
-    quote!(#declaration #here #client #begin #asynchronous #server #program)
+    quote!(#declaration #here #client #begin #asynchronous #server #program #of_client)
 }
 
 /// The user's trait, without the attributes that the model has consumed.

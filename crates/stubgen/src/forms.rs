@@ -49,7 +49,8 @@ fn of(file: &File) -> Result<Vec<Form>, Error> {
             Ok(list) => list.parse_args()?,
             Err(_) => syn::parse_str("")?,
         };
-        let interface = traits::interface(item.clone(), options.program, options.revisions)?;
+        let interface =
+            traits::interface(item.clone(), options.program, options.revisions, options.callback)?;
         forms.extend(declared.forms(&interface)?);
     }
     match forms.is_empty() {
@@ -170,6 +171,7 @@ impl<'a> Describer<'a> {
             Shape::Pipe(Way::In, item) => self.wrapped("pipe in ", item, "")?,
             Shape::Pipe(Way::Out, item) => self.wrapped("pipe out ", item, "")?,
             Shape::Array(element, len) => self.array(&element.ty, len)?,
+            Shape::Callback(_) => self.text.push_str("Callback{client: u64}"),
             Shape::Whole(ty) => self.ty(ty)?,
         }
         if argument.is_result() && !argument.is_written_in_place() && !argument.is_buffer() {

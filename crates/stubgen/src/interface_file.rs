@@ -71,7 +71,7 @@ fn interface(item: &ItemTrait) -> Result<Option<Interface>, Error> {
     if options.program.is_none() {
         return Ok(None);
     }
-    traits::interface(item.clone(), options.program, options.revisions).map(Some)
+    traits::interface(item.clone(), options.program, options.revisions, options.callback).map(Some)
 }
 
 fn integer(expression: &Expr) -> Option<u32> {

@@ -3,7 +3,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, Block, Error, Expr, ExprLit, GenericArgument, Ident, Lit, PathArguments, Type, TypePath,
+    Attribute, Block, Error, Expr, ExprLit, GenericArgument, Ident, Lit, Path, PathArguments, Type, TypePath,
     Visibility, parse_quote,
 };
 
@@ -24,6 +24,8 @@ pub struct Interface {
     pub program: Option<Program>,
     /// Its revisions, if it has some.
     pub revisions: Option<Revisions>,
+    /// The interface that its clients offer, if they may offer one.
+    pub callback: Option<Path>,
 }
 
 /// The revisions of an interface.
@@ -118,6 +120,8 @@ pub enum Shape {
     Buffer(Type),
     /// One end of a pipe of items of this type.
     Pipe(Way, Type),
+    /// A client of the object that the caller offers, of this type: no argument for the caller.
+    Callback(Type),
     /// A value of this type.
     Whole(Type),
 }
@@ -165,9 +169,9 @@ impl Interface {
         self.procedures.iter().any(Procedure::has_buffers)
     }
 
-    /// Whether some answer may come later.
+    /// Whether some answer may come later: also that of the call in whose pipes callbacks travel.
     pub fn has_deferred(&self) -> bool {
-        self.procedures.iter().any(Procedure::answers_later)
+        self.callback.is_some() || self.procedures.iter().any(Procedure::answers_later)
     }
 
     /// Whether some procedure has a pipe.
@@ -251,9 +255,15 @@ impl Procedure {
         self.arguments.iter().any(Argument::is_buffer)
     }
 
+    /// Whether it gets a client of the object that its caller offers.
+    pub fn has_callback(&self) -> bool {
+        self.arguments.iter().any(Argument::is_callback)
+    }
+
     /// Whether it can have had other forms at older revisions: an argument came later, or a type may have parts that did.
     pub fn may_grow(&self) -> bool {
-        self.arguments.iter().any(Argument::may_grow) || self.returns.may_grow()
+        !self.has_callback()
+            && (self.arguments.iter().any(Argument::may_grow) || self.returns.may_grow())
     }
 }
 
@@ -330,7 +340,7 @@ impl Argument {
     fn may_grow(&self) -> bool {
         self.since.is_some()
             || match &self.shape {
-                Shape::Text | Shape::Buffer(_) => false,
+                Shape::Text | Shape::Buffer(_) | Shape::Callback(_) => false,
                 Shape::Slice(element) | Shape::Array(element, _) => may_grow(&element.ty),
                 Shape::Whole(ty) | Shape::Pipe(_, ty) => may_grow(ty),
             }
@@ -345,6 +355,11 @@ impl Argument {
     /// Whether it is an `InPlace` buffer.
     pub fn is_buffer(&self) -> bool {
         matches!(self.shape, Shape::Buffer(_))
+    }
+
+    /// Whether it is a client of the object that the caller offers.
+    pub fn is_callback(&self) -> bool {
+        matches!(self.shape, Shape::Callback(_))
     }
 
     /// Whether it comes back with the result.

@@ -23,11 +23,14 @@ pub struct Options {
     pub program: Option<Program>,
     /// The revisions.
     pub revisions: Option<Revisions>,
+    /// The interface that clients may offer.
+    pub callback: Option<syn::Path>,
 }
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut options = Options { root: parse_quote!(::stoop), program: None, revisions: None };
+        let mut options =
+            Options { root: parse_quote!(::stoop), program: None, revisions: None, callback: None };
         let (mut program, mut version) = (None, None);
         let (mut revision, mut oldest) = (None, None);
         while !input.is_empty() {
@@ -37,6 +40,11 @@ impl Parse for Options {
                 "crate" => {
                     options.root =
                         input.call(syn::Path::parse_mod_style).map_err(|_| unknown_option(name.span()))?
+                }
+                "callback" => {
+                    options.callback = Some(
+                        input.call(syn::Path::parse_mod_style).map_err(|_| unknown_option(name.span()))?,
+                    )
                 }
                 "program" => program = Some((name, input.parse()?)),
                 "revision" => revision = Some(Since::number(input)?),
@@ -79,7 +87,7 @@ impl Parse for Options {
 }
 
 fn unknown_option(span: Span) -> Error {
-    let advice = "the options are `revision = N` and `oldest = N`, `program = N, version = N`, for Sun RPC, and `crate = path::to::stoop`";
+    let advice = "the options are `revision = N` and `oldest = N`, `callback = Interface`, `program = N, version = N`, for Sun RPC, and `crate = path::to::stoop`";
     Error::new(span, advice)
 }
 
@@ -91,6 +99,7 @@ pub fn interface(
     item: ItemTrait,
     program: Option<Program>,
     revisions: Option<Revisions>,
+    callback: Option<syn::Path>,
 ) -> Result<Interface, Error> {
     let mut mistakes = Mistakes::default();
     check_trait(&item, &mut mistakes);
@@ -108,6 +117,7 @@ pub fn interface(
         procedures,
         program,
         revisions,
+        callback,
     };
     if let Err(error) = check::interface(&interface) {
         mistakes.extend(error);
@@ -280,6 +290,7 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
     let FnArg::Typed(mut input) = input else { return Ok(None) };
     let mut mistakes = Mistakes::default();
     let is_out = take_marker(&mut input.attrs, "out", &mut mistakes);
+    let is_callback = take_marker(&mut input.attrs, "callback", &mut mistakes);
     let marks = Marks::take(&mut input.attrs, &mut mistakes);
     let since = take_since(&mut input.attrs, &mut mistakes);
     let name = match *input.pat {
@@ -295,7 +306,11 @@ fn argument(input: FnArg) -> Result<Option<Argument>, Error> {
         }
     };
     let declared = *input.ty;
-    let (mode, shape) = mode(&declared, is_out).unwrap_or_else(|error| {
+    let moded = match is_callback {
+        true => Ok((Mode::Value, Shape::Callback(declared.clone()))),
+        false => mode(&declared, is_out),
+    };
+    let (mode, shape) = moded.unwrap_or_else(|error| {
         mistakes.extend(error);
         (Mode::Value, Shape::Text)
     });

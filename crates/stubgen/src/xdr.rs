@@ -83,6 +83,9 @@ pub type Bound = Option<Expr>;
 /// Advice for a pipe in a program of Sun RPC.
 pub const NO_PIPES: &str =
     "Sun RPC has no pipes; leave `program` out, and export another interface for Sun RPC";
+/// Why an object that a caller offers is no argument of a program.
+pub const NO_CALLBACKS: &str =
+    "over Sun RPC a client that is called back is a server itself: see the callbacks in docs/sun-rpc.md";
 
 impl Form {
     /// The form of values of a type.
@@ -133,6 +136,7 @@ impl Form {
                 return Err(Error::new_spanned(ty, advice));
             }
             Shape::Pipe(_, item) => return Err(Error::new_spanned(item, NO_PIPES)),
+            Shape::Callback(ty) => return Err(Error::new_spanned(ty, NO_CALLBACKS)),
         };
         form.marked(marks)
     }

@@ -111,6 +111,16 @@ pub mod stub {
         pub docs: &'static str,
         pub procedures: &'static [Procedure],
         pub revisions: Revisions,
+        pub callback: Option<fn() -> &'static Interface>,
+    }
+
+    /// As the library's.
+    pub trait OfClient {
+        type Here: ?Sized;
+
+        fn interface() -> &'static Interface;
+
+        fn of_client(client: Client<Self::Here>) -> Self;
     }
 
     /// As the library's, of an interface without revisions.

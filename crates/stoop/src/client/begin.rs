@@ -1,6 +1,7 @@
 //! Beginning calls without waiting for them: their arguments are written into a batch, which leaves as a whole.
 
 use crate::account::spans::{BegunSpan, BegunSpans};
+use crate::callbacks::Callback;
 use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
 use crate::calling::detached::OrderedCall;
 use crate::client::binding::Binding;
@@ -154,6 +155,11 @@ impl<'a> Begin<'a> {
         let &Self { ref calls, generation, batch: ref begun, ref spans, window, total_ns, .. } = self;
         let batch = RefMut::map(begun.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
         Beginning { calls, batch, begun, procedure, spans, generation, window, total_ns }
+    }
+
+    /// For stubs: the object that the client offers, as its calls name it.
+    pub fn callback(&self) -> Callback {
+        self.binding.callback()
     }
 
     /// For stubs: the bytes that the pipe from a procedure may have at first.

@@ -1,7 +1,11 @@
 //! A client's binding: made together with the client, by a lazy client's first call, or anew in a forked child.
 
+mod early_table;
+mod offered;
+
 use crate::account::CallAccount;
 use crate::account::spans::BegunSpans;
+use crate::callbacks::nested;
 use crate::calling::counters::CallCounters;
 use crate::calling::detached::CallingThread;
 use crate::calling::detaching::{Awaited, Detaching};
@@ -10,17 +14,17 @@ use crate::calling::patience::{self, Attempts};
 use crate::client::begin::Unable;
 use crate::client::bound::{Bound, Describe};
 use crate::client::choice::{self, Source};
-use crate::client::early::{Binds, EarlyCalls};
+use crate::client::early::EarlyCalls;
+use crate::client::offering::OwnOffering;
 use crate::context::bounded_deadline;
 use crate::error::{BindError, CallError, Callee, CloseError, InPlaceError, SendError};
 use crate::intercept::client::ClientChain;
-use crate::locked::locked;
 use crate::options::BindOptions;
 use crate::transport::packet::options::PacketOptions;
 use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Mutex, OnceLock, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -69,6 +73,8 @@ pub struct Binding {
     elsewhere: Option<Describe>,
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
+    /// The object that the client offers, if it does.
+    pub(super) offering: Option<Box<OwnOffering>>,
 }
 
 fn now() -> Instant {
@@ -91,6 +97,7 @@ impl Binding {
             early: PerProcess::new(),
             elsewhere: None,
             order: Order::default(),
+            offering: OwnOffering::of(&options.callbacks),
         }
     }
 
@@ -254,8 +261,9 @@ impl Binding {
         let (interface, procedures) = (self.source.interface.name, self.source.interface.procedures);
         let idempotent = procedures[usize::from(procedure)].idempotent;
         let until = Instant::from_nanos(deadline_ns);
-        let awaited =
-            self.table().map(|calls| calls.await_order(CallingThread::current(), idempotent, until));
+        let awaited = self
+            .table()
+            .map(|calls| nested::waiting(|| calls.await_order(CallingThread::current(), idempotent, until)));
         match awaited.unwrap_or(Awaited::All) {
             Awaited::All => self.order.clear(),
             Awaited::TooLate => return not_sent(SendError::OneWayPending),
@@ -434,29 +442,6 @@ impl Binding {
     #[cold]
     pub(crate) fn calls_by(&self, deadline: Instant) -> Result<AnyCalls, SendError> {
         self.table_of(self.bound_by(deadline).map_err(|why| SendError::Bind(Box::new(why)))?)
-    }
-
-    /// The table of the calls that this process has begun before it was bound, if it is in use.
-    fn early_calls(&self) -> Option<Arc<EarlyCalls>> {
-        locked(self.early.get()?).upgrade()
-    }
-
-    /// The table for calls that are begun before there is a binding, which `client` makes.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub(crate) fn early_table(&self, client: impl FnOnce() -> Arc<dyn Binds>) -> Result<AnyCalls, SendError> {
-        let early = self.early.get_or_try_make(|| Ok(Mutex::default()))?;
-        let mut early = locked(early);
-        let table = match early.upgrade() {
-            Some(table) => table,
-            None => {
-                let table = Arc::new(EarlyCalls::new(client()).map_err(SendError::Io)?);
-                *early = Arc::downgrade(&table);
-                table
-            }
-        };
-        Ok(AnyCalls::Early(Arc::new(table)))
     }
 
     /// Bytes of the longest block of metadata that the server takes. While the client is not bound: of any.

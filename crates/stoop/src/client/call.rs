@@ -1,10 +1,11 @@
 //! A blocking call to another process, from its start to the end of its result.
 
 use crate::buffers::{SharedBuffers, WriteArguments, take_elements};
+use crate::callbacks::nested;
 use crate::error::{CallError, Ran, SendError};
 use crate::interface::Interface;
 use crate::metadata::outgoing::Carried;
-use crate::metadata::served::goes_on;
+use crate::metadata::served::{goes_on, needs_care};
 use crate::transport::local::caller::Local;
 use crate::transports::{AnyBinding, AnyLane};
 use std::time::Duration;
@@ -95,7 +96,7 @@ impl Call<'_> {
     // In the stub: out of line, the call and its result go through memory, which takes 65 instructions of 1,430.
     #[inline(always)]
     pub fn transport(&mut self, arguments: Result<usize, EncodeError>) -> Result<(), CallError> {
-        if self.carries() {
+        if self.carried.is_some() || needs_care() {
             return self.transport_gathered(arguments, GatherList::none());
         }
         let ended = match arguments {
@@ -116,7 +117,8 @@ impl Call<'_> {
     /// # Errors
     /// Why there is no result; see [`CallError`].
     pub fn transport_with_buffers(&mut self, write: &mut WriteArguments<'_>) -> Result<(), CallError> {
-        let ended = self.lane.transport_with_buffers(self.procedure, write, self.carried);
+        let Self { lane, procedure, carried } = self;
+        let ended = nested::waiting(|| lane.transport_with_buffers(*procedure, write, *carried));
         ended.map_err(|error| self.name(error))
     }
 
@@ -193,18 +195,13 @@ impl Call<'_> {
         arguments: Result<usize, EncodeError>,
         mut list: GatherList<'_, '_>,
     ) -> Result<(), CallError> {
-        let ended = match (arguments, self.carries()) {
+        let carries = self.carried.is_some() || goes_on();
+        let ended = nested::waiting(|| match (arguments, carries) {
             (Ok(len), true) => self.lane.transport_carrying(self.procedure, len, &mut list, self.carried),
             (Ok(len), false) => self.lane.transport_gathered(self.procedure, len, &mut list),
             (Err(why), _) => Err(CallError::not_sent(SendError::Arguments(why))),
-        };
+        });
         ended.map_err(|error| self.name(error))
-    }
-
-    /// Whether it carries metadata.
-    #[inline(always)]
-    fn carries(&self) -> bool {
-        self.carried.is_some() || goes_on()
     }
 
     /// The error of this call, with its procedure and its server.

@@ -10,6 +10,7 @@ pub(crate) mod bound;
 pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod early;
+pub(crate) mod offering;
 pub(crate) mod pending;
 
 pub use crate::calling::counters::CallCounters;
@@ -114,6 +115,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         if !options.lazy {
             client.bind_by(Instant::NEVER)?;
         }
+        client.begin_offering()?;
         Ok(client)
     }
 
@@ -134,9 +136,11 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
                 binding.bind_while(is_wanted)?;
                 // Makes it now, and not in the thread of the first call. If it cannot be made, that call says so.
                 let _ = binding.calls(0);
-                Ok(())
+                unbound.begin_offering()
             };
             bind_in_thread(uri, bind).await?;
+        } else {
+            client.begin_offering()?;
         }
         Ok(client)
     }
@@ -146,6 +150,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         choice::check_options(uri, options)?;
         let refused = |why| BindError::Revisions { interface: interface.name, why };
         interface.check_forms().map_err(refused)?;
+        offering::check(interface, uri, options)?;
         let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();
@@ -155,8 +160,20 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     }
 
     fn of(shared: Shared<L>, timeout_ns: u64) -> Self {
+        Self::of_shared(Arc::new(shared), timeout_ns)
+    }
+
+    fn of_shared(shared: Arc<Shared<L>>, timeout_ns: u64) -> Self {
         let (window, total_ns) = (Window::default(), u64::MAX);
-        Self { shared: Arc::new(shared), timeout_ns, carried: None, window, total_ns }
+        Self { shared, timeout_ns, carried: None, window, total_ns }
+    }
+
+    /// A client of that address, by a binding that has been made.
+    pub(crate) fn made(interface: &'static Interface, uri: String, transport: AnyBinding) -> Self {
+        let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
+        let options = BindOptions::default();
+        let binding = Binding::made(source, &options, transport);
+        Self::of(Shared { first: OnceLock::new(), next: Lanes::default(), binding }, nanos(options.timeout))
     }
 
     /// A client of that address whose calls take another way than a binding; `describe` says which.

@@ -2,6 +2,7 @@
 
 mod waits;
 
+use crate::callbacks::nested;
 use crate::calling::begun::Outcome;
 use crate::calling::short_result::Short;
 pub use crate::client::pending::waits::{wait_all, wait_any};
@@ -197,7 +198,8 @@ impl<R> Pending<R> {
     /// Waits for the end of the call, at most until that time. Returns whether it has ended.
     #[inline(never)]
     fn wait_until(&self, until: Instant) -> bool {
-        self.outstanding_here().is_none_or(|begun| begun.calls.wait_any(&[begun.call], until).is_some())
+        let Some(begun) = self.outstanding_here() else { return true };
+        nested::waiting(|| begun.calls.wait_any(&[begun.call], until)).is_some()
     }
 
     /// The table said that the call had ended, and its result could not be taken.

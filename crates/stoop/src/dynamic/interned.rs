@@ -147,6 +147,7 @@ impl Interface {
             docs: "",
             procedures: Box::leak(key.1.iter().map(kept).collect::<Box<[_]>>()),
             revisions: interface::Revisions::none(),
+            callback: None,
         })));
         interned.text_len += text_len;
         interned.all.insert(key, interface);

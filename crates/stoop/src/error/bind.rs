@@ -117,6 +117,14 @@ pub enum BindError {
         /// The fault in its answer.
         why: String,
     },
+    /// The object of [`BindOptions::callback`](crate::BindOptions::callback) could not be offered, or what
+    /// [`BindOptions::after_bind`](crate::BindOptions::after_bind) runs has failed.
+    Callbacks {
+        /// The address as it was given.
+        server: String,
+        /// Why.
+        why: String,
+    },
     /// Over Sun RPC: the program is not registered with the rpcbind of that host, for this transport.
     NotRegistered {
         /// The address as it was given.
@@ -221,6 +229,9 @@ impl fmt::Display for BindError {
                     "the program that answers at {server} is no Stoop server of this version: {why}; check the address"
                 )
             }
+            Self::Callbacks { server, why } => {
+                write!(f, "the client is not ready for callbacks of the server at {server}: {why}")
+            }
             Self::NotRegistered { server } => write!(
                 f,
                 "rpcbind there knows no program for {server}; is its server running, with this version and over this transport? \
@@ -307,6 +318,7 @@ impl Clone for BindError {
             Self::Revisions { interface, why } => Self::Revisions { interface, why: why.clone() },
             Self::Denied { server, why } => Self::Denied { server: server.clone(), why: why.clone() },
             Self::Protocol { server, why } => Self::Protocol { server: server.clone(), why: why.clone() },
+            Self::Callbacks { server, why } => Self::Callbacks { server: server.clone(), why: why.clone() },
             Self::NotRegistered { server } => Self::NotRegistered { server: server.clone() },
             Self::OtherHost { server, named } => Self::OtherHost { server: server.clone(), named: *named },
             Self::Rpcbind { server, why } => Self::Rpcbind { server: server.clone(), why: why.clone() },

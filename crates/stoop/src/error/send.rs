@@ -3,6 +3,7 @@
 use crate::error::{BindError, MetadataError, Refusal, XdrError, cloned, needs_descriptor};
 use std::fmt;
 use std::io;
+use std::time::Duration;
 use stoop_marshal::EncodeError;
 
 /// Why a client did not send a call.
@@ -64,6 +65,14 @@ pub enum SendError {
         /// Beginnings of the addresses of transports that do.
         carried_by: String,
     },
+    /// A callback: the client that offered the object has gone, or its connection is lost. It offers the object again when it is bound
+    /// again; this client of it stays as it is.
+    ClientGone,
+    /// A callback: the client that offers the object has taken nothing for so long, and there is no room for another call.
+    ClientBusy {
+        /// How long this call has waited for room: not at all, if an earlier one had waited in vain.
+        waited: Duration,
+    },
     /// An [interceptor](crate::intercept) of the client did not let the call go on.
     Intercepted {
         /// Its [name](crate::intercept::Intercept::name).
@@ -87,6 +96,8 @@ impl Clone for SendError {
             Self::OneWayPending => Self::OneWayPending,
             &Self::OneWayUnknown { interface, procedure } => Self::OneWayUnknown { interface, procedure },
             Self::NoPipes { carried_by } => Self::NoPipes { carried_by: carried_by.clone() },
+            Self::ClientGone => Self::ClientGone,
+            Self::ClientBusy { waited } => Self::ClientBusy { waited: *waited },
             Self::Intercepted { interceptor, refusal } => {
                 Self::Intercepted { interceptor: interceptor.clone(), refusal: refusal.clone() }
             }
@@ -130,6 +141,15 @@ impl fmt::Display for SendError {
             Self::NoPipes { carried_by } => write!(
                 f,
                 "the procedure has pipes, which do not travel by this transport; bind to an address of one that carries them: {carried_by}"
+            ),
+            Self::ClientGone => f.write_str(
+                "the client that offered the object has gone, or its connection is lost; forget this client of it: if it comes again, it \
+                 offers the object again",
+            ),
+            Self::ClientBusy { waited } => write!(
+                f,
+                "the client that is called back has taken nothing for {waited:.1?}, and has left no room for another call; do without it, \
+                 or call again later"
             ),
             Self::Intercepted { interceptor, refusal } => {
                 write!(f, "the client's interceptor `{interceptor}` refuses it: {}", refusal.detail)

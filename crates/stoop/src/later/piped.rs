@@ -6,7 +6,7 @@
 
 use crate::context::served_context;
 use crate::error::RefusalCode;
-use crate::later::deferred::{Deferred, Given, Later, Open, Put, Unanswered, deferred};
+use crate::later::deferred::{Deferred, Given, Held, Later, Open, Put, Unanswered, deferred};
 use crate::later::pipe_threads::PipedRun;
 use crate::later::reply::Reply;
 use crate::later::tasks::{Ended, PutAnswer, Task, Tasks, Unstarted, answering, put};
@@ -73,6 +73,35 @@ fn wait_for_pipes<R: Send + 'static>(
     let (reply, answer) = deferred();
     let start = Box::new(move |ends| start(ends, reply));
     Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, start, answer }))))
+}
+
+/// Ends a call that is kept open.
+pub(crate) struct OpenPipes(Answers<()>);
+
+impl OpenPipes {
+    /// Answers the call: its pipes end.
+    pub(crate) fn end(self) {
+        let put: PutAnswer<()> = |(), _| ();
+        // Its caller may have gone.
+        let _ = self.0.send((Ended::Returned(Ok(())), put));
+    }
+}
+
+/// Passes the pipes of the call that this thread serves to `start`, with the means to end the call. `held` is dropped when it is over.
+///
+/// # Errors
+/// Always: its answer comes later.
+pub(crate) fn keep_open(
+    pipes: Pipes,
+    held: Held,
+    start: impl FnOnce(Ends, OpenPipes) + Send + 'static,
+) -> Result<(), Unserved> {
+    wait_for_pipes(pipes, move |ends, reply| start(ends.into_ends(), OpenPipes(reply))).map_err(|why| {
+        match why {
+            Unserved::Later(later) => Unserved::Later(later.holding(held)),
+            why => why,
+        }
+    })
 }
 
 /// What a stub runs the procedure with: how it ends, or a panic.

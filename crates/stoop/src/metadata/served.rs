@@ -28,11 +28,16 @@ thread_local! {
     /// That of the call which the thread serves, if the call has some. Outside of calls it is `None`, so that it needs no drop, and is there
     /// also while the thread ends.
     static SERVED: RefCell<ManuallyDrop<Option<Arc<CallMetadata>>>> = const { RefCell::new(ManuallyDrop::new(None)) };
-    /// Whether calls of this thread carry pairs of the call that it serves. A cell of its own, because every call reads it.
-    static GOES_ON: Cell<bool> = const { Cell::new(false) };
+    /// Why calls of this thread need care: they carry pairs of the call that it serves ([`GOES_ON`]), or that is a callback
+    /// ([`IN_CALLBACK`]). A cell of its own, because every call reads it.
+    static CARE: Cell<u8> = const { Cell::new(0) };
     /// Serves one call after the other.
     static UNUSED: Cell<Option<Arc<CallMetadata>>> = const { Cell::new(None) };
 }
+
+/// Bits of `CARE`.
+const GOES_ON: u8 = 1;
+const IN_CALLBACK: u8 = 2;
 
 impl CallMetadata {
     /// A copy of a block.
@@ -114,12 +119,12 @@ pub(crate) fn serving<R>(call: Option<Arc<CallMetadata>>, procedure: impl FnOnce
     struct Restore(Option<Arc<CallMetadata>>, bool);
     impl Drop for Restore {
         fn drop(&mut self) {
-            GOES_ON.set(self.1);
+            set(GOES_ON, self.1);
             replace(self.0.take());
         }
     }
     let goes_on = call.as_ref().is_some_and(|call| call.goes_on);
-    let _restore = Restore(replace(call), GOES_ON.replace(goes_on));
+    let _restore = Restore(replace(call), set(GOES_ON, goes_on));
     procedure()
 }
 
@@ -140,10 +145,34 @@ pub(crate) fn kept() -> Option<Arc<CallMetadata>> {
     SERVED.with_borrow(|served| (**served).clone())
 }
 
+/// Sets a bit of `CARE`, and returns whether it was set.
+fn set(bit: u8, is_set: bool) -> bool {
+    let before = CARE.get();
+    CARE.set(if is_set { before | bit } else { before & !bit });
+    before & bit != 0
+}
+
 /// Whether calls of this thread carry pairs of the call that it serves.
 #[inline(always)]
 pub(crate) fn goes_on() -> bool {
-    GOES_ON.get()
+    CARE.get() & GOES_ON != 0
+}
+
+/// Whether calls of this thread carry such pairs, or belong to a callback that it serves.
+#[inline(always)]
+pub(crate) fn needs_care() -> bool {
+    CARE.get() != 0
+}
+
+/// Whether this thread serves a callback.
+#[inline(always)]
+pub(crate) fn is_in_callback() -> bool {
+    CARE.get() & IN_CALLBACK != 0
+}
+
+/// Whether this thread serves a callback from now on. Returns whether it did before.
+pub(crate) fn set_in_callback(serves: bool) -> bool {
+    set(IN_CALLBACK, serves)
 }
 
 /// Passes the pairs that go on to `add`.

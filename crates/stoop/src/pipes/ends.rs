@@ -253,6 +253,11 @@ impl fmt::Debug for CallerEnds {
 }
 
 impl CallerEnds {
+    /// The ends, for bytes.
+    pub(crate) fn into_ends(self) -> Ends {
+        self.ends
+    }
+
     pub(crate) fn new(ends: Ends) -> Self {
         Self { ends, form: None }
     }
@@ -291,6 +296,11 @@ impl fmt::Debug for ServedEnds {
 }
 
 impl ServedEnds {
+    /// The ends, for bytes.
+    pub(crate) fn into_ends(self) -> Ends {
+        self.ends
+    }
+
     /// `fail` ends the call with this error of an item.
     pub(crate) fn new(ends: Ends, fail: Box<dyn Fn(EncodeError) + Send + Sync>) -> Self {
         Self { ends, form: None, fail }

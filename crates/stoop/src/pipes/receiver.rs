@@ -105,6 +105,21 @@ impl<T: Item + ?Sized> Receiver<T> {
         viewed.map(Some).map_err(|why| self.fail(PipeError::Peer(why)))
     }
 
+    /// As [`recv_with`](Self::recv_with), without waiting.
+    pub(crate) fn look_with<R>(&mut self, with: impl FnOnce(&T) -> R) -> Result<Received<R>, PipeError>
+    where
+        T: InPlaceItem,
+    {
+        Ok(match self.look()? {
+            Next::Item(range) => {
+                let viewed = T::view(&self.bytes[range], with);
+                Received::Item(viewed.map_err(|why| self.fail(PipeError::Peer(why)))?)
+            }
+            Next::End => Received::End,
+            Next::Nothing => Received::Nothing,
+        })
+    }
+
     /// As [`recv`](Self::recv), for a task.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The transports: one folder for each, and their contract.
 
+pub(crate) mod callback;
 pub(crate) mod contract;
 #[cfg(feature = "ether")]
 pub(crate) mod ether;

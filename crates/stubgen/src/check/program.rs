@@ -10,6 +10,10 @@ use crate::xdr::{Form, Marks};
 pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
     match interface.program {
         Some(_) => {
+            if let Some(callback) = &interface.callback {
+                let advice = "over Sun RPC a client that is called back is a server itself: see the callbacks in docs/sun-rpc.md; remove `callback`";
+                mistakes.add(callback, advice);
+            }
             numbers(interface, mistakes);
             interface.procedures.iter().for_each(|each| procedure(each, mistakes));
         }

@@ -28,6 +28,10 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
             if let Some(advice) = no_later_argument(argument, since) {
                 mistakes.add(&argument.name, advice);
             }
+            if procedure.has_callback() {
+                let advice = "a procedure with a `#[callback]` argument has one form; add another procedure";
+                mistakes.add(&argument.name, advice);
+            }
         }
     }
 }

@@ -236,6 +236,7 @@ fn arguments(number: &TokenStream, begin: &TokenStream, procedure: &Procedure, n
             let (stub, name) = (&names.stub, &argument.name);
             quote!(#stub::put_capacity(#name, &mut #writer);)
         }
+        (_, Shape::Callback(_)) => quote!(#writer.value(&#begin.callback());),
         _ => send(argument, names),
     });
     quote! {
@@ -254,7 +255,7 @@ fn arguments(number: &TokenStream, begin: &TokenStream, procedure: &Procedure, n
 pub(super) fn parameter(argument: &Argument) -> Option<TokenStream> {
     let Argument { name, declared, .. } = argument;
     match (argument.mode, &argument.shape) {
-        (_, Shape::Pipe(..)) => None,
+        (_, Shape::Pipe(..) | Shape::Callback(_)) => None,
         (Mode::Value | Mode::In | Mode::OptionalIn, _) => Some(quote!(#name: #declared)),
         (Mode::Out, Shape::Slice(_) | Shape::Buffer(_)) => Some(quote!(#name: usize)),
         (Mode::Out, _) => None,

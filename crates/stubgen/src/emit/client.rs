@@ -139,7 +139,10 @@ fn method(
         return begin::tell(index, number, procedure, names);
     }
     if procedure.has_pipes() {
-        return begin_with_pipes(index, procedure, in_order, names);
+        return begun(index, procedure, in_order, names);
+    }
+    if procedure.has_callback() {
+        return wait_for_begun(index, procedure, in_order, names);
     }
     let Names { stub, here, .. } = names;
     let Procedure { name, arguments, .. } = procedure;
@@ -188,9 +191,28 @@ fn method(
 }
 
 /// The method for a procedure with pipes: it begins a call, also in the blocking client.
-fn begin_with_pipes(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
+fn begun(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
+    let documentation = docs::of_begun(procedure, names);
+    let (returned, wait) = (begin::begun(procedure, names), TokenStream::new());
+    by_begin(index, procedure, in_order, (documentation, returned, wait), names)
+}
+
+/// The method for a procedure that gets a client of its caller's object: it begins a call, and waits for it.
+fn wait_for_begun(index: usize, procedure: &Procedure, in_order: bool, names: &Names) -> TokenStream {
+    let documentation = docs::of_method(procedure, names);
+    let (returned, _, _) = outcome(&procedure.returns, names);
+    by_begin(index, procedure, in_order, (documentation, returned, quote!(.wait())), names)
+}
+
+/// A method that begins a call.
+fn by_begin(
+    index: usize,
+    procedure: &Procedure,
+    in_order: bool,
+    (documentation, returned, wait): (TokenStream, TokenStream, TokenStream),
+    names: &Names,
+) -> TokenStream {
     let (name, begin) = (&procedure.name, &names.begin);
-    let (documentation, returned) = (docs::of_begun(procedure, names), begin::begun(procedure, names));
     let parameters = procedure.arguments.iter().filter_map(begin::parameter);
     let passed =
         procedure.arguments.iter().filter(|each| begin::parameter(each).is_some()).map(|each| &each.name);
@@ -202,7 +224,7 @@ fn begin_with_pipes(index: usize, procedure: &Procedure, in_order: bool, names: 
     quote! {
         #documentation
         pub fn #name(&self, #(#parameters),*) -> #returned {
-            #begin { begin: #begun }.#name(#(#passed),*)
+            #begin { begin: #begun }.#name(#(#passed),*)#wait
         }
     }
 }
@@ -245,7 +267,7 @@ fn blank(argument: &Argument) -> TokenStream {
             quote!(*#name = #default();)
         }
         Shape::Buffer(_) => TokenStream::new(),
-        Shape::Text | Shape::Pipe(..) => unreachable!("it has been refused"),
+        Shape::Text | Shape::Pipe(..) | Shape::Callback(_) => unreachable!("it has been refused"),
     }
 }
 

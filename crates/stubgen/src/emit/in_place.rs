@@ -88,7 +88,7 @@ fn server_stub(procedure: &Procedure, names: &Names) -> Option<TokenStream> {
             quote!(#stub::check_filled::<#ty>({ #number }, #len).map(|()| { #number })),
             quote!(array::<#ty, { #number }>()),
         ),
-        Shape::Text | Shape::Buffer(_) | Shape::Whole(_) | Shape::Pipe(..) => {
+        Shape::Text | Shape::Buffer(_) | Shape::Whole(_) | Shape::Pipe(..) | Shape::Callback(_) => {
             unreachable!("only arrays and slices of scalars are written in place")
         }
     };

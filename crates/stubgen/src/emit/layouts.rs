@@ -55,6 +55,7 @@ fn layout_in_result(argument: &Argument, names: &Names) -> TokenStream {
 fn layout_of(shape: &Shape, names: &Names) -> TokenStream {
     let stub = &names.stub;
     match shape {
+        Shape::Callback(_) => quote!(<#stub::Callback as #stub::Data>::LAYOUT),
         Shape::Text | Shape::Slice(_) | Shape::Buffer(_) => quote!(#stub::Layout::variable(0)),
         shape => data(&whole(shape), "LAYOUT", names),
     }

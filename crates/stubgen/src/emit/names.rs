@@ -136,8 +136,8 @@ pub(super) fn whole(shape: &Shape) -> TokenStream {
             let ty = &element.ty;
             quote_spanned!(ty.span()=> [#ty; #len])
         }
-        Shape::Text | Shape::Slice(_) | Shape::Buffer(_) | Shape::Pipe(..) => {
-            unreachable!("slices, texts, buffers and pipes have no type of their own")
+        Shape::Text | Shape::Slice(_) | Shape::Buffer(_) | Shape::Pipe(..) | Shape::Callback(_) => {
+            unreachable!("slices, texts, buffers, pipes and callbacks have no type of their own")
         }
     }
 }

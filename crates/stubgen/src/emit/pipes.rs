@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use super::begin::pipes;
+use super::callbacks;
 use super::layouts::leading_of_call;
 use super::names::{Names, form, implementation, local, stub_name};
 use super::results::{has_results, put_all, with_form};
@@ -57,6 +58,7 @@ fn body(procedure: &Procedure, names: &Names) -> TokenStream {
     let lent = procedure.arguments.iter().map(lend);
     let names_taken: Vec<_> = procedure.arguments.iter().map(|argument| &argument.name).collect();
     let leading = leading_of_call(procedure, names);
+    let callbacks = callbacks::kept(procedure);
     let awaited = procedure.is_async.then(|| quote!(.await));
     let in_form = names.is_older.then(|| {
         let form = form();
@@ -87,6 +89,7 @@ fn body(procedure: &Procedure, names: &Names) -> TokenStream {
     quote! {
         {
             let #server = ::core::clone::Clone::clone(&self.implementation);
+            #callbacks
             move |#[allow(unused_mut)] mut #ends: #stub::ServedEnds| { #run }
         }
     }

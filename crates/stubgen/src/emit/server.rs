@@ -8,7 +8,7 @@ use super::names::{
     Names, decode, decode_all, default, form, implementation, layout, local, stub_name, whole,
 };
 use super::results::{has_results, incoming, put_all, put_later, room, with_form};
-use super::{buffers, in_place, later, left_out, pipes, program};
+use super::{buffers, callbacks, in_place, later, left_out, pipes, program};
 use crate::model::{Argument, Interface, Mode, Procedure, Shape, Way};
 
 pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
@@ -28,18 +28,22 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
     let (room, no_room, lend_room) = room_for_open_calls(interface, names);
     let bodies = interface.procedures.iter().map(|each| server_stub(each, names));
     let (older_stubs, otherwise) = later::server_stubs(interface, names);
+    let callbacks = callbacks::of_server(interface, names);
+    let (offered, none_offered) = (&callbacks.field, &callbacks.first);
+    let (serve_callbacks, close) = (&callbacks.arm, &callbacks.methods);
     quote! {
         #[doc = #doc]
         #visibility struct #server<#implementation> {
             implementation: ::std::sync::Arc<#implementation>,
             #room
+            #offered
         }
 
         #[allow(unreachable_pub)]
         impl<#implementation: #name> #server<#implementation> {
             /// Exports `implementation`, which may be an `Arc` that other code uses too.
             pub fn new(implementation: #implementation) -> Self {
-                Self { implementation: ::std::sync::Arc::new(implementation), #no_room }
+                Self { implementation: ::std::sync::Arc::new(implementation), #no_room #none_offered }
             }
         }
 
@@ -66,11 +70,14 @@ pub(super) fn server(interface: &Interface, names: &Names) -> TokenStream {
                 let call = call.into_payload();
                 match procedure {
                     #(#arms)*
+                    #serve_callbacks
                     #otherwise
                 }
             }
 
             #lend_room
+
+            #close
 
             #dispatch_in_place
 
@@ -119,6 +126,7 @@ pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let (returned, implementation) = (local("returned"), implementation());
     let taken = procedure.arguments.iter().map(|each| take(each, names));
     let reserved = reserve(procedure, names);
+    let callbacks = callbacks::lent(procedure);
     let lent = procedure.arguments.iter().map(lend);
     if procedure.has_pipes() {
         return pipes::server_stub(procedure, names);
@@ -147,6 +155,7 @@ pub(super) fn server_stub(procedure: &Procedure, names: &Names) -> TokenStream {
             #result: &mut #stub::Writer<'_>,
         ) -> ::core::result::Result<(), #stub::Unserved> {
             #check_room
+            #callbacks
             let mut #call = #stub::Reader::new(#payload);
             #call.begin(#leading).map_err(#stub::Unserved::BadArguments)?;
             #(#taken)*
@@ -177,6 +186,7 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
     let names_taken: Vec<_> = procedure.arguments.iter().map(|argument| &argument.name).collect();
     let leading = leading_of_call(procedure, names);
     let put = put_all(procedure, names);
+    let callbacks = callbacks::kept(procedure);
     let restarted = has_results(procedure).then(|| quote!(let mut #writer = #result.restarted();));
     let form = form_parameter(names);
     let (answer, answered) = with_form(&returned, quote!((|form| (#returned, form))), names);
@@ -191,6 +201,7 @@ fn async_stub(procedure: &Procedure, names: &Names) -> TokenStream {
         ) -> ::core::result::Result<(), #stub::Unserved> {
             let #payload = #stub::keep_arguments(&self.room, #payload)?;
             let #server = ::core::clone::Clone::clone(&self.implementation);
+            #callbacks
             let task = async move {
                 let (#(#names_taken,)*) = {
                     let mut #call = #stub::Reader::new(&#payload);
@@ -230,6 +241,10 @@ fn take_always(argument: &Argument, names: &Names) -> TokenStream {
                 Way::In => quote!(let #name = #ends.receiver::<#item>();),
                 Way::Out => quote!(let #name = #ends.sender::<#item>(#call.value::<u64>()#or_refuse);),
             }
+        }
+        (_, Shape::Callback(_)) => {
+            let callbacks = local("callbacks");
+            quote!(let #name = #callbacks.client(#call.value::<#stub::Callback>()#or_refuse)?;)
         }
         (Mode::Value, shape) => {
             let read = read(shape, names);

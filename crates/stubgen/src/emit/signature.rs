@@ -6,8 +6,8 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use super::in_place;
 use super::names::{Names, data, layout, local, whole};
+use super::{callbacks, in_place};
 use crate::documentation::first_paragraph;
 use crate::model::{Argument, Interface, Mode, Procedure, Returns, Revisions, Shape, Way, plain};
 use crate::since::Since;
@@ -17,6 +17,8 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
     let stub = &names.stub;
     let name = interface.name.unraw().to_string();
     let procedures = interface.procedures.iter().map(|each| procedure(each, names));
+    let procedures = procedures.chain(callbacks::described(interface, names));
+    let callback = callbacks::offered(interface, names);
     let docs = first_paragraph(&interface.attributes);
     let revisions = match interface.revisions {
         None => quote!(#stub::Revisions::none()),
@@ -37,6 +39,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
                     docs: #docs,
                     procedures: &[#(#procedures),*],
                     revisions: #revisions,
+                    callback: #callback,
                 };
             &INTERFACE
         }
@@ -46,7 +49,7 @@ pub(super) fn interface(interface: &Interface, names: &Names) -> TokenStream {
 /// Code by which the compiler checks now, and not only where the stubs are used, that keys of maps have not grown.
 fn check_keys(interface: &Interface, names: &Names) -> TokenStream {
     let of_argument = |argument: &Argument| match &argument.shape {
-        Shape::Text | Shape::Buffer(_) | Shape::Pipe(..) => None,
+        Shape::Text | Shape::Buffer(_) | Shape::Pipe(..) | Shape::Callback(_) => None,
         Shape::Slice(element) => Some(layout(&element.ty, names)),
         shape => Some(layout(&whole(shape), names)),
     };
@@ -180,6 +183,10 @@ fn argument(separator: &str, argument: &Argument, names: &Names) -> TokenStream 
                 #description.text(#begin);
                 <#item as #stub::Item>::describe(#description);
             }
+        }
+        Shape::Callback(_) => {
+            let stub = &names.stub;
+            quote!(<#stub::Callback as #stub::Data>::describe(#description);)
         }
         Shape::Buffer(element) => {
             let describe = data(element, "describe", names);

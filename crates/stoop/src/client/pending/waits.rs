@@ -1,5 +1,6 @@
 //! Waits for several begun calls.
 
+use crate::callbacks::nested;
 use crate::calling::unpark::unparks_this_thread;
 use crate::client::pending::Pending;
 use crate::transports::AnyCalls;
@@ -61,13 +62,13 @@ pub fn wait_any<R>(pending: &mut [Pending<R>]) -> Option<usize> {
     for (place, each) in pending.iter().enumerate() {
         let Some(begun) = each.outstanding_here() else { return Some(place) };
         if !first.get_or_insert(&begun.calls).is_same(&begun.calls) {
-            return Some(wait_for_wakers(pending));
+            return Some(nested::waiting(|| wait_for_wakers(pending)));
         }
         calls.push(begun.call);
     }
     let table = first?;
     loop {
-        if let Some(place) = table.wait_any(&calls, Instant::NEVER) {
+        if let Some(place) = nested::waiting(|| table.wait_any(&calls, Instant::NEVER)) {
             return Some(place);
         }
     }

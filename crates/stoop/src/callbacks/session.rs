@@ -1,0 +1,385 @@
+//! A session of callbacks at the client: it receives their records, runs the procedures, and sends the answers.
+//!
+//! One thread receives at a time, and then runs what it has received. So many callbacks run at once as the options say; with one, the
+//! usual number, they run in the order in which they were made. A callback that waits for a call of its own does not count as one that
+//! runs: another thread runs the callbacks that this call makes, so that a server can call back while it is called by a callback. One-way
+//! callbacks, for which no call waits, keep their order: they are kept until no callback waits.
+
+use crate::callbacks::nested::{self, RunsCallbacks};
+use crate::callbacks::record::{ANSWER_HEAD, AnswerHead, AnswerKind, CallHead, CallKind};
+use crate::context::cancelled::{self, CallId};
+use crate::context::{Caller, is_too_late, noting_asked};
+use crate::error::{FailureCode, RefusalCode};
+use crate::later::deferred::{Given, Held, Open, ReplyError};
+use crate::locked::locked;
+use crate::pipes::contract::{Ends, SendingEnd};
+use crate::pipes::receiver::Receiver;
+use crate::pipes::record::Record;
+use crate::serving::dispatch::{CallLimits, Exports, Outcome};
+use crate::serving::one_call;
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use stoop_net::{clock, threads};
+use stoop_wire::HEADER_LEN;
+
+/// Callbacks that wait for calls of their own, at most, while others run.
+const DEPTH_MAX: usize = 8;
+/// Bytes of one-way callbacks that are kept while a callback waits.
+const KEPT_MAX: usize = 256 * 1024;
+/// Detail of the refusal of a callback that is nested deeper.
+const TOO_DEEP: &str = "eight callbacks of this client wait for calls of their own; a callback that calls its server, which calls back, \
+    may go on for so long only";
+
+const _: () = assert!(ANSWER_HEAD <= HEADER_LEN, "the head of an answer has the place of a header");
+
+/// The last identification that was given to a callback.
+static LAST_ID: AtomicU64 = AtomicU64::new(1 << 63);
+
+/// A session of callbacks.
+pub(crate) struct Session {
+    exports: Arc<Exports>,
+    /// Callbacks that run at the same time, at most.
+    most: usize,
+    receiver: Mutex<Receiver<[u8]>>,
+    sending: Arc<dyn SendingEnd>,
+    /// The handle of the call in whose pipes the records travel.
+    call: Mutex<Option<Box<dyn Send>>>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    threads: usize,
+    /// Callbacks that run, and those that wait for calls of their own.
+    running: usize,
+    waiting: usize,
+    /// Their numbers and names.
+    current: Vec<(u64, CallId)>,
+    /// Records that wait until no callback waits.
+    kept: VecDeque<Vec<u8>>,
+    kept_bytes: usize,
+    is_over: bool,
+}
+
+/// The ends of the two pipes of a session.
+pub(crate) struct SessionEnds {
+    pub(crate) receiver: Receiver<[u8]>,
+    pub(crate) sending: Arc<dyn SendingEnd>,
+}
+
+impl SessionEnds {
+    pub(crate) fn of(ends: Ends) -> Option<Self> {
+        Some(Self { receiver: Receiver::new(ends.receiving?, None), sending: ends.sending? })
+    }
+}
+
+/// What becomes of a record.
+enum Admitted {
+    Run,
+    Kept,
+    TooDeep,
+    Over,
+}
+
+impl Session {
+    /// A session in the pipes of a call that has this handle, for at most so many callbacks at a time.
+    pub(crate) fn new(
+        (exports, most): (&Arc<Exports>, usize),
+        SessionEnds { receiver, sending }: SessionEnds,
+        call: Box<dyn Send>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            exports: Arc::clone(exports),
+            most,
+            receiver: Mutex::new(receiver),
+            sending,
+            call: Mutex::new(Some(call)),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Runs callbacks in this thread, and in others, until the session has ended.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn serve(self: &Arc<Self>) -> io::Result<()> {
+        for _ in 1..self.most {
+            self.start_thread()?;
+        }
+        self.state().threads += 1;
+        self.work(true);
+        Ok(())
+    }
+
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        self.state().threads += 1;
+        let own = Arc::clone(self);
+        let started = threads::start("stoop-callback", move || own.work(false));
+        if started.is_err() {
+            self.state().threads -= 1;
+        }
+        started.map(|_| ())
+    }
+
+    /// The session has ended, or is to end.
+    pub(crate) fn end(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+        let call = locked(&self.call).take();
+        drop(call);
+    }
+
+    fn work(self: &Arc<Self>, stays: bool) {
+        let (mut record, mut packet) = (Vec::new(), vec![0; HEADER_LEN]);
+        while self.receive(&mut record) {
+            self.run(&record, &mut packet);
+            while self.take_kept(&mut record) {
+                self.run(&record, &mut packet);
+            }
+            if !stays && self.leave_if_spare() {
+                return;
+            }
+        }
+        self.state().threads -= 1;
+    }
+
+    /// Ends a thread of which there is no need.
+    fn leave_if_spare(&self) -> bool {
+        let mut state = self.state();
+        let is_spare = state.threads - state.running - state.waiting > self.most;
+        state.threads -= usize::from(is_spare);
+        is_spare
+    }
+
+    /// Receives a callback that may run now. `false`: the session has ended.
+    fn receive(&self, record: &mut Vec<u8>) -> bool {
+        let mut receiver = locked(&self.receiver);
+        loop {
+            let received = receiver.recv_with(|bytes| {
+                record.clear();
+                record.extend_from_slice(bytes);
+            });
+            let head = CallHead::split(record);
+            let (Ok(Some(())), Ok((head, _))) = (received, head) else {
+                self.end();
+                return false;
+            };
+            let admitted = match head.kind {
+                CallKind::Call | CallKind::OneWay => self.admit(head.kind, record),
+                CallKind::Cancel => {
+                    self.cancel(head.number);
+                    continue;
+                }
+                CallKind::Accepted => continue,
+            };
+            match admitted {
+                Admitted::Run => return true,
+                Admitted::Kept => {}
+                Admitted::TooDeep => {
+                    let refused = Outcome::refused(RefusalCode::Overloaded, TOO_DEEP.into());
+                    self.answer(head.number, &refused, &mut vec![0; HEADER_LEN]);
+                }
+                Admitted::Over => return false,
+            }
+        }
+    }
+
+    fn admit(&self, kind: CallKind, record: &mut Vec<u8>) -> Admitted {
+        let mut state = self.state();
+        loop {
+            let is_nested = state.waiting > 0;
+            let is_kept = if is_nested { kind == CallKind::OneWay } else { !state.kept.is_empty() };
+            if state.is_over {
+                return Admitted::Over;
+            } else if is_kept && state.kept_bytes < KEPT_MAX {
+                state.keep(mem::take(record));
+                return if state.take_kept(self.most, record) { Admitted::Run } else { Admitted::Kept };
+            } else if !is_kept && state.running < self.most {
+                if state.running + state.waiting >= self.most + DEPTH_MAX {
+                    return Admitted::TooDeep;
+                }
+                state.running += 1;
+                return Admitted::Run;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes a callback that was kept and may run now.
+    fn take_kept(&self, record: &mut Vec<u8>) -> bool {
+        self.state().take_kept(self.most, record)
+    }
+
+    fn run(self: &Arc<Self>, record: &[u8], packet: &mut Vec<u8>) {
+        let Ok((head, arguments)) = CallHead::split(record) else { return self.ended(None) };
+        let call = CallId::local(LAST_ID.fetch_add(1, Ordering::Relaxed));
+        let limits = self.limits(head.left_ns, call);
+        self.state().current.push((head.number, call));
+        let run = || self.exports.run(0, head.procedure, arguments, packet, limits);
+        let (ran, asked) = match head.left_ns {
+            0 => (Ok(Outcome::refused(RefusalCode::DeadlinePassed, String::new())), false),
+            _ => nested::running(Arc::clone(self) as _, || noting_asked(run)),
+        };
+        let is_answered = head.kind == CallKind::Call;
+        match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
+            Outcome::Later(mut later) => {
+                let (number, held) = (is_answered.then_some(head.number), Mutex::new(later.take_held()));
+                let (session, is_over) = (Arc::clone(self), AtomicBool::new(false));
+                later.goes_to(Arc::new(Unanswered { session, number, limits, held, is_over }));
+            }
+            _ if !is_answered => {}
+            Outcome::Result(_) if is_too_late(limits.deadline_ns, asked) => {
+                let late = Outcome::failed(FailureCode::FinishedTooLate, String::new());
+                self.answer(head.number, &late, packet);
+            }
+            outcome => self.answer(head.number, &outcome, packet),
+        }
+        self.ended(Some(call));
+    }
+
+    fn limits(&self, left_ns: u64, call: CallId) -> CallLimits {
+        let result_max = self.sending.item_max().saturating_sub(ANSWER_HEAD);
+        let deadline_ns = clock::now_ns().saturating_add(left_ns);
+        CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max }
+    }
+
+    /// A callback has ended.
+    fn ended(&self, call: Option<CallId>) {
+        let mut state = self.state();
+        state.running -= 1;
+        if let Some(call) = call {
+            state.current.retain(|(_, current)| *current != call);
+            // Under the lock under which it can be cancelled.
+            cancelled::ended(call);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn cancel(&self, number: u64) {
+        let mut state = self.state();
+        if let Some((_, call)) = state.current.iter().find(|(current, _)| *current == number) {
+            cancelled::cancel(*call);
+        }
+        // One-way callbacks are never cancelled, and a call is kept only behind them.
+        state
+            .kept
+            .retain(|record| !matches!(CallHead::split(record), Ok((head, _)) if head.number == number));
+    }
+
+    /// Sends the answer of a callback; a result is in `packet`, behind the place of a header.
+    fn answer(&self, number: u64, outcome: &Outcome, packet: &mut Vec<u8>) {
+        let (kind, code, detail) = match outcome {
+            Outcome::Result(_) => (AnswerKind::Result, 0, ""),
+            Outcome::Refused(why) => (AnswerKind::Refusal, why.0.code(), &*why.1),
+            // The message of a panic is the client's own affair.
+            Outcome::Failed(why) if why.0 == FailureCode::Panicked => (AnswerKind::Failure, why.0.code(), ""),
+            Outcome::Failed(why) => (AnswerKind::Failure, why.0.code(), &*why.1),
+            Outcome::Later(_) => unreachable!("it has no answer yet"),
+        };
+        let len = match outcome {
+            Outcome::Result(len) => *len,
+            _ => {
+                let detail = one_call::detail_bytes(detail);
+                packet.truncate(HEADER_LEN);
+                packet.extend_from_slice(detail);
+                detail.len()
+            }
+        };
+        let begin = HEADER_LEN - ANSWER_HEAD;
+        packet[begin..HEADER_LEN].copy_from_slice(&AnswerHead { number, kind, code }.to_bytes());
+        self.send(&packet[begin..HEADER_LEN + len]);
+    }
+
+    /// Sends a record. A server that leaves no room for it has gone.
+    fn send(&self, item: &[u8]) {
+        let (record, until_ns) = (Record::of(item), clock::now_ns().saturating_add(self.sending.step_ns()));
+        loop {
+            match self.sending.append(&record) {
+                Ok(true) => return,
+                Ok(false) if clock::now_ns() < until_ns => self.sending.wait_for_room(until_ns),
+                _ => return self.end(),
+            }
+        }
+    }
+}
+
+impl State {
+    fn keep(&mut self, record: Vec<u8>) {
+        self.kept_bytes += record.len();
+        self.kept.push_back(record);
+    }
+
+    fn take_kept(&mut self, most: usize, record: &mut Vec<u8>) -> bool {
+        if self.waiting > 0 || self.running >= most {
+            return false;
+        }
+        let Some(kept) = self.kept.pop_front() else { return false };
+        self.kept_bytes -= kept.len();
+        self.running += 1;
+        *record = kept;
+        true
+    }
+}
+
+impl RunsCallbacks for Session {
+    fn begin_wait(self: Arc<Self>) {
+        let mut state = self.state();
+        state.running -= 1;
+        state.waiting += 1;
+        let receives_none = state.threads == state.running + state.waiting;
+        drop(state);
+        self.changed.notify_all();
+        if receives_none {
+            // Without one, callbacks wait until this one has ended.
+            let _ = self.start_thread();
+        }
+    }
+
+    fn end_wait(&self) {
+        let mut state = self.state();
+        state.running += 1;
+        state.waiting -= 1;
+    }
+}
+
+/// A callback that has run and whose answer comes later.
+struct Unanswered {
+    session: Arc<Session>,
+    /// `None`: it is a one-way callback.
+    number: Option<u64>,
+    limits: CallLimits,
+    held: Mutex<Option<Held>>,
+    is_over: AtomicBool,
+}
+
+impl Open for Unanswered {
+    fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        if self.is_over.swap(true, Ordering::SeqCst) {
+            return Err(ReplyError::CallerGone);
+        }
+        let mut packet = vec![0; HEADER_LEN];
+        let exports = &self.session.exports;
+        let (outcome, reached) =
+            one_call::conclude(exports, &self.limits, given, &mut packet, clock::now_ns());
+        if let Some(number) = self.number {
+            self.session.answer(number, &outcome, &mut packet);
+        }
+        let held = locked(&self.held).take();
+        drop(held);
+        reached
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst) || self.session.state().is_over
+    }
+}

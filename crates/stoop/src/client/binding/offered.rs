@@ -1,0 +1,43 @@
+//! What a binding is for callbacks: that of a client which offers an object, or that of a server to such an object.
+
+use crate::callbacks::Callback;
+use crate::client::binding::Binding;
+use crate::client::bound::Bound;
+use crate::client::choice::Source;
+use crate::options::BindOptions;
+use crate::transports::AnyBinding;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+impl Binding {
+    /// A binding that has been made.
+    pub(crate) fn made(source: Source, options: &BindOptions, transport: AnyBinding) -> Self {
+        Self { remote: OnceLock::from(Bound::new(transport)), ..Self::new(source, options) }
+    }
+
+    /// The object that the client offers, as its calls name it.
+    pub(crate) fn callback(&self) -> Callback {
+        // The parent's object is called in the parent.
+        let offering = self.offering.as_ref().filter(|_| self.is_of_this_process());
+        offering.map_or_else(Callback::default, |offering| offering.callback())
+    }
+
+    /// Whether the first call binds.
+    pub(in crate::client) fn is_lazy(&self) -> bool {
+        self.options.lazy
+    }
+
+    /// How long binding may take, and each call.
+    pub(in crate::client) fn time_to_bind(&self) -> Duration {
+        self.options.time_to_bind()
+    }
+
+    pub(in crate::client) fn timeout(&self) -> Duration {
+        self.options.timeout
+    }
+
+    /// The number of the last procedure: if the interface has callbacks, the one that carries them.
+    pub(in crate::client) fn last_procedure(&self) -> u16 {
+        u16::try_from(self.source.interface.procedures.len() - 1).expect("procedures are numbered by 14 bits")
+    }
+}

@@ -1,0 +1,301 @@
+//! The object that a client offers to its server, for [callbacks](crate::callbacks): a thread keeps it offered, also after the client was
+//! bound again.
+
+use crate::callbacks::record::{CallHead, CallKind};
+use crate::callbacks::session::{Session, SessionEnds};
+use crate::callbacks::{Callback, PIPES};
+use crate::client::begin::Begin;
+use crate::client::{Client, Shared};
+use crate::context::nanos;
+use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::interface::{Exported, Interface, Procedure};
+use crate::locked::locked;
+use crate::options::BindOptions;
+use crate::options::callbacks::{AfterBind, CallbackOptions};
+use crate::pipes::error::PipeError;
+use crate::pipes::receiver::Received;
+use crate::pipes::window::Window;
+use crate::serving::dispatch::Exports;
+use crate::serving::procedures::ProcedureOptions;
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use stoop_exchange::Instant;
+use stoop_net::host::random_bytes;
+use stoop_net::{clock, fork, threads};
+
+/// An emitted client.
+pub trait OfClient: Clone + Send + Sync + 'static {
+    /// The trait by which threads of the server's process call it.
+    type Here: ?Sized + Send + Sync + 'static;
+
+    /// The interface.
+    fn interface() -> &'static Interface;
+
+    /// Makes it.
+    fn of_client(client: Client<Self::Here>) -> Self;
+}
+
+/// Callbacks.
+impl BindOptions {
+    /// The client offers this object to its server, whose procedures can call it: the server half of the interface that
+    /// `#[stoop::interface(callback = …)]` names. It is offered when the client is bound, and again when it was bound again.
+    pub fn callback(mut self, offered: impl Exported) -> Self {
+        self.callbacks.offered = Some(Arc::new(offered));
+        self
+    }
+
+    /// So many callbacks run at the same time. One unless set, so that they run in the order in which they were made.
+    pub fn callback_threads(mut self, threads: usize) -> Self {
+        self.callbacks.threads = Some(threads);
+        self
+    }
+
+    /// Runs when the client has offered its object ([`callback`](Self::callback)): before binding returns, and whenever the client was
+    /// bound again, in another thread. What the server forgets when it is started again can be told it here. If it fails, binding fails,
+    /// or is tried again later.
+    pub fn after_bind<C: OfClient, E: Debug>(
+        mut self,
+        run: impl Fn(&C) -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        self.callbacks.after_bind =
+            Some(Arc::new(move |client: &dyn Any| match client.downcast_ref::<Client<C::Here>>() {
+                Some(client) => run(&C::of_client(client.clone())).map_err(|why| format!("{why:?}")),
+                None => Err("what after_bind runs is for the client of another interface".into()),
+            }));
+        self
+    }
+}
+
+/// Whether the options fit to the callbacks of an interface.
+pub(super) fn check(
+    interface: &'static Interface,
+    uri: &str,
+    options: &BindOptions,
+) -> Result<(), BindError> {
+    let CallbackOptions { offered, after_bind, .. } = &options.callbacks;
+    let wrong = |why: String| Err(BindError::Callbacks { server: uri.into(), why });
+    match (offered, interface.callback) {
+        (None, _) if after_bind.is_some() => wrong(
+            "BindOptions::after_bind is for clients that offer an object; add BindOptions::callback".into(),
+        ),
+        (Some(_), None) => wrong(format!(
+            "the interface {} has no callbacks; declare it with `#[stoop::interface(callback = …)]`, or leave out BindOptions::callback",
+            interface.name
+        )),
+        (Some(offered), Some(expected)) if !is_same(offered.interface(), expected()) => wrong(format!(
+            "BindOptions::callback has an object of the interface {}, and callers of {} offer one of {}",
+            offered.interface().name,
+            interface.name,
+            expected().name
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn is_same(one: &'static Interface, other: &'static Interface) -> bool {
+    let signatures =
+        |interface: &Interface| interface.procedures.iter().map(Procedure::signature).collect::<Vec<_>>();
+    std::ptr::eq(one, other) || one.name == other.name && signatures(one) == signatures(other)
+}
+
+/// The object that a client offers.
+pub(super) struct Offering {
+    client: u64,
+    exports: Arc<Exports>,
+    threads: usize,
+    after_bind: Option<AfterBind>,
+    session: Mutex<Option<Arc<Session>>>,
+    is_over: AtomicBool,
+    ended: Condvar,
+}
+
+/// The same at its client. It is offered no more when this is dropped.
+pub(super) struct OwnOffering {
+    offering: Arc<Offering>,
+    /// The process that offers it, see [`fork::generation`].
+    generation: u32,
+}
+
+/// Between two attempts to offer the object again.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A client that offers an object.
+trait Offers: Send + Sync {
+    /// Begins a call in whose pipes callbacks travel.
+    fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError>;
+
+    fn after_bind(self: Arc<Self>, run: &AfterBind) -> Result<(), String>;
+}
+
+impl OwnOffering {
+    /// That of a client with these options, if it offers an object.
+    pub(super) fn of(options: &CallbackOptions) -> Option<Box<Self>> {
+        let offered = options.offered.as_ref()?;
+        let procedures = vec![vec![ProcedureOptions::default(); offered.interface().procedures.len()]];
+        let exports = Exports::new(vec![Arc::clone(offered)], procedures, String::new());
+        let offering = Offering {
+            client: u64::from_le_bytes(random_bytes()).max(1),
+            exports: Arc::new(exports),
+            threads: options.threads.unwrap_or(1).max(1),
+            after_bind: options.after_bind.clone(),
+            session: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            ended: Condvar::new(),
+        };
+        Some(Box::new(Self { offering: Arc::new(offering), generation: fork::generation() }))
+    }
+
+    pub(super) fn callback(&self) -> Callback {
+        Callback { client: self.offering.client }
+    }
+}
+
+impl Drop for OwnOffering {
+    fn drop(&mut self) {
+        // Its parent offers it.
+        if self.generation == fork::generation() {
+            self.offering.end();
+        }
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> Client<L> {
+    /// Offers the client's object, if it has one; of a lazy client in another thread.
+    pub(super) fn begin_offering(&self) -> Result<(), BindError> {
+        let Some(own) = &self.shared.binding.offering else { return Ok(()) };
+        let (offering, client) = (&own.offering, Arc::clone(&self.shared) as Arc<dyn Offers>);
+        let failed = |why: String| BindError::Callbacks { server: self.binding().uri().into(), why };
+        let first = match self.binding().is_lazy() {
+            true => None,
+            false => Some(client.open(offering).map_err(|why| failed(why.to_string()))?),
+        };
+        if let Some(session) = &first {
+            offering.begins(session);
+        }
+        let is_offered = first.is_some();
+        let (kept, weak) = (Arc::clone(offering), Arc::downgrade(&client));
+        let started = threads::start("stoop-callback", move || kept.keep(&weak, first));
+        started.map_err(|why| failed(why.to_string()))?;
+        match &offering.after_bind {
+            Some(run) if is_offered => client.after_bind(run).map_err(failed),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
+    fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError> {
+        let (binding, now) = (&self.binding, Instant::from_nanos(clock::now_ns()));
+        let within = binding.time_to_bind();
+        let begin = Begin::new(binding.calls_by(now + within), nanos(within), binding);
+        let mut call = begin.start(binding.last_procedure());
+        let written = {
+            let mut arguments = call.arguments();
+            arguments.value(&Callback { client: offering.client });
+            arguments.value::<u64>(&Window::default().size().bytes());
+            arguments.finish()
+        };
+        let (pending, ends) = call.submit_with_pipes(written, PIPES, |outcome| outcome.map(|_| ()));
+        drop(begin);
+        let ended = || CallError::not_sent(SendError::Closed);
+        let mut ends = SessionEnds::of(ends.into_ends()).ok_or_else(ended)?;
+        match ends.receiver.recv_timeout(within) {
+            Ok(Received::Item(record)) if is_accepted(&record) => {
+                let session = (&offering.exports, offering.threads);
+                Ok(Session::new(session, ends, Box::new(pending)))
+            }
+            Ok(Received::Nothing) => {
+                let (waited, cause) = (within, UnknownCause::DeadlinePassed);
+                Err(CallError::Unknown { transmissions: 1, waited, cause, callee: None })
+            }
+            Err(PipeError::Lost(why)) => Err(*why),
+            Ok(_) | Err(_) => Err(pending.wait().err().unwrap_or_else(ended)),
+        }
+    }
+
+    fn after_bind(self: Arc<Self>, run: &AfterBind) -> Result<(), String> {
+        let timeout_ns = nanos(self.binding.timeout());
+        run(&Client::of_shared(self, timeout_ns))
+    }
+}
+
+fn is_accepted(record: &[u8]) -> bool {
+    CallHead::split(record).is_ok_and(|(head, _)| head.kind == CallKind::Accepted)
+}
+
+impl Offering {
+    /// The object is offered no more.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let session = locked(&self.session).take();
+        self.ended.notify_all();
+        session.into_iter().for_each(|session| session.end());
+    }
+
+    /// Callbacks travel in this session from now on.
+    fn begins(&self, session: &Arc<Session>) {
+        *locked(&self.session) = Some(Arc::clone(session));
+        if self.is_over.load(Ordering::SeqCst) {
+            session.end();
+        }
+    }
+
+    /// Runs callbacks, and offers the object again when a session has ended, until the client is dropped.
+    fn keep(self: &Arc<Self>, client: &Weak<dyn Offers>, first: Option<Arc<Session>>) {
+        let (mut session, mut pause) = (first, PAUSE_MIN);
+        loop {
+            if let Some(session) = session.take() {
+                let begun_ns = clock::now_ns();
+                let served = session.serve();
+                session.end();
+                if served.is_ok() && clock::now_ns() - begun_ns > nanos(PAUSE_MAX) {
+                    pause = PAUSE_MIN;
+                }
+                *locked(&self.session) = None;
+                self.rest(&mut pause);
+            }
+            let Some(client) = client.upgrade().filter(|_| !self.is_over.load(Ordering::SeqCst)) else {
+                return;
+            };
+            match client.open(self) {
+                Ok(opened) => {
+                    self.begins(&opened);
+                    self.run_after_bind(client, &opened);
+                    session = Some(opened);
+                }
+                Err(_) => {
+                    drop(client);
+                    self.rest(&mut pause);
+                }
+            }
+        }
+    }
+
+    /// Runs what is to run after a bind, in another thread: the server may call back meanwhile. If it fails, the object is offered again.
+    fn run_after_bind(self: &Arc<Self>, client: Arc<dyn Offers>, session: &Arc<Session>) {
+        let Some(run) = self.after_bind.clone() else { return };
+        let offered = Arc::clone(session);
+        let started = threads::start("stoop-callback", move || {
+            if client.after_bind(&run).is_err() {
+                offered.end();
+            }
+        });
+        if started.is_err() {
+            session.end();
+        }
+    }
+
+    /// Waits for a while, and longer the next time, or until the client is dropped.
+    fn rest(&self, pause: &mut Duration) {
+        let session = locked(&self.session);
+        if !self.is_over.load(Ordering::SeqCst) {
+            let waited = self.ended.wait_timeout(session, *pause);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+        *pause = (2 * *pause).min(PAUSE_MAX);
+    }
+}

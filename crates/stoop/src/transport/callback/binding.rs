@@ -1,0 +1,71 @@
+//! The binding of a server to an object that a client offers.
+
+use crate::calling::begun::BegunCalls;
+use crate::calling::counters::CallCounters;
+use crate::error::{CallError, Callee, SendError};
+use crate::transport::callback::handle::Handle;
+use crate::transport::callback::lane::CallbackLane;
+use crate::transport::contract::Binding;
+use std::sync::Arc;
+use stoop_wire::metadata::BLOCK_MAX;
+
+/// A binding to an object that a client offers. It is never made again: the client offers the object again, and that is another.
+pub(crate) struct CallbackBinding {
+    pub(crate) handle: Arc<Handle>,
+}
+
+impl Binding for CallbackBinding {
+    type Lane<'a> = Box<CallbackLane<'a>>;
+
+    // Inlined into the dispatch of all transports, it would slow them down.
+    #[cold]
+    #[inline(never)]
+    fn hold(&self, timeout_ns: u64) -> Result<Box<CallbackLane<'_>>, CallError> {
+        Ok(Box::new(CallbackLane::new(&self.handle, timeout_ns)))
+    }
+
+    fn callee(&self, procedure: u16) -> Callee {
+        Callee::new(self.handle.interface, procedure, &self.handle.client)
+    }
+
+    fn describe(&self) -> String {
+        "callbacks in the pipes of a call that the client keeps open".into()
+    }
+
+    fn describe_checksums(&self) -> &'static str {
+        "; checksums as for the calls of the client"
+    }
+
+    fn counters(&self) -> CallCounters {
+        self.handle.counters()
+    }
+
+    fn metadata_max(&self) -> usize {
+        BLOCK_MAX
+    }
+}
+
+/// The begun calls of a binding: one table, for as long as the client offers the object.
+pub(crate) struct CallbackBegun(Arc<Handle>);
+
+impl CallbackBegun {
+    pub(crate) fn new(binding: &CallbackBinding) -> Self {
+        Self(Arc::clone(&binding.handle))
+    }
+}
+
+impl BegunCalls for CallbackBegun {
+    type Table = Handle;
+
+    fn present(&self) -> Result<Arc<Handle>, SendError> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn latest(&self) -> Arc<Handle> {
+        Arc::clone(&self.0)
+    }
+
+    fn counters(&self) -> CallCounters {
+        CallCounters::default()
+    }
+}

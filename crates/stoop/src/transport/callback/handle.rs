@@ -1,0 +1,446 @@
+//! The calls of an object that a client offers: their records leave by one pipe, and their answers come by the other.
+//!
+//! The thread that waits for a callback receives for all, as in other transports ([`ReceiveRole`]). While no thread waits, and callbacks
+//! are outstanding, a waker at the pipe has arriving answers noted.
+
+use crate::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
+use crate::calling::call_table::{CallTable, Payload, Wakeup};
+use crate::calling::counters::CallCounters;
+use crate::calling::receive_role::{Pause, ReceiveRole};
+use crate::calling::short_result::Short;
+use crate::calling::table_lock::attend;
+use crate::calling::waiting_thread::WaitingThread;
+use crate::context::bounded_deadline;
+use crate::context::cancelled::CallId;
+use crate::context::keeper::{self, Kept};
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::interface::Interface;
+use crate::locked::locked;
+use crate::pipes::contract::{ReceivingEnd, SendingEnd};
+use crate::pipes::receiver::{Received, Receiver};
+use crate::pipes::record::Record;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::task::{Wake, Waker};
+use stoop_exchange::Instant;
+use stoop_marshal::{EncodeError, Writer};
+use stoop_net::clock;
+use stoop_wire::metadata::{BlockWriter, IN_PROCEDURE};
+
+/// Where arguments lie in memory, so that they are aligned. The head of their record is before them.
+pub(super) const ARGUMENTS: usize = 32;
+
+const _: () = assert!(CALL_HEAD <= ARGUMENTS);
+
+/// The calls of an object that a client offers.
+pub(crate) struct Handle {
+    pub(super) own: Weak<Self>,
+    pub(crate) interface: &'static Interface,
+    /// The client, for errors.
+    pub(crate) client: String,
+    sending: Arc<dyn SendingEnd>,
+    receiving: Arc<dyn ReceivingEnd>,
+    role: ReceiveRole<Receiver<[u8]>>,
+    /// Answers came while a thread had the role that may have looked before.
+    missed: AtomicBool,
+    pub(super) table: Mutex<CallTable<Outstanding>>,
+    last_id: AtomicU64,
+    /// When the keeper looks next for calls whose deadlines have passed.
+    looks_ns: AtomicU64,
+    /// The client has taken nothing for the whole time of a call.
+    is_stuck: AtomicBool,
+    is_over: AtomicBool,
+    calls: AtomicU64,
+}
+
+/// A callback that has not ended.
+pub(crate) struct Outstanding {
+    id: u32,
+    begun: Instant,
+}
+
+/// The arguments of a callback, behind room for the head of its record.
+pub(crate) struct Message {
+    pub(super) packet: Vec<u8>,
+    limit: usize,
+}
+
+impl Message {
+    pub(super) fn arguments(&mut self) -> Writer<'_> {
+        Writer::new(&mut self.packet, ARGUMENTS, self.limit)
+    }
+
+    /// Writes metadata behind arguments of so many bytes. Returns the length of both.
+    pub(super) fn append(&mut self, len: usize, block: &[u8]) -> Result<usize, CallError> {
+        let mut writer = self.arguments().behind(len, 0);
+        writer.scalars(block);
+        writer.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))
+    }
+}
+
+/// What a thread does that begins a callback and finds no room for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfFull {
+    Wait,
+    Fail,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        interface: &'static Interface,
+        client: String,
+        sending: Arc<dyn SendingEnd>,
+        receiving: Arc<dyn ReceivingEnd>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            interface,
+            client,
+            sending,
+            role: ReceiveRole::new(Receiver::new(Arc::clone(&receiving), None)),
+            receiving,
+            missed: AtomicBool::new(false),
+            table: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            looks_ns: AtomicU64::new(u64::MAX),
+            is_stuck: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, CallTable<Outstanding>> {
+        locked(&self.table)
+    }
+
+    pub(super) fn counters(&self) -> CallCounters {
+        CallCounters { calls: self.calls.load(Ordering::Relaxed), ..CallCounters::default() }
+    }
+
+    /// Bytes of the longest arguments.
+    pub(super) fn arguments_max(&self) -> usize {
+        self.sending.item_max().saturating_sub(CALL_HEAD)
+    }
+
+    pub(super) fn message(&self) -> Message {
+        Message { packet: Vec::new(), limit: self.arguments_max() }
+    }
+
+    /// Tells the client that callbacks may come from now on.
+    pub(crate) fn accept(&self) {
+        let head = CallHead { number: 0, kind: CallKind::Accepted, procedure: 0, left_ns: 0 };
+        // The pipe is empty, so there is room; if it has ended, the client knows.
+        let _ = self.sending.append(&Record::of(&head.to_bytes()));
+    }
+
+    /// Whether the client can be called.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_over.load(Ordering::SeqCst) && self.sending.over().is_none()
+    }
+
+    /// A callback of `procedure` with `len` bytes of arguments, which waits for its result.
+    pub(super) fn call(
+        &self,
+        message: &mut Message,
+        (procedure, len): (u16, usize),
+        timeout_ns: u64,
+    ) -> Result<Payload, CallError> {
+        let now_ns = clock::now_ns();
+        let times = (Instant::from_nanos(now_ns), Instant::from_nanos(bounded_deadline(now_ns, timeout_ns)));
+        let call = self.begin_call(&mut message.packet, len, procedure, times, IfFull::Wait)?;
+        while self.wait_for(&[call], Instant::NEVER).is_none() {}
+        self.table().take(call)
+    }
+
+    /// Begins a callback, whose arguments lie [there](ARGUMENTS) in `packet`.
+    pub(super) fn begin_call(
+        &self,
+        packet: &mut Vec<u8>,
+        len: usize,
+        procedure: u16,
+        (begun, deadline): (Instant, Instant),
+        if_full: IfFull,
+    ) -> Result<u32, CallError> {
+        if deadline <= begun {
+            return Err(CallError::not_sent(SendError::DeadlinePassed));
+        }
+        let base = self.interface.base(procedure & !IN_PROCEDURE);
+        let is_one_way = self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way);
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
+        let call = self.table().open(deadline.as_nanos(), Outstanding { id, begun });
+        let kind = if is_one_way { CallKind::OneWay } else { CallKind::Call };
+        let left_ns = deadline.as_nanos().saturating_sub(begun.as_nanos());
+        let head = CallHead { number: number(call, id), kind, procedure, left_ns };
+        // Without arguments it may be empty.
+        packet.resize(packet.len().max(ARGUMENTS + len), 0);
+        packet[ARGUMENTS - CALL_HEAD..ARGUMENTS].copy_from_slice(&head.to_bytes());
+        let record = Record::of(&packet[ARGUMENTS - CALL_HEAD..ARGUMENTS + len]);
+        if let Err(error) = self.append(&record, (begun, deadline), if_full) {
+            // No handle has it yet.
+            drop(self.table().abandon(call));
+            return Err(error);
+        }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if is_one_way {
+            let result = match procedure & IN_PROCEDURE {
+                0 => Vec::new(),
+                _ => no_metadata(),
+            };
+            let (len, mut table) = (result.len(), self.table());
+            // The end of the client may have ended it.
+            let is_open = table.get_mut(call).is_some();
+            let wakeup = is_open.then(|| table.end(call, Ok(Payload::new(result, 0, len))));
+            drop(table);
+            wakeup.into_iter().for_each(Wakeup::give);
+        } else if !self.is_open() {
+            // It ended after the call was opened, perhaps before the end could find the call.
+            self.end();
+        }
+        Ok(call)
+    }
+
+    fn append(
+        &self,
+        record: &Record<'_>,
+        (begun, deadline): (Instant, Instant),
+        if_full: IfFull,
+    ) -> Result<(), CallError> {
+        let not_sent = |why| Err(CallError::not_sent(why));
+        let too_large =
+            EncodeError::TooLarge { needed_at_least: record.item().len(), limit: self.sending.item_max() };
+        if record.item().len() > self.sending.item_max() {
+            return not_sent(SendError::Arguments(too_large));
+        }
+        loop {
+            match self.sending.append(record) {
+                Ok(true) => {
+                    if self.is_stuck.load(Ordering::Relaxed) {
+                        self.is_stuck.store(false, Ordering::Relaxed);
+                    }
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(_) => return not_sent(SendError::ClientGone),
+            }
+            let now = Instant::from_nanos(clock::now_ns());
+            let is_stuck = self.is_stuck.load(Ordering::Relaxed);
+            if if_full == IfFull::Fail || is_stuck || now >= deadline {
+                self.is_stuck.store(is_stuck || now >= deadline, Ordering::Relaxed);
+                return not_sent(SendError::ClientBusy { waited: now.since(begun) });
+            }
+            self.sending.wait_for_room(deadline.as_nanos());
+        }
+    }
+
+    /// Waits until one of these calls has ended, at most until that time.
+    pub(super) fn wait_for(&self, calls: &[u32], until: Instant) -> Option<usize> {
+        loop {
+            let now = clock::now_ns();
+            self.expire_calls(now);
+            let ended = self.table().ended_among(calls);
+            if ended.is_some() || until.as_nanos() <= now {
+                return ended;
+            }
+            let wakers = attend(&self.table, calls, |deadline_ns| {
+                self.receive_until(calls, deadline_ns.min(until.as_nanos()))
+            });
+            wakers.into_iter().flatten().for_each(Waker::wake);
+            self.receive_in_background();
+        }
+    }
+
+    /// Receives, or waits while another thread does, until one of these calls has ended or that time has come. Returns the wakers of
+    /// calls that have ended.
+    fn receive_until(&self, calls: &[u32], until_ns: u64) -> Vec<Waker> {
+        let has_ended = || self.table().ended_among(calls).is_some();
+        let role = self.role.try_take().or_else(|| {
+            self.role.follow(&WaitingThread::current(), has_ended, || {
+                match until_ns.saturating_sub(clock::now_ns()) {
+                    0 => Pause::End,
+                    left_ns => Pause::Sleep(left_ns),
+                }
+            })
+        });
+        let mut wakers = Vec::new();
+        let Some(mut receiver) = role else { return wakers };
+        loop {
+            self.take_answers(&mut receiver, &mut wakers);
+            // A task that waits is woken when the role is free.
+            if !wakers.is_empty() || has_ended() || clock::now_ns() >= until_ns {
+                return wakers;
+            }
+            self.receiving.wait_for_bytes(until_ns);
+        }
+    }
+
+    /// If calls are outstanding and no thread receives, has their answers noted when they come.
+    pub(super) fn receive_in_background(&self) {
+        loop {
+            if self.table().open_count() == 0 {
+                return;
+            }
+            // Its holder comes here when it has given it back, or is here and looks once more.
+            self.missed.store(true, Ordering::SeqCst);
+            let Some(mut receiver) = self.role.try_take() else { return };
+            self.missed.store(false, Ordering::SeqCst);
+            let (mut wakers, waker) = (Vec::new(), Waker::from(Arc::new(Arrivals(self.own.clone()))));
+            let mut is_registered = false;
+            while !is_registered && self.take_answers(&mut receiver, &mut wakers) {
+                is_registered = !self.receiving.poll_bytes(&waker);
+            }
+            drop(receiver);
+            wakers.into_iter().for_each(Waker::wake);
+            let has_missed = self.missed.load(Ordering::SeqCst);
+            if is_registered && !has_missed || self.is_over.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+
+    /// Ends the calls whose answers have arrived. Returns whether more may come.
+    fn take_answers(&self, receiver: &mut Receiver<[u8]>, wakers: &mut Vec<Waker>) -> bool {
+        loop {
+            match receiver.look_with(|record| self.take_answer(record)) {
+                Ok(Received::Item(Some(wakeup))) => wakers.extend(wakeup.unpark()),
+                Ok(Received::Nothing) => return true,
+                // The client has closed the pipe, or has sent what is no answer.
+                Ok(Received::Item(None) | Received::End) | Err(_) => {
+                    self.receiving.stop();
+                    wakers.extend(self.end_calls());
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// `None`: it is no answer. Those of calls that have ended have no effect.
+    fn take_answer(&self, record: &[u8]) -> Option<Wakeup> {
+        let (AnswerHead { number, kind, code }, rest) = AnswerHead::split(record).ok()?;
+        let (call, id) = (number as u32, (number >> 32) as u32);
+        let detail = || String::from_utf8_lossy(rest).into_owned();
+        let outcome = match kind {
+            AnswerKind::Result => {
+                Ok(Short::of(rest).map_or_else(|| Payload::new(rest.to_vec(), 0, rest.len()), Payload::Short))
+            }
+            AnswerKind::Refusal => {
+                Err(CallError::refused(Refusal::new(RefusalCode::from_code(code), detail())))
+            }
+            AnswerKind::Failure => {
+                Err(CallError::failed(Failure { code: FailureCode::from_code(code), detail: detail() }))
+            }
+        };
+        let mut table = self.table();
+        let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
+        Some(if is_open { table.end(call, outcome) } else { Wakeup::default() })
+    }
+
+    /// The client has gone: ends all calls.
+    pub(crate) fn end(&self) {
+        self.end_calls().into_iter().for_each(Waker::wake);
+    }
+
+    fn end_calls(&self) -> Vec<Waker> {
+        self.is_over.store(true, Ordering::SeqCst);
+        let mut table = self.table();
+        let open = table.open_where(|_| true);
+        let now = Instant::from_nanos(clock::now_ns());
+        let mut wakeups = Vec::with_capacity(open.len());
+        for call in open {
+            wakeups.push(table.end_unknown(call, now, UnknownCause::ConnectionLost));
+        }
+        drop(table);
+        self.role.notify_all();
+        wakeups.into_iter().filter_map(Wakeup::unpark).collect()
+    }
+
+    /// Ends the calls whose deadlines have passed, and tells the client.
+    fn expire_calls(&self, now_ns: u64) {
+        let mut table = self.table();
+        let expired = table.expired(now_ns);
+        if expired.is_empty() {
+            return;
+        }
+        let now = Instant::from_nanos(now_ns);
+        let mut ended = Vec::with_capacity(expired.len());
+        for call in expired {
+            let id = table.get_mut(call).map_or(0, |known| known.id);
+            ended.push((number(call, id), table.end_unknown(call, now, UnknownCause::DeadlinePassed)));
+        }
+        drop(table);
+        for (number, wakeup) in ended {
+            self.send_cancel(number);
+            wakeup.give();
+        }
+    }
+
+    pub(super) fn send_cancel(&self, number: u64) {
+        let head = CallHead { number, kind: CallKind::Cancel, procedure: 0, left_ns: 0 };
+        // Without room for it, the client runs the callback until its deadline.
+        let _ = self.sending.append(&Record::of(&head.to_bytes()));
+    }
+
+    /// Has calls end at their deadlines though no thread waits for them; one of them has this.
+    pub(super) fn expire_by(&self, deadline_ns: u64) {
+        if self.looks_ns.fetch_min(deadline_ns, Ordering::SeqCst) > deadline_ns {
+            let own: Weak<Self> = self.own.clone();
+            keeper::keep(CallId::NONE, deadline_ns, own);
+        }
+    }
+}
+
+impl Kept for Handle {
+    fn expire(&self) {
+        self.looks_ns.store(u64::MAX, Ordering::SeqCst);
+        self.expire_calls(clock::now_ns());
+        let (is_any, earliest_ns) = {
+            let table = self.table();
+            (table.open_count() > 0, table.earliest_ns())
+        };
+        if is_any {
+            self.expire_by(earliest_ns);
+        }
+    }
+}
+
+impl CallTable<Outstanding> {
+    /// Ends a call of which it is not known whether it has run.
+    fn end_unknown(&mut self, call: u32, now: Instant, cause: UnknownCause) -> Wakeup {
+        let begun = self.get_mut(call).map_or(now, |known| known.begun);
+        let waited = now.since(begun);
+        self.end(call, Err(CallError::Unknown { transmissions: 1, waited, cause, callee: None }))
+    }
+
+    /// The number of a call that has not ended, in records.
+    pub(super) fn number_of(&mut self, call: u32) -> Option<u64> {
+        self.get_mut(call).map(|known| number(call, known.id))
+    }
+}
+
+fn number(call: u32, id: u32) -> u64 {
+    u64::from(id) << 32 | u64::from(call)
+}
+
+/// The result of a one-way callback that carries metadata: that its answer has none.
+fn no_metadata() -> Vec<u8> {
+    let mut block = Vec::new();
+    BlockWriter::new(&mut block).finish();
+    block
+}
+
+/// Notes answers that have arrived while no thread waits.
+struct Arrivals(Weak<Handle>);
+
+impl Wake for Arrivals {
+    fn wake(self: Arc<Self>) {
+        if let Some(handle) = self.0.upgrade() {
+            handle.receive_in_background();
+        }
+    }
+}
+
+impl Drop for Handle {
+    /// The server needs the object no more.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
