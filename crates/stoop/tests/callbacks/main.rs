@@ -4,10 +4,15 @@
 mod harness;
 
 mod calls;
+mod lives;
+mod nested;
+mod outcomes;
 
+use crate::harness::gate::Gate;
 use crate::harness::transports::{ListenThere, address};
-use std::sync::{Arc, Mutex};
-use stoop::{BindOptions, RunningServer, Server};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+use stoop::{BindOptions, CallError, Metadata, RunningServer, Server, current_call};
 
 /// Makes a test of each claim for each transport that carries pipes.
 macro_rules! claims {
@@ -39,14 +44,40 @@ trait Guest {
     fn next(&self, number: u64) -> u64;
     #[one_way]
     fn said(&self, text: &str);
+    /// Waits at the gate, and then adds one.
+    fn next_later(&self, number: u64) -> u64;
+    /// Waits at the gate, and then keeps the text.
+    #[one_way]
+    fn said_later(&self, text: &str);
+    /// Panics.
+    fn panic(&self);
+    /// Milliseconds that are left of the call's time.
+    fn time_left(&self) -> u64;
+    /// Gives the metadata of the call back.
+    fn tenant(&self) -> String;
+    /// Calls the server, which calls back, until the number is zero. Returns how many callbacks that were.
+    fn down(&self, number: u64) -> Result<u64, String>;
+    /// Answers later, by another thread.
+    fn deferred(&self, number: u64) -> stoop::Deferred<u64>;
+    /// Adds one, as a task.
+    async fn awaited(&self, number: u64) -> u64;
 }
 
 #[stoop::interface(callback = Guest)]
 trait Room {
     /// Has its caller's object add one, before it returns.
     fn next_of_caller(&self, number: u64, #[callback] guest: GuestClient) -> u64;
+    /// Has its caller's object add one, in an `async fn`.
+    async fn next_awaited(&self, number: u64, #[callback] guest: GuestClient) -> u64;
+    /// How much time its caller's object has.
+    fn time_of_caller(&self, #[callback] guest: GuestClient) -> u64;
     /// Keeps a client of its caller's object.
     fn join(&self, #[callback] guest: GuestClient);
+    /// Has its caller's object count down.
+    fn down(&self, number: u64, #[callback] guest: GuestClient) -> Result<u64, String>;
+    /// Tells its caller's object the texts, and then has it add one.
+    fn tell_and_ask(&self, texts: &[String], #[callback] guest: GuestClient) -> u64;
+    fn version(&self) -> u64;
 }
 
 /// The server: it keeps those that have joined.
@@ -60,8 +91,29 @@ impl Room for Hall {
         guest.next(number).unwrap()
     }
 
+    async fn next_awaited(&self, number: u64, guest: GuestClient) -> u64 {
+        guest.to_async().next(number).await.unwrap()
+    }
+
+    fn time_of_caller(&self, guest: GuestClient) -> u64 {
+        guest.time_left().unwrap()
+    }
+
     fn join(&self, guest: GuestClient) {
         self.guests.lock().unwrap().push(guest);
+    }
+
+    fn down(&self, number: u64, guest: GuestClient) -> Result<u64, String> {
+        guest.down(number).map_err(|why| why.to_string())
+    }
+
+    fn tell_and_ask(&self, texts: &[String], guest: GuestClient) -> u64 {
+        texts.iter().for_each(|text| guest.said(text).unwrap());
+        guest.next(6).unwrap()
+    }
+
+    fn version(&self) -> u64 {
+        7
     }
 }
 
@@ -71,9 +123,17 @@ impl Hall {
         self.guests.lock().unwrap().last().expect("a guest has joined").clone()
     }
 
+    fn len(&self) -> usize {
+        self.guests.lock().unwrap().len()
+    }
+
     fn serve(&self, transport: &str) -> RunningServer {
+        self.serve_at(&address(transport))
+    }
+
+    fn serve_at(&self, uri: &str) -> RunningServer {
         let server = Server::new().export(RoomServer::new(self.clone()));
-        server.listen_there(&address(transport)).unwrap().start().unwrap()
+        server.listen_there(uri).unwrap().start().unwrap()
     }
 }
 
@@ -81,6 +141,9 @@ impl Hall {
 #[derive(Clone, Default)]
 struct Screen {
     lines: Arc<Mutex<Vec<String>>>,
+    gate: Gate,
+    /// The client that offers it.
+    room: Arc<OnceLock<RoomClient>>,
 }
 
 impl Guest for Screen {
@@ -90,6 +153,54 @@ impl Guest for Screen {
 
     fn said(&self, text: &str) {
         self.lines.lock().unwrap().push(text.into());
+    }
+
+    fn next_later(&self, number: u64) -> u64 {
+        self.gate.pass();
+        number + 1
+    }
+
+    fn said_later(&self, text: &str) {
+        self.gate.pass();
+        self.lines.lock().unwrap().push(text.into());
+    }
+
+    fn panic(&self) {
+        panic!("a secret of the client");
+    }
+
+    fn time_left(&self) -> u64 {
+        current_call().expect("it serves a call").time_left().as_millis() as u64
+    }
+
+    fn tenant(&self) -> String {
+        let call = current_call().expect("it serves a call");
+        call.set_answer_metadata(Metadata::new().set("seen", "yes"));
+        String::from_utf8_lossy(call.metadata().get("tenant").unwrap_or_default()).into_owned()
+    }
+
+    fn down(&self, number: u64) -> Result<u64, String> {
+        match number {
+            0 => Ok(1),
+            _ => {
+                let room = self.room.get().expect("the test has set it");
+                room.down(number - 1).map(|depth| depth + 1).map_err(|why| format!("{why:?}"))
+            }
+        }
+    }
+
+    fn deferred(&self, number: u64) -> stoop::Deferred<u64> {
+        let (reply, deferred) = stoop::deferred();
+        let gate = self.gate.clone();
+        std::thread::spawn(move || {
+            gate.pass();
+            reply.send(number + 1)
+        });
+        deferred
+    }
+
+    async fn awaited(&self, number: u64) -> u64 {
+        number + 1
     }
 }
 
@@ -105,9 +216,16 @@ impl Screen {
 
 /// A server on that transport, and a client that offers a screen and has joined.
 fn joined(transport: &str) -> (RunningServer, Hall, Screen, RoomClient) {
+    joined_with(transport, |options| options)
+}
+
+fn joined_with(
+    transport: &str,
+    change: impl FnOnce(BindOptions) -> BindOptions,
+) -> (RunningServer, Hall, Screen, RoomClient) {
     let (hall, screen) = (Hall::default(), Screen::default());
     let server = hall.serve(transport);
-    let room = RoomClient::bind_with(&server.uris()[0], &screen.options()).unwrap();
+    let room = RoomClient::bind_with(&server.uris()[0], &change(screen.options())).unwrap();
     room.join().unwrap();
     (server, hall, screen, room)
 }
