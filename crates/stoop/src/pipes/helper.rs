@@ -85,6 +85,11 @@ impl Gathering {
         }
     }
 
+    /// The calling thread looks whether there are bytes to be sent. Those that are appended from now on are not left to it.
+    pub(crate) fn looks(&self) {
+        self.is_awaited.store(false, Ordering::SeqCst);
+    }
+
     /// The bytes that are there now are about to be sent.
     pub(crate) fn begin(&self) -> SendingNow<'_> {
         self.is_awaited.store(false, Ordering::SeqCst);

@@ -39,6 +39,8 @@ const GRACE_NS: u64 = 5_000_000_000;
 
 impl SendsPipes for Sends {
     fn send_pipes(&self) {
+        // Also if another thread has sent them.
+        self.connection.pipes.gathering.looks();
         if let Some(pool) = self.pool.upgrade() {
             pool.endpoint.send_pipes(&self.connection);
         }
