@@ -21,15 +21,23 @@ macro_rules! claims {
         claims! { @ tcp [$($claim)*] }
         claims! { @ unix [$($claim)*] }
         claims! { @ shm [$($claim)*] }
+        claims! { @ udp [$($claim)*] }
+        claims! { @ ether [$($claim)*] }
+        claims! { @ memory [$($claim)*] }
+        claims! { @ lossy [$($claim)*] }
         #[cfg(feature = "seal")]
         claims! { @ tcp_sealed [$($claim)*] }
+        #[cfg(feature = "seal")]
+        claims! { @ udp_sealed [$($claim)*] }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {
             $(
                 #[test]
                 fn $claim() {
-                    super::$claim(stringify!($transport));
+                    if crate::harness::transports::is_there(stringify!($transport)) {
+                        super::$claim(stringify!($transport));
+                    }
                 }
             )*
         }
