@@ -2,6 +2,7 @@
 //! crate that both depend on.
 
 pub mod auction;
+pub mod chat;
 pub mod files;
 pub mod greeter;
 pub mod intercept;
@@ -45,6 +46,11 @@ pub struct Metadata;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/pipes.md")]
 pub struct Pipes;
+
+/// The examples of callbacks.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/callbacks.md")]
+pub struct Callbacks;
 
 /// The first call by Sun RPC.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 #[path = "../programs/mod.rs"]
 mod programs;
 
+mod chat;
 mod describe;
 mod documents;
 mod files;
