@@ -1,0 +1,175 @@
+//! Measures callbacks beside calls: `cargo run --release --example callbacks -- [SCHEME…]`.
+//!
+//! In one process, in alternating slices: the median of a call of `null()` and of a callback of `null()`, made by a thread of the server's
+//! program that kept the handle, and the median of their ratios; then one-way callbacks a second, until the client has run the last one.
+//! With `--clients N` the server is another process: the memory that N clients take there with an object and without one, and the share of
+//! a processor that it needs to call each of them once a second.
+
+use std::io::{BufRead, BufReader, Write, stdin};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use stoop::{BindOptions, Server};
+
+#[stoop::interface]
+trait Guest {
+    fn null(&self);
+    #[one_way]
+    fn told(&self, number: u64);
+}
+
+#[stoop::interface(callback = Guest)]
+trait Room {
+    fn null(&self);
+    fn join(&self, #[callback] guest: GuestClient);
+}
+
+#[derive(Clone, Default)]
+struct Hall(Arc<Mutex<Vec<GuestClient>>>);
+
+impl Room for Hall {
+    fn null(&self) {}
+    fn join(&self, guest: GuestClient) {
+        self.0.lock().unwrap().push(guest);
+    }
+}
+
+#[derive(Clone, Default)]
+struct Counter(Arc<AtomicU64>);
+
+impl Guest for Counter {
+    fn null(&self) {}
+    fn told(&self, number: u64) {
+        self.0.store(number, Ordering::Release);
+    }
+}
+
+type Failed = Box<dyn std::error::Error>;
+
+const SLICES: usize = 200;
+const CALLS: usize = 50;
+const TOLD: u64 = 300_000;
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The mean of some calls, in microseconds.
+fn slice(mut call: impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    (0..CALLS).for_each(|_| call());
+    begun.elapsed().as_secs_f64() * 1e6 / CALLS as f64
+}
+
+fn measure(scheme: &str) -> Result<(), Failed> {
+    let (hall, counter) = (Hall::default(), Counter::default());
+    let address = stoop::free_address(scheme, "127.0.0.1", &format!("callbacks-{}", std::process::id()));
+    let server = Server::new().export(RoomServer::new(hall.clone())).listen(&address)?.start()?;
+    let options = BindOptions::new().callback(GuestServer::new(counter.clone()));
+    let room = RoomClient::bind_with(&server.uris()[0], &options)?;
+    room.join()?;
+    let guest = hall.0.lock().unwrap()[0].clone();
+    let (mut calls, mut callbacks, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..SLICES {
+        let call = slice(|| room.null().unwrap());
+        let callback = slice(|| guest.null().unwrap());
+        calls.push(call);
+        callbacks.push(callback);
+        ratios.push(callback / call);
+    }
+    let begun = Instant::now();
+    (1..=TOLD).try_for_each(|number| guest.told(number))?;
+    while counter.0.load(Ordering::Acquire) < TOLD {
+        std::thread::yield_now();
+    }
+    let rate = TOLD as f64 / begun.elapsed().as_secs_f64();
+    println!(
+        "{scheme:6} call {:7.2} µs, callback {:7.2} µs, ratio {:.2}; one-way {:.2} M/s",
+        median(calls),
+        median(callbacks),
+        median(ratios),
+        rate / 1e6
+    );
+    Ok(())
+}
+
+/// The server of `clients`: it prints its memory and its processor time when it is asked.
+fn serve(address: &str) -> Result<(), Failed> {
+    let hall = Hall::default();
+    let server = Server::new().export(RoomServer::new(hall.clone())).listen(address)?.start()?;
+    println!("{}", server.uris()[0]);
+    for line in stdin().lines() {
+        if line? == "call" {
+            let begun = Instant::now();
+            let guests = hall.0.lock().unwrap().clone();
+            guests.iter().for_each(|guest| guest.null().unwrap());
+            std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
+        }
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let stat = std::fs::read_to_string("/proc/self/stat")?;
+        let times: Vec<u64> = stat.split(' ').skip(13).take(2).map(|time| time.parse().unwrap_or(0)).collect();
+        println!("{} {}", resident.trim().trim_end_matches(" kB"), times.iter().sum::<u64>());
+    }
+    Ok(())
+}
+
+fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
+    let address = stoop::free_address(scheme, "127.0.0.1", &format!("callbacks-{}", std::process::id()));
+    for offers in [false, true] {
+        let mut server = Command::new(std::env::current_exe()?)
+            .args(["--serve", &address])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut says = BufReader::new(server.stdout.take().expect("piped")).lines();
+        let mut asks = server.stdin.take().expect("piped");
+        let uri = says.next().ok_or("the server has ended")??;
+        let mut ask = |what: &str| -> Result<(u64, u64), Failed> {
+            writeln!(asks, "{what}")?;
+            let line = says.next().ok_or("the server has ended")??;
+            let (resident, time) = line.split_once(' ').ok_or("no figures")?;
+            Ok((resident.parse()?, time.parse()?))
+        };
+        let mut options = BindOptions::new();
+        if offers {
+            options = options.callback(GuestServer::new(Counter::default()));
+        }
+        let bind = |_| -> Result<RoomClient, Failed> {
+            let room = RoomClient::bind_with(&uri, &options)?;
+            if offers { room.join()? } else { room.null()? }
+            Ok(room)
+        };
+        let warm = (0..20).map(bind).collect::<Result<Vec<_>, _>>()?;
+        let before = ask("look")?;
+        let all = (0..count).map(bind).collect::<Result<Vec<_>, _>>()?;
+        let after = ask("look")?;
+        let kib = (after.0 - before.0) as f64 / count as f64;
+        let mut share = 0.0;
+        if offers {
+            let begun = ask("call")?;
+            let seconds = 10;
+            let ended = (0..seconds).try_fold(begun, |_, _| ask("call"))?;
+            share = (ended.1 - begun.1) as f64 / seconds as f64; // ticks of a hundredth
+        }
+        println!("{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server, {share:.1} % of a processor");
+        drop((warm, all));
+        server.kill()?;
+        server.wait()?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Failed> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--serve", address] => serve(address),
+        ["--clients", count, ref schemes @ ..] => {
+            schemes.iter().try_for_each(|scheme| clients(scheme, count.parse()?))
+        }
+        [] => ["local", "shm", "udp", "tcp", "unix"].into_iter().try_for_each(measure),
+        ref schemes => schemes.iter().try_for_each(|scheme| measure(scheme)),
+    }
+}
