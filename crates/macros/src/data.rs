@@ -3,7 +3,7 @@
 mod later;
 
 use self::later::{FieldOptions, VariantOptions, VariantParts};
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use stoop_stubgen::check;
 use stoop_stubgen::documentation::first_paragraph;
@@ -40,6 +40,11 @@ pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream, Error> {
             #items
         }
     })
+}
+
+/// The span of a type, for the errors of the compiler, but with the names that this code knows: a type may have passed through another macro.
+fn at(ty: &Type) -> Span {
+    ty.span().resolved_at(Span::call_site())
 }
 
 /// The generics, with the bound `Data` on every type parameter.
@@ -103,23 +108,23 @@ impl<'a> Part<'a> {
             // At least the flag of an `Option` that holds nothing.
             return quote!(#stub::Layout::variable(1));
         }
-        quote_spanned!(ty.span()=> <#ty as #stub::Data>::LAYOUT)
+        quote_spanned!(at(ty)=> <#ty as #stub::Data>::LAYOUT)
     }
 
     fn encode(&self, place: TokenStream, stub: &TokenStream) -> TokenStream {
         let ty = self.ty;
         if self.is_shared {
-            return quote_spanned!(ty.span()=> <#ty as #stub::Shared>::encode_shared(#place, writer, ::core::option::Option::None););
+            return quote_spanned!(at(ty)=> <#ty as #stub::Shared>::encode_shared(#place, writer, ::core::option::Option::None););
         }
-        quote_spanned!(ty.span()=> <#ty as #stub::Data>::encode(#place, writer);)
+        quote_spanned!(at(ty)=> <#ty as #stub::Data>::encode(#place, writer);)
     }
 
     fn decode(&self, stub: &TokenStream) -> TokenStream {
         let (ty, member) = (self.ty, &self.member);
         if self.is_shared {
-            return quote_spanned!(ty.span()=> #member: <#ty as #stub::Shared>::decode_shared(reader, ::core::option::Option::None)?);
+            return quote_spanned!(at(ty)=> #member: <#ty as #stub::Shared>::decode_shared(reader, ::core::option::Option::None)?);
         }
-        quote_spanned!(ty.span()=> #member: <#ty as #stub::Data>::decode(reader)?)
+        quote_spanned!(at(ty)=> #member: <#ty as #stub::Data>::decode(reader)?)
     }
 
     /// `x: f64`, or the type alone in a tuple.
@@ -132,7 +137,7 @@ impl<'a> Part<'a> {
         if self.is_shared {
             label.push_str("shared ");
         }
-        let describe = quote_spanned!(ty.span()=> <#ty as #stub::Data>::describe(description););
+        let describe = quote_spanned!(at(ty)=> <#ty as #stub::Data>::describe(description););
         quote!(description.text(#label); #describe)
     }
 }

@@ -7,7 +7,7 @@ use stoop_stubgen::since::{Since, SinceOptions};
 use syn::spanned::Spanned;
 use syn::{Attribute, Variant};
 
-use super::Part;
+use super::{Part, at};
 
 /// The options of a field.
 pub(super) struct FieldOptions {
@@ -80,22 +80,22 @@ impl Part<'_> {
         if self.is_shared {
             return quote!(#stub::Layout::variable(1));
         }
-        quote_spanned!(ty.span()=> <#ty as #stub::Data>::layout_at(form))
+        quote_spanned!(at(ty)=> <#ty as #stub::Data>::layout_at(form))
     }
 
     fn encode_at(&self, place: TokenStream, stub: &TokenStream) -> TokenStream {
         let ty = self.ty;
         let encode = match self.is_shared {
             true => {
-                quote_spanned!(ty.span()=> <#ty as #stub::Shared>::encode_shared(#place, writer, ::core::option::Option::Some(form));)
+                quote_spanned!(at(ty)=> <#ty as #stub::Shared>::encode_shared(#place, writer, ::core::option::Option::Some(form));)
             }
-            false => quote_spanned!(ty.span()=> <#ty as #stub::Data>::encode_at(#place, writer, form);),
+            false => quote_spanned!(at(ty)=> <#ty as #stub::Data>::encode_at(#place, writer, form);),
         };
         let Some(since) = &self.since else { return encode };
         let (number, item) = (since.number, &self.item);
         let leave_out = (!since.may_drop).then(|| {
             let default = part_default(ty, since);
-            let is_default = quote_spanned!(ty.span()=> #stub::is_default::<#ty>(#place, &#default));
+            let is_default = quote_spanned!(at(ty)=> #stub::is_default::<#ty>(#place, &#default));
             quote!(else { writer.leave_out(form, (#item, #number), || #is_default); })
         });
         quote!(if form.has(#number) { #encode } #leave_out)
@@ -105,9 +105,9 @@ impl Part<'_> {
         let (ty, member) = (self.ty, &self.member);
         let decode = match self.is_shared {
             true => {
-                quote_spanned!(ty.span()=> <#ty as #stub::Shared>::decode_shared(reader, ::core::option::Option::Some(form))?)
+                quote_spanned!(at(ty)=> <#ty as #stub::Shared>::decode_shared(reader, ::core::option::Option::Some(form))?)
             }
-            false => quote_spanned!(ty.span()=> <#ty as #stub::Data>::decode_at(reader, form)?),
+            false => quote_spanned!(at(ty)=> <#ty as #stub::Data>::decode_at(reader, form)?),
         };
         match &self.since {
             None => quote!(#member: #decode),
@@ -123,7 +123,7 @@ impl Part<'_> {
 fn part_default(ty: &syn::Type, since: &Since) -> TokenStream {
     match &since.default {
         Some(value) => quote_spanned!(value.span()=> { let default: #ty = #value; default }),
-        None => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        None => quote_spanned!(at(ty)=> <#ty as ::core::default::Default>::default()),
     }
 }
 
@@ -136,7 +136,7 @@ pub(super) fn has_later(parts: &[Part<'_>]) -> bool {
 fn grows<'a>(own: bool, parts: impl Iterator<Item = &'a Part<'a>>, stub: &TokenStream) -> TokenStream {
     let parts = parts.filter(|part| !part.is_shared).map(|part| {
         let ty = part.ty;
-        quote_spanned!(ty.span()=> || <#ty as #stub::Data>::GROWS)
+        quote_spanned!(at(ty)=> || <#ty as #stub::Data>::GROWS)
     });
     quote!(const GROWS: bool = #own #(#parts)*;)
 }
@@ -210,7 +210,7 @@ fn fixed(parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
     }
     let layouts = parts.iter().map(|part| {
         let (ty, since) = (part.ty, part.since());
-        quote_spanned!(ty.span()=> (#since, <#ty as #stub::Data>::LAYOUTS))
+        quote_spanned!(at(ty)=> (#since, <#ty as #stub::Data>::LAYOUTS))
     });
     let stored = parts.iter().map(|Part { member, ty, since, item, .. }| {
         let store = quote!(parts.field_at::<#ty, R>(&self.#member, left_out));
@@ -218,7 +218,7 @@ fn fixed(parts: &[Part<'_>], stub: &TokenStream) -> TokenStream {
         let number = since.number;
         let leave_out = (!since.may_drop).then(|| {
             let default = part_default(ty, since);
-            let is_default = quote_spanned!(ty.span()=> #stub::is_default::<#ty>(&self.#member, &#default));
+            let is_default = quote_spanned!(at(ty)=> #stub::is_default::<#ty>(&self.#member, &#default));
             quote!(left_out.leave_out(&(#item, #number), || #is_default);)
         });
         quote!(let parts = if const { #number <= R::NUMBER } { #store } else { #leave_out parts };)

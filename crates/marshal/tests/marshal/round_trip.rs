@@ -210,3 +210,39 @@ fn structures_are_spelled_out_once() {
         "(Fixed{small: u8, large: u128, pair: (u16,[u32; 3],), flag: bool},Mixed(u8, String, Fixed, Option<Fixed>),)"
     );
 }
+
+/// Declares types whose parts it is given.
+macro_rules! declared {
+    ($record:ident $grown:ident $choice:ident: $($name:ident $ty:ty),*) => {
+        #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+        #[stoop(crate = crate::common::root)]
+        struct $record {
+            $($name: $ty,)*
+            #[stoop(shared)]
+            shared: Vec<std::sync::Arc<u32>>,
+        }
+
+        #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+        #[stoop(crate = crate::common::root)]
+        struct $grown($(#[stoop(since = 1)] $ty),*);
+
+        #[derive(stoop_macros::Data, Clone, Debug, PartialEq)]
+        #[stoop(crate = crate::common::root)]
+        enum $choice {
+            One { $($name: $ty),* },
+            #[stoop(since = 1)]
+            Two($(#[stoop(since = 2)] $ty),*),
+        }
+    };
+}
+declared! { Declared DeclaredGrown DeclaredChoice: number u32, text String, pair (u8, Option<f64>) }
+
+#[test]
+fn types_of_fields_may_have_passed_through_other_macros() {
+    let (number, text, pair) = (7, "text".to_owned(), (1, Some(2.5)));
+    let shared = vec![std::sync::Arc::new(3); 2];
+    assert_travels(&Declared { number, text: text.clone(), pair, shared });
+    assert_travels(&DeclaredGrown(number, text.clone(), pair));
+    assert_travels(&DeclaredChoice::One { number, text: text.clone(), pair });
+    assert_travels(&DeclaredChoice::Two(number, text, pair));
+}
