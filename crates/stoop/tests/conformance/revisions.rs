@@ -1,6 +1,7 @@
 //! Callers and servers of four revisions of one interface, each with each.
 
 mod buffers;
+mod terms;
 mod versions;
 
 use self::versions::{Full, Kind, Mood, all};
