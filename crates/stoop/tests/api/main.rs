@@ -18,6 +18,7 @@ mod little_stack;
 mod long_deadlines;
 mod mistakes;
 mod names;
+mod older_servers;
 mod open_addresses;
 mod options;
 mod out_arguments;
