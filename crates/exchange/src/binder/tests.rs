@@ -357,6 +357,28 @@ fn each_revision_binds_to_each_with_the_newest_common_forms() {
 }
 
 #[test]
+fn older_forms_change_no_byte_of_a_bind_between_ends_of_one_revision() {
+    for first in [1, 40, 200] {
+        let grown = at_revision(3, first);
+        let plain = Interface { older: Vec::new(), later: Vec::new(), ..grown.clone() };
+        let packets = |interface: &Interface| {
+            let interfaces = Interfaces::new([interface.clone()]);
+            let mut server = Server::new(now(), interfaces, Limits::default(), HostFacts::default(), [1, 2]);
+            let (mut binder, mut reply, mut all) = (binder(interface.clone()), Vec::new(), Vec::new());
+            while let Some(packet) = binder.transmit(now()) {
+                server.handle_packet(now(), &Host(1), &packet, &mut reply);
+                all.extend([packet, reply.clone()]);
+                if let BindStep::Bound(bound) = binder.handle_packet(now(), &reply) {
+                    return (all, bound.procedures);
+                }
+            }
+            panic!("it is not bound");
+        };
+        assert_eq!(packets(&grown), packets(&plain));
+    }
+}
+
+#[test]
 fn a_procedure_known_in_no_form_is_described() {
     let mut caller = at_revision(2, 2);
     caller.older.retain(|form| form.procedure != 1);
