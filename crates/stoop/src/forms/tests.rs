@@ -15,7 +15,7 @@ fn restless<const REVISIONS: u32>(description: &mut Description) {
     description.text(")");
 }
 
-const fn procedure(describe: fn(&mut Description), since: u32, buffers: bool) -> Procedure {
+const fn procedure(describe: fn(&mut Description), since: u32) -> Procedure {
     let signature = Signature::Emitted(describe);
     Procedure {
         name: "restless",
@@ -24,7 +24,7 @@ const fn procedure(describe: fn(&mut Description), since: u32, buffers: bool) ->
         idempotent: false,
         one_way: false,
         in_place: None,
-        buffers,
+        buffers: false,
         since,
     }
 }
@@ -34,10 +34,9 @@ fn interface(procedures: &'static [Procedure], newest: u32, oldest: u32) -> Inte
 }
 
 /// Their older forms are as many as an interface may have, and one more for each.
-const RESTLESS: &[Procedure] = &[const { procedure(restless::<64>, 0, false) }; FORMS_MAX / 64];
-const TOO_RESTLESS: &[Procedure] = &[const { procedure(restless::<65>, 0, false) }; FORMS_MAX / 64];
-const LATER: &[Procedure] = &[procedure(restless::<64>, 60, false)];
-const WITH_BUFFERS: &[Procedure] = &[procedure(restless::<64>, 0, true)];
+const RESTLESS: &[Procedure] = &[const { procedure(restless::<64>, 0) }; FORMS_MAX / 64];
+const TOO_RESTLESS: &[Procedure] = &[const { procedure(restless::<65>, 0) }; FORMS_MAX / 64];
+const LATER: &[Procedure] = &[procedure(restless::<64>, 60)];
 
 #[test]
 fn an_interface_has_at_most_4096_older_forms() {
@@ -64,12 +63,6 @@ fn forms_begin_with_the_procedure_and_end_with_the_oldest_revision() {
     let forms = interface(LATER, 64, 62).known_forms().1;
     let ranges: Vec<_> = forms.iter().map(|form| (form.first, form.last)).collect();
     assert_eq!(ranges, [(64, 64), (63, 63), (62, 62)]);
-}
-
-#[test]
-fn a_procedure_with_buffers_has_one_form() {
-    let interface = interface(WITH_BUFFERS, 64, 60);
-    assert!(interface.check_forms().unwrap_err().contains("InPlace"), "{:?}", interface.check_forms());
 }
 
 mod beyond {
@@ -111,7 +104,7 @@ fn a_grown_key_behind_a_sequence_is_an_error() {
         #[stoop(since = 1)]
         later: u8,
     }
-    const KEYED: &[Procedure] = &[procedure(<BTreeMap<Vec<Key>, u8> as stub::Data>::describe, 0, false)];
+    const KEYED: &[Procedure] = &[procedure(<BTreeMap<Vec<Key>, u8> as stub::Data>::describe, 0)];
     let error = interface(KEYED, 1, 0).check_forms().unwrap_err();
     assert!(error.contains("two of them could become one"), "{error}");
 }
