@@ -104,6 +104,20 @@ impl Interface {
         form.map_or(number, |form| form.procedure)
     }
 
+    /// In words, what a server of an older revision lacks, which knows each procedure in that form; empty if it lacks nothing.
+    pub(crate) fn describe_forms(&self, form: impl Fn(u16) -> Option<u16>) -> String {
+        let lacking =
+            (0..).zip(self.procedures).filter_map(|(number, Procedure { name, .. })| match form(number) {
+                Some(newest) if newest == number => None,
+                Some(older) => {
+                    Some(format!("`{name}` as at revision {}", self.form_of_arguments(older).revision()))
+                }
+                None => Some(format!("no `{name}`")),
+            });
+        let lacking = lacking.collect::<Vec<_>>().join(", ");
+        if lacking.is_empty() { lacking } else { format!("; the server is older: it has {lacking}") }
+    }
+
     /// For server stubs: the procedure of a call with that number, which is none of a procedure's newest form, and the form of its messages.
     pub fn form_of_call(&self, number: u16) -> Option<(u16, Form)> {
         let form = usize::from(number.checked_sub(FORMS)?);

@@ -148,7 +148,8 @@ impl Binding {
                 } else {
                     ""
                 };
-                format!("{uri}: {}{buffers}{checksums}", transport.describe())
+                let forms = self.source.interface.describe_forms(|procedure| transport.form(procedure));
+                format!("{uri}: {}{buffers}{checksums}{forms}", transport.describe())
             }
             Err(why) => format!("{uri}: not bound in this process, which has been forked: {why}"),
         }

@@ -127,6 +127,8 @@ fn a_procedure_with_buffers_is_called_in_the_form_that_both_know(transport: &str
         assert_eq!(older.count(&numbers).unwrap(), LEN as u32);
 
         let newer = new::ScalesClient::bind_with(uri, &patient(transport)).unwrap();
+        let lacking = "; the server is older: it has `scale` as at revision 0, `fill` as at revision 0";
+        assert_eq!(newer.binding().describe().ends_with(lacking), !is_new, "{}", newer.binding().describe());
         let mut numbers = newer.in_place::<u32>(LEN).unwrap();
         scale(&mut numbers, 0, |_| 3);
         let report = newer.scale(&new::Factor { times: 2, plus: 0 }, &mut numbers, 0).unwrap();
