@@ -45,6 +45,14 @@ pub(super) mod stub {
         interface: PhantomData<fn(&L)>,
     }
 
+    /// Emitted clients can be made of it; no object is called here.
+    #[allow(dead_code)]
+    pub(in super::super) trait OfClient {
+        type Here: ?Sized;
+        fn interface() -> &'static Interface;
+        fn of_client(client: Client<Self::Here>) -> Self;
+    }
+
     /// The packets of a call and of its result.
     struct Packets {
         call: Vec<u8>,

@@ -44,6 +44,7 @@ static INTERFACE: Interface = Interface {
     name: "ByHand",
     docs: "",
     procedures: &[procedure("null", "null()"), procedure("result", "result() -> [u8; 1440]")],
+    callback: None,
     revisions: Revisions::none(),
 };
 
