@@ -33,6 +33,21 @@ pub(super) fn send(argument: &Argument, names: &Names) -> TokenStream {
     if names.is_older { left_out::send(argument, sent, names) } else { sent }
 }
 
+/// As [`send`], of a call with buffers: of a buffer in shared memory it writes the position.
+pub(super) fn send_or_lend(argument: &Argument, names: &Names) -> TokenStream {
+    if !argument.is_buffer() {
+        return send(argument, names);
+    }
+    let (name, writer, lending) = (&argument.name, local("arguments"), local("lending"));
+    match argument.mode {
+        Mode::Out => quote!(#lending.put_capacity(&*#name, #writer);),
+        mode => {
+            let is_changed = mode == Mode::InOut;
+            quote!(#lending.put(&*#name, #is_changed, #writer);)
+        }
+    }
+}
+
 fn send_always(argument: &Argument, names: &Names) -> TokenStream {
     let name = &argument.name;
     let writer = local("arguments");

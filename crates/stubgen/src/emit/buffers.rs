@@ -5,11 +5,10 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::arguments::{outcome, receive_all, send};
-use super::later;
+use super::arguments::{outcome, receive_all, send_or_lend};
 use super::layouts::leading_of_call;
 use super::names::{Names, local, stub_name};
-use crate::model::{Argument, Interface, Mode, Procedure};
+use crate::model::{Interface, Procedure};
 
 /// The client's method that makes buffers, if some procedure takes one.
 pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<TokenStream> {
@@ -32,14 +31,19 @@ pub(super) fn client_method(interface: &Interface, names: &Names) -> Option<Toke
     })
 }
 
-/// The expression that calls `procedure` in another process.
-pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) -> TokenStream {
+/// The expression that calls `procedure` in another process. `make` makes the statement of the expression that makes the call.
+pub(super) fn remote_call(
+    index: usize,
+    procedure: &Procedure,
+    names: &Names,
+    make: impl FnOnce(&TokenStream, &TokenStream) -> TokenStream,
+) -> TokenStream {
     let stub = &names.stub;
     let number = u16::try_from(index).expect("the number of procedures has been checked");
     let (route, call, writer, lending, result) =
         (local("route"), local("call"), local("arguments"), local("lending"), local("result"));
     let (_, into_error, into_result) = outcome(&procedure.returns, names);
-    let sent = procedure.arguments.iter().map(|each| put(each, names));
+    let sent = procedure.arguments.iter().map(|each| send_or_lend(each, names));
     let leading = leading_of_call(procedure, names);
     let ty = procedure.returns.ty();
     let received = receive_all(procedure, names);
@@ -50,28 +54,13 @@ pub(super) fn remote_call(index: usize, procedure: &Procedure, names: &Names) ->
             }
         })
     };
-    let transport = later::transport(&transport, &into_error, procedure, names);
+    let transport = make(&transport, &into_error);
     quote! {
         let mut #call = #route.start(#number)#into_error?;
         #transport
         let #result = &#call;
         let decoded = (|| -> ::core::result::Result<#ty, #stub::DecodeError> { #received })();
         #result.end(decoded) #into_result
-    }
-}
-
-/// The statement that writes an argument, or a buffer's position.
-pub(super) fn put(argument: &Argument, names: &Names) -> TokenStream {
-    if !argument.is_buffer() {
-        return send(argument, names);
-    }
-    let (name, writer, lending) = (&argument.name, local("arguments"), local("lending"));
-    match argument.mode {
-        Mode::Out => quote!(#lending.put_capacity(&*#name, #writer);),
-        mode => {
-            let is_changed = mode == Mode::InOut;
-            quote!(#lending.put(&*#name, #is_changed, #writer);)
-        }
     }
 }
 

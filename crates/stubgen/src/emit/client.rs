@@ -174,7 +174,9 @@ fn method(
         },
     };
     let remote = match procedure.has_buffers() {
-        true => buffers::remote_call(index, procedure, names),
+        true => buffers::remote_call(index, procedure, names, |transport, into_error| {
+            later::transport(transport, into_error, procedure, names)
+        }),
         false => remote_call(index, procedure, names, &into_error),
     };
     quote! {

@@ -6,8 +6,7 @@ use quote::{format_ident, quote};
 use syn::Ident;
 use syn::ext::IdentExt;
 
-use super::arguments::{outcome, receive_all, send as send_argument};
-use super::buffers;
+use super::arguments::{outcome, receive_all, send as send_argument, send_or_lend};
 use super::names::{Names, form, local, stub_name};
 use super::server::server_stub;
 use crate::model::{Argument, Interface, Procedure};
@@ -62,7 +61,7 @@ fn client_function(index: u16, procedure: &Procedure, names: &Names) -> TokenStr
     let parameters =
         procedure.arguments.iter().map(|Argument { name, declared, .. }| quote!(#name: #declared));
     let sent = procedure.arguments.iter().map(|each| match procedure.has_buffers() {
-        true => buffers::put(each, names),
+        true => send_or_lend(each, names),
         false => send_argument(each, names),
     });
     let (method, lending) = match procedure.has_buffers() {
