@@ -240,7 +240,8 @@ declared! { Declared DeclaredGrown DeclaredChoice: number u32, text String, pair
 #[test]
 fn types_of_fields_may_have_passed_through_other_macros() {
     let (number, text, pair) = (7, "text".to_owned(), (1, Some(2.5)));
-    let shared = vec![std::sync::Arc::new(3); 2];
+    let one = std::sync::Arc::new(3);
+    let shared = vec![std::sync::Arc::clone(&one), one];
     assert_travels(&Declared { number, text: text.clone(), pair, shared });
     assert_travels(&DeclaredGrown(number, text.clone(), pair));
     assert_travels(&DeclaredChoice::One { number, text: text.clone(), pair });
