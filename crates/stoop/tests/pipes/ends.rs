@@ -14,11 +14,12 @@ claims! { [
     nothing_can_be_sent_after_the_answer
 ] }
 
-mod of_connections {
+mod with_a_grace {
     use super::*;
 
     claims! { @ tcp [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
     claims! { @ unix [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
+    claims! { @ udp [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
 
     fn a_server_that_shuts_down_ends_a_quiet_call_after_its_grace(transport: &str) {
         let (server, bench, client) = works(transport);

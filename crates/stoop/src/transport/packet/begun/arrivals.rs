@@ -100,6 +100,9 @@ impl<L: PacketLink> Calls<L> {
                 None => self.deliver(call, clock, packet),
             }
         }
+        if !self.piped.is_empty() {
+            self.look_at_all_pipes();
+        }
         if let Some((call, at_server_ns)) = last {
             let compact = &self.slots[call as usize].compact;
             compact.sample(clock, at_server_ns, &mut self.path);
@@ -218,7 +221,11 @@ impl<L: PacketLink> Calls<L> {
     /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.
     fn go_on(&mut self, call: u32, clock: Instant) {
         if self.slots[call as usize].pipes.is_some() {
-            return self.look_at_pipes(call);
+            // Once for all packets that have come together.
+            if !self.piped.contains(&call) {
+                self.piped.push(call);
+            }
+            return;
         }
         self.arm(call);
         let Slot { lane, is_large, is_receiving, .. } = &self.slots[call as usize];

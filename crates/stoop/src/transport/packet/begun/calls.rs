@@ -15,7 +15,7 @@ use crate::transport::packet::caller::PacketBinding;
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, PacketLink};
 use crate::transport::packet::session::Session;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use stoop_calls::life::Told;
@@ -80,8 +80,10 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) failures: Failures,
     /// The threads and tasks to wake when the lock is released.
     pub(crate) wakeups: Wakeups,
-    /// Queues of pipes for which tasks wait, or have waited.
-    pub(crate) polled: Vec<Weak<PipeQueue>>,
+    /// Calls for whose pipes packets have come that were not looked at.
+    pub(crate) piped: Vec<u32>,
+    /// Queues of pipes for which tasks wait, or have waited, by their places in memory.
+    pub(crate) polled: HashMap<usize, Weak<PipeQueue>>,
 }
 
 /// Stands in `by_lane` for no slot.
@@ -131,7 +133,8 @@ impl<L: PacketLink> Calls<L> {
             past: CallCounters::default(),
             failures: Failures::default(),
             wakeups: Wakeups::default(),
-            polled: Vec::new(),
+            piped: Vec::new(),
+            polled: HashMap::new(),
         }
     }
 

@@ -131,7 +131,7 @@ impl<L: PacketLink> PacketCalls<L> {
 
 impl<L: PacketLink> SendsPipes for Sends<L> {
     fn send_pipes(&self) {
-        self.pipes.gathering.begin();
+        let _sending = self.pipes.gathering.begin();
         self.calls.send_pipes_of(&self.pipes);
     }
 }

@@ -106,11 +106,7 @@ impl<L: PacketLink> Calls<L> {
 
     /// A task waits for the queue.
     pub(super) fn note_polled(&mut self, queue: &Arc<PipeQueue>) {
-        self.forget_unpolled();
-        let known = Arc::as_ptr(queue);
-        if !self.polled.iter().any(|queue| queue.as_ptr() == known) {
-            self.polled.push(Arc::downgrade(queue));
-        }
+        self.polled.entry(Arc::as_ptr(queue) as usize).or_insert_with(|| Arc::downgrade(queue));
     }
 
     /// Whether tasks wait for pipes, or have waited.
@@ -118,9 +114,9 @@ impl<L: PacketLink> Calls<L> {
         !self.polled.is_empty()
     }
 
-    /// Whether tasks wait for pipes.
+    /// Forgets the queues for which no task waits any more.
     pub(super) fn forget_unpolled(&mut self) {
-        self.polled.retain(|queue| queue.upgrade().is_some_and(|queue| queue.is_polled()));
+        self.polled.retain(|_, queue| queue.upgrade().is_some_and(|queue| queue.is_polled()));
     }
 
     /// These tasks are woken when the lock is released.
@@ -175,6 +171,14 @@ impl<L: PacketLink> Calls<L> {
             slot.deadline = pipes.shared.whole;
         }
         goes_on
+    }
+
+    /// Looks at the pipes for which packets have come.
+    #[cold]
+    pub(super) fn look_at_all_pipes(&mut self) {
+        while let Some(call) = self.piped.pop() {
+            self.look_at_pipes(call);
+        }
     }
 
     /// Passes what has arrived by a lane to the program, and notes how much may be sent. Frees the lane if nothing more is to come.

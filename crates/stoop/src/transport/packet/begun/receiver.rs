@@ -112,6 +112,11 @@ impl<L: PacketLink> PacketCalls<L> {
         }
         let (limit, mut ended) = (Cell::new(Instant::default()), None);
         let is_over = || {
+            if let Goal::Pipe(queue, awaited) = goal {
+                // Woken in vain, it is no longer among those that are to be woken.
+                queue.leave(*awaited);
+                queue.attend(*awaited);
+            }
             let (calls, clock) = (self.calls(), now());
             ended = calls.reached(goal);
             if ended.is_some() || clock >= until {

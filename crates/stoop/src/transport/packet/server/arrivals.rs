@@ -2,18 +2,20 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
+use crate::pipes::waiters::Wakeup;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
 use crate::transport::packet::protection::{self, Opened};
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
+use crate::transport::packet::server::piped::GiveLater;
 use crate::transport::packet::server::worker::WorkerState;
 use std::mem;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use stoop_exchange::Instant;
-use stoop_exchange::server::{Effect, Server};
+use stoop_exchange::server::{CallKey, Effect, Server};
 use stoop_net::{memory, prefetch};
 use stoop_wire::{BindingId, CallNumber, LaneId, flags};
 #[cfg(feature = "seal")]
@@ -31,6 +33,8 @@ struct Arrived<'a> {
     parts: bool,
     /// They came in a bundle, whose packets begin here in the memory of what was received.
     bundle: Option<usize>,
+    /// Calls for whose pipes something has come.
+    piped: Vec<CallKey>,
 }
 
 impl Arrived<'_> {
@@ -158,8 +162,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             }
             Effect::Pipe(call, _) => {
                 let mut exchange = exchange;
-                self.look_at_pipes(&mut exchange, call);
+                let wakeups = self.look_at_pipes(&mut exchange, &[call]);
                 self.attend_later(worker, exchange, len);
+                wakeups.into_iter().for_each(Wakeup::give_later);
             }
             Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
@@ -196,16 +201,22 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             opened,
             parts: false,
             bundle: None,
+            piped: Vec::new(),
         };
         let (mut replies, mut attention) = (Answers::default(), false);
         let mut exchange = self.exchange();
         while !arrived.rest().is_empty() {
             attention |= self.take_next(worker, &mut exchange, &mut arrived, &mut replies);
         }
+        let wakeups = match &arrived.piped[..] {
+            [] => Vec::new(),
+            piped => self.look_at_pipes(&mut exchange, piped),
+        };
         match attention {
             true => self.attend_later(worker, exchange, 0),
             false => self.note_and_wake(exchange),
         }
+        wakeups.into_iter().for_each(Wakeup::give_later);
         for (peer, packets, segment) in replies.groups() {
             self.link.send_many(&worker.link, packets, segment, peer);
         }
@@ -278,7 +289,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 return true;
             }
             Effect::Pipe(call, _) => {
-                self.look_at_pipes(exchange, call);
+                if !arrived.piped.contains(&call) {
+                    arrived.piped.push(call);
+                }
                 return true;
             }
             Effect::Transmit | Effect::Nothing => {
@@ -302,13 +315,15 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     ) -> bool {
         let begin = arrived.start + HEADER_LEN;
         arrived.start += arrived.next_len();
-        let packets = &mut arrived.packets[begin..begin + len];
+        let (packets, piped) = (&mut arrived.packets[begin..begin + len], mem::take(&mut arrived.piped));
+        let bundle = Some(begin);
         let mut inner =
-            Arrived { packets, segment: apart, start: 0, opened: len, parts: false, bundle: Some(begin) };
+            Arrived { packets, segment: apart, start: 0, opened: len, parts: false, bundle, piped };
         let mut attention = false;
         while !inner.rest().is_empty() {
             attention |= self.take_next(worker, exchange, &mut inner, replies);
         }
+        arrived.piped = inner.piped;
         attention
     }
 

@@ -11,7 +11,7 @@ use crate::pipes::contract::{Close, Ends, Pipes};
 use crate::pipes::ends::{Carrier, QueueEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::{self, Gathering, SendsPipes};
-use crate::pipes::queue::PipeQueue;
+use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::pipes::window::Window;
 use crate::serving::dispatch::Outcome;
@@ -222,15 +222,16 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         });
     }
 
-    /// Something has arrived for the pipes of a call.
+    /// Something has arrived for the pipes of these calls. The threads and tasks are to be woken when the exchange's lock has been
+    /// released.
     #[cold]
-    pub(super) fn look_at_pipes(&self, exchange: &mut Server<S::Peer>, call: CallKey) {
-        if let Some(served) = self.pipes.find(call) {
-            let wakeups = served.look(exchange);
-            let now = Instant::from_nanos(clock::now_ns());
-            let wakeup = served.pass(now, exchange);
-            wakeups.into_iter().chain([wakeup]).for_each(Wakeup::give_later);
+    pub(super) fn look_at_pipes(&self, exchange: &mut Server<S::Peer>, calls: &[CallKey]) -> Vec<Wakeup> {
+        let mut wakeups = Vec::new();
+        for served in calls.iter().filter_map(|call| self.pipes.find(*call)) {
+            wakeups.extend(served.look(exchange));
+            wakeups.push(served.pass(Instant::from_nanos(clock::now_ns()), exchange));
         }
+        wakeups
     }
 
     /// Does what is due for pipes by the clock.
@@ -341,7 +342,7 @@ impl<S: ServerEndpoint> Sends<S> {
 
 impl<S: ServerEndpoint> SendsPipes for Sends<S> {
     fn send_pipes(&self) {
-        self.pipes.gathering.begin();
+        let _sending = self.pipes.gathering.begin();
         self.with(|pipes, exchange, now| pipes.pass(now, exchange).give_later());
     }
 }
@@ -367,10 +368,16 @@ impl<S: ServerEndpoint> Carrier for ProceduresEnd<S> {
     fn flush(&self) {
         self.sends.send_pipes();
     }
+
+    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+        // Items that gather are not followed by others while this thread waits.
+        self.sends.send_pipes();
+        queue.wait(awaited, until_ns);
+    }
 }
 
-/// Wakes a task when locks have been released.
-trait GiveLater {
+/// Wakes threads now, and a task in another thread.
+pub(super) trait GiveLater {
     fn give_later(self);
 }
 
