@@ -9,7 +9,9 @@ pub(crate) enum Carrier {
     Memory,
     Unix,
     Tcp,
+    SealedTcp,
     Udp,
+    SealedUdp,
 }
 
 #[derive(Clone, Debug)]
@@ -29,14 +31,23 @@ pub(crate) struct Peer {
 }
 
 impl Carrier {
-    pub(crate) const ALL: [Carrier; 4] = [Carrier::Memory, Carrier::Unix, Carrier::Tcp, Carrier::Udp];
+    pub(crate) const ALL: [Carrier; 6] = [
+        Carrier::Memory,
+        Carrier::Unix,
+        Carrier::Tcp,
+        Carrier::SealedTcp,
+        Carrier::Udp,
+        Carrier::SealedUdp,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Carrier::Memory => "shared memory",
             Carrier::Unix => "Unix sockets",
             Carrier::Tcp => "TCP",
+            Carrier::SealedTcp => "TCP, encrypted",
             Carrier::Udp => "UDP",
+            Carrier::SealedUdp => "UDP, encrypted",
         }
     }
 }
@@ -99,6 +110,9 @@ fn all() -> Vec<Peer> {
     all.push(row("stoop", "tcp://127.0.0.1:0 block", Carrier::Tcp, ANY));
     all.extend(both.map(|program| row(program, "tcp", Carrier::Tcp, ANY)));
     all.push(row("libtirpc", "tcp", Carrier::Tcp, ANY));
+    all.push(row("stoop", "tcp://127.0.0.1:0 sealed", Carrier::SealedTcp, ANY));
+    all.push(row("tonic", "tcp sealed", Carrier::SealedTcp, ANY));
+    all.push(row("stoop", "udp://127.0.0.1:0 sealed", Carrier::SealedUdp, ANY));
     all.push(row("stoop", "udp://127.0.0.1:0", Carrier::Udp, ANY));
     all.push(row("stoop", "udp://127.0.0.1:0 block", Carrier::Udp, ANY));
     all.push(row("libtirpc", "udp", Carrier::Udp, 60_000));

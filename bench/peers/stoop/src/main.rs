@@ -1,9 +1,9 @@
 //! The Test interface over a transport of Stoop: `peer-stoop serve URI`, `peer-stoop call ADDRESS`. With `block` behind them both ends
-//! sleep while they wait.
+//! sleep while they wait; with `sealed` calls are encrypted, and both ends know each other by a key.
 
 use end::{MARK, Procedure, Role, slices, threads};
 use std::error::Error;
-use stoop::{BindOptions, CallError, Server, Waiting};
+use stoop::{BindOptions, CallError, Security, Server, Waiting};
 
 #[stoop::interface]
 trait Test {
@@ -22,8 +22,21 @@ impl Test for Exerciser {
     }
 }
 
-fn serve(uri: &str, waiting: Waiting) -> Result<(), Box<dyn Error>> {
-    let server = Server::new().export(TestServer::new(Exerciser)).waiting(waiting).listen(uri)?.start()?;
+/// Of both ends: the server makes the key.
+fn security(is_sealed: bool) -> Result<Security, Box<dyn Error>> {
+    if !is_sealed {
+        return Ok(Security::none());
+    }
+    let path = std::env::temp_dir().join("peer-stoop-key");
+    if !path.exists() {
+        Security::generate_key(&path)?;
+    }
+    Ok(Security::key_file(&path)?)
+}
+
+fn serve(uri: &str, waiting: Waiting, security: Security) -> Result<(), Box<dyn Error>> {
+    let server = Server::new().export(TestServer::new(Exerciser)).waiting(waiting).security(security);
+    let server = server.listen(uri)?.start()?;
     end::ready(&server.uris()[0].to_string());
     Ok(())
 }
@@ -40,10 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (role, words) = end::role();
     let blocks = words.last().is_some_and(|word| word == "block");
     let waiting = if blocks { Waiting::Block } else { Waiting::Adaptive };
+    let security = security(words.last().is_some_and(|word| word == "sealed"))?;
     match role {
-        Role::Serve => serve(&words[0], waiting)?,
+        Role::Serve => serve(&words[0], waiting, security)?,
         Role::Call(uri) => {
-            let test = TestClient::bind_with(&*uri, &BindOptions::new().waiting(waiting))?;
+            let options = BindOptions::new().waiting(waiting).security(security);
+            let test = TestClient::bind_with(&*uri, &options)?;
             slices(|slice| {
                 threads(slice, || {
                     let (test, mut bytes) = (&test, slice.bytes());

@@ -1,15 +1,17 @@
-//! The Test interface by tonic: `peer-tonic serve tcp|unix`, `peer-tonic call ADDRESS`.
+//! The Test interface by tonic: `peer-tonic serve tcp|unix`, `peer-tonic call ADDRESS`. With `sealed` behind them both ends have TLS by
+//! rustls, and know each other by certificates.
 
 use end::{Calls, MARK, Procedure, Role, Slice, Times};
 use proto::test_client::TestClient;
 use proto::test_server::{Test, TestServer};
 use proto::{Bytes, Length, Nothing};
 use std::error::Error;
+use std::path::PathBuf;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Channel, Endpoint, Server};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
 mod proto {
@@ -31,8 +33,33 @@ impl Test for Exerciser {
     }
 }
 
-async fn serve(transport: &str) -> Result<String, Box<dyn Error>> {
-    let router = Server::builder().add_service(TestServer::new(Exerciser));
+/// The name that the certificate has.
+const NAME: &str = "localhost";
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("peer-tonic.{name}"))
+}
+
+/// Makes the certificate that both ends have and trust.
+fn make_certificate() -> Result<(), Box<dyn Error>> {
+    let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
+    std::fs::write(file("pem"), made.cert.pem())?;
+    Ok(std::fs::write(file("key"), made.signing_key.serialize_pem())?)
+}
+
+fn certificate() -> Result<(Certificate, Identity), Box<dyn Error>> {
+    let (chain, key) = (std::fs::read(file("pem"))?, std::fs::read(file("key"))?);
+    Ok((Certificate::from_pem(&chain), Identity::from_pem(chain, key)))
+}
+
+async fn serve(transport: &str, is_sealed: bool) -> Result<String, Box<dyn Error>> {
+    let mut server = Server::builder();
+    if is_sealed {
+        make_certificate()?;
+        let (trusted, own) = certificate()?;
+        server = server.tls_config(ServerTlsConfig::new().identity(own).client_ca_root(trusted))?;
+    }
+    let router = server.add_service(TestServer::new(Exerciser));
     if transport == "unix" {
         let path = std::env::temp_dir().join(format!("peer-tonic-{}", std::process::id()));
         let incoming = UnixListenerStream::new(UnixListener::bind(&path)?);
@@ -40,7 +67,8 @@ async fn serve(transport: &str) -> Result<String, Box<dyn Error>> {
         return Ok(format!("unix:{}", path.display()));
     }
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse()?)?.with_nodelay(Some(true));
-    let address = format!("http://{}", incoming.local_addr()?);
+    let scheme = if is_sealed { "https" } else { "http" };
+    let address = format!("{scheme}://{}", incoming.local_addr()?);
     tokio::spawn(router.serve_with_incoming(incoming));
     Ok(address)
 }
@@ -63,13 +91,23 @@ async fn caller(mut test: TestClient<Channel>, slice: Slice) -> Times {
 }
 
 async fn connect(address: String) -> Result<TestClient<Channel>, Box<dyn Error>> {
-    Ok(TestClient::new(Endpoint::from_shared(address)?.tcp_nodelay(true).connect().await?))
+    let is_sealed = address.starts_with("https");
+    let mut endpoint = Endpoint::from_shared(address)?.tcp_nodelay(true);
+    if is_sealed {
+        let (trusted, own) = certificate()?;
+        let config = ClientTlsConfig::new().ca_certificate(trusted).identity(own).domain_name(NAME);
+        endpoint = endpoint.tls_config(config)?;
+    }
+    Ok(TestClient::new(endpoint.connect().await?))
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = Runtime::new()?;
     match end::role() {
-        (Role::Serve, words) => end::ready(&runtime.block_on(serve(&words[0]))?),
+        (Role::Serve, words) => {
+            let is_sealed = words.get(1).is_some_and(|word| word == "sealed");
+            end::ready(&runtime.block_on(serve(&words[0], is_sealed))?);
+        }
         (Role::Call(address), _) => {
             let test = runtime.block_on(connect(address))?;
             end::slices(|slice| {
