@@ -1,7 +1,7 @@
 //! One end of a sealed binding: its keys, the numbers of its packets, and its phases.
 
 use crate::keyed::Keyed;
-use crate::suite::{Cipher, Secret, Suite, TAG_LEN};
+use crate::suite::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
 use crate::{HEADER_LEN, NUMBER_LEN, TRAILER_LEN};
 use alloc::sync::Arc;
 use core::fmt;
@@ -139,16 +139,35 @@ impl<S: Suite> Seal<S> {
     /// If the packet has no room for header and trailer.
     #[inline]
     pub fn seal(&self, numbers: &mut Numbers, packet: &mut [u8], end: usize) -> bool {
+        let Some(number) = self.number(numbers) else { return false };
+        self.seal_by(number, packet, end, |cipher, nonce, header, data| cipher.seal(nonce, header, data));
+        true
+    }
+
+    /// The same, with `data` in place of the bytes between the packet's header and its trailer.
+    ///
+    /// # Panics
+    /// If the packet has no room for header, data and trailer.
+    pub fn seal_from(&self, numbers: &mut Numbers, packet: &mut [u8], data: &[u8]) -> bool {
+        let Some(number) = self.number(numbers) else { return false };
+        self.seal_by(number, packet, HEADER_LEN + data.len(), |cipher, nonce, header, out| {
+            cipher.seal_from(nonce, header, data, out)
+        });
+        true
+    }
+
+    /// A number of those that a thread has reserved. `None`: the numbers of the phase are used up.
+    #[inline]
+    fn number(&self, numbers: &mut Numbers) -> Option<u64> {
         // Those of the phase before are not counted in this one.
         if numbers.are_used_up() || numbers.next < self.first {
             self.reserve(numbers);
         }
-        if numbers.next - self.first >= PHASE_NUMBERS_MAX {
-            return false;
-        }
-        self.seal_numbered(numbers.next, packet, end);
-        numbers.next += 1;
-        true
+        let number = numbers.next;
+        (number - self.first < PHASE_NUMBERS_MAX).then(|| {
+            numbers.next += 1;
+            number
+        })
     }
 
     #[cold]
@@ -158,13 +177,21 @@ impl<S: Suite> Seal<S> {
         *numbers = Numbers { next, end: next + run, run };
     }
 
-    fn seal_numbered(&self, number: u64, packet: &mut [u8], end: usize) {
+    /// Has `encrypt` encrypt the data and return the tag over it and the header.
+    #[inline]
+    fn seal_by(
+        &self,
+        number: u64,
+        packet: &mut [u8],
+        end: usize,
+        encrypt: impl FnOnce(&S::Cipher, [u8; NONCE_LEN], &[u8], &mut [u8]) -> [u8; TAG_LEN],
+    ) {
         if self.phase & 1 == 1 {
             packet[3] |= KEY_PHASE;
         }
         let (header, rest) = packet.split_at_mut(HEADER_LEN);
         let (data, trailer) = rest.split_at_mut(end - HEADER_LEN);
-        let tag = self.sealing.cipher.seal(self.sealing.nonce(number), header, data);
+        let tag = encrypt(&self.sealing.cipher, self.sealing.nonce(number), header, data);
         trailer[..NUMBER_LEN].copy_from_slice(&number.to_le_bytes());
         trailer[NUMBER_LEN..TRAILER_LEN].copy_from_slice(&tag);
     }

@@ -14,6 +14,18 @@ pub trait Cipher {
     /// Encrypts `data` where it lies, and returns the tag over it and `associated`. A nonce is used once.
     fn seal(&self, nonce: [u8; NONCE_LEN], associated: &[u8], data: &mut [u8]) -> [u8; TAG_LEN];
 
+    /// The same, of data elsewhere: encrypts it to `out`, which is as long.
+    fn seal_from(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        data: &[u8],
+        out: &mut [u8],
+    ) -> [u8; TAG_LEN] {
+        out.copy_from_slice(data);
+        self.seal(nonce, associated, out)
+    }
+
     /// Decrypts `data` where it lies, if the tag is right. If not, the contents of `data` are arbitrary, and nothing of the clear text.
     fn open(&self, nonce: [u8; NONCE_LEN], associated: &[u8], data: &mut [u8], tag: &[u8; TAG_LEN]) -> bool;
 }

@@ -2,6 +2,7 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use std::sync::OnceLock;
 use stoop_seal::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
 
 /// The cipher of a binding's packets, as the handshake has chosen it.
@@ -11,8 +12,29 @@ pub(crate) enum PacketSuite {
     ChaCha20Poly1305,
 }
 
-/// A cipher with a key.
-pub(crate) struct PacketCipher(LessSafeKey);
+/// A cipher with a key. What it needs to encrypt, 600 bytes, is made at its first use: an idle binding has three keys, and uses that of the
+/// next phase hardly ever.
+pub(crate) struct PacketCipher {
+    made: OnceLock<LessSafeKey>,
+    suite: PacketSuite,
+    key: [u8; 32],
+}
+
+impl PacketCipher {
+    #[inline]
+    fn made(&self) -> &LessSafeKey {
+        self.made.get_or_init(|| self.make())
+    }
+
+    #[cold]
+    fn make(&self) -> LessSafeKey {
+        let algorithm = match self.suite {
+            PacketSuite::Aes256Gcm => &AES_256_GCM,
+            PacketSuite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        };
+        LessSafeKey::new(UnboundKey::new(algorithm, &self.key).expect("both ciphers have keys of 32 bytes"))
+    }
+}
 
 struct Length(usize);
 
@@ -33,16 +55,30 @@ pub(crate) fn expand<const LEN: usize>(secret: &Secret, label: &[&[u8]]) -> [u8;
 impl Cipher for PacketCipher {
     #[inline]
     fn seal(&self, nonce: [u8; NONCE_LEN], associated: &[u8], data: &mut [u8]) -> [u8; TAG_LEN] {
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        let tag = self.0.seal_in_place_separate_tag(nonce, Aad::from(associated), data);
-        let tag = tag.expect("a packet is shorter than what the cipher takes");
-        tag.as_ref().try_into().expect("a tag has 16 bytes")
+        let (nonce, mut tag) = (Nonce::assume_unique_for_key(nonce), [0; TAG_LEN]);
+        let sealed = self.made().seal_in_place_scatter(nonce, Aad::from(associated), data, &[], &mut tag);
+        sealed.expect("a packet is shorter than what the cipher takes");
+        tag
+    }
+
+    fn seal_from(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        data: &[u8],
+        out: &mut [u8],
+    ) -> [u8; TAG_LEN] {
+        let (nonce, mut tag) = (Nonce::assume_unique_for_key(nonce), [0; TAG_LEN]);
+        let sealed =
+            self.made().seal_out_of_place_scatter(nonce, Aad::from(associated), data, out, &[], &mut tag);
+        sealed.expect("a packet is shorter than what the cipher takes");
+        tag
     }
 
     #[inline]
     fn open(&self, nonce: [u8; NONCE_LEN], associated: &[u8], data: &mut [u8], tag: &[u8; TAG_LEN]) -> bool {
         let nonce = Nonce::assume_unique_for_key(nonce);
-        self.0.open_in_place_separate_tag(nonce, Aad::from(associated), tag, data).is_ok()
+        self.made().open_in_place_separate_tag(nonce, Aad::from(associated), tag, data).is_ok()
     }
 }
 
@@ -50,13 +86,9 @@ impl Suite for PacketSuite {
     type Cipher = PacketCipher;
 
     fn cipher(&self, secret: &Secret) -> (PacketCipher, [u8; NONCE_LEN]) {
-        let algorithm = match self {
-            Self::Aes256Gcm => &AES_256_GCM,
-            Self::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-        };
-        let key: [u8; 32] = expand(secret, &[b"stoop key"]);
-        let key = UnboundKey::new(algorithm, &key).expect("both ciphers have keys of 32 bytes");
-        (PacketCipher(LessSafeKey::new(key)), expand(secret, &[b"stoop iv"]))
+        let cipher =
+            PacketCipher { made: OnceLock::new(), suite: *self, key: expand(secret, &[b"stoop key"]) };
+        (cipher, expand(secret, &[b"stoop iv"]))
     }
 
     fn next(&self, secret: &Secret) -> Secret {

@@ -19,7 +19,8 @@ use stoop_wire::HEADER_LEN;
 /// copying (`stoop-net`'s example `gather`).
 const GATHERED_MIN: u32 = 8 * 1024;
 
-/// Bytes from the byte that is copied to the one that is prefetched: arguments of this size are not in a cache any more.
+/// Bytes from the byte that is copied to the one that is prefetched: arguments of this size are not in a cache any more. Within a long
+/// fragment the processor looks ahead by itself.
 const AHEAD: usize = 6 * 1024;
 
 /// The arguments of a call, and where they are.
@@ -28,6 +29,18 @@ pub(crate) struct Arguments<'a, 'p, 'm> {
     pub(crate) inline: &'a [u8],
     /// Those in the caller's memory.
     pub(crate) gather: &'a GatherList<'p, 'm>,
+}
+
+impl<'a> Arguments<'a, '_, '_> {
+    /// The bytes from there on, if they lie in one piece.
+    fn piece(&self, offset: u32, len: u32) -> Option<&'a [u8]> {
+        let mut piece = None;
+        let (begin, end) = (offset as usize, (offset + len) as usize);
+        self.gather.slices(self.inline, begin, end, |bytes| {
+            piece.get_or_insert(bytes);
+        });
+        piece.filter(|piece| piece.len() == len as usize)
+    }
 }
 
 /// Packets of a large call that are to be sent now.
@@ -90,14 +103,20 @@ impl PacketRun {
         let all_len = self.run.len as usize + packets * (HEADER_LEN + trailer_len);
         let (mut offset, mut transmission) = (self.run.offset, self.run.transmission);
         for packet in room.packets(all_len, self.packet_len) {
-            let (header, payload) = packet.split_first_chunk_mut().expect("a packet has a header");
+            let header = packet.first_chunk_mut().expect("a packet has a header");
             let len = fragment.min(end - offset);
             self.framing.stamp(header, (offset, len), transmission);
-            let ahead = (offset as usize + AHEAD).min(message_len);
-            gather.slices(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
-            gather.gather(inline, offset as usize, &mut payload[..len as usize]);
-            if trailer_len > 0 {
-                protection.frame(packet, HEADER_LEN + len as usize);
+            if fragment < GATHERED_MIN {
+                let ahead = (offset as usize + AHEAD).min(message_len);
+                gather.slices(inline, ahead, (ahead + len as usize).min(message_len), prefetch);
+            }
+            let piece = if trailer_len > 0 { arguments.piece(offset, len) } else { None };
+            if !piece.is_some_and(|piece| protection.frame_from(packet, piece)) {
+                let (_, payload) = packet.split_at_mut(HEADER_LEN);
+                gather.gather(inline, offset as usize, &mut payload[..len as usize]);
+                if trailer_len > 0 {
+                    protection.frame(packet, HEADER_LEN + len as usize);
+                }
             }
             (offset, transmission) = (offset + len, transmission.wrapping_add(1));
         }

@@ -175,6 +175,26 @@ impl Protection {
         }
     }
 
+    /// Seals a packet whose data is elsewhere, so that it is encrypted on its way there. A packet that cannot be sealed is wiped. `false`: it
+    /// is not of a sealed binding.
+    pub(crate) fn frame_from(&self, packet: &mut [u8], data: &[u8]) -> bool {
+        #[cfg(feature = "seal")]
+        {
+            let binding =
+                packet.first_chunk().map(BindingId::of_header).filter(|binding| binding.is_sealed());
+            let Some(binding) = binding else { return false };
+            if !self.seals.seal_from(binding, packet, data) {
+                packet.fill(0);
+            }
+            true
+        }
+        #[cfg(not(feature = "seal"))]
+        {
+            let _ = (packet, data);
+            false
+        }
+    }
+
     /// Protects a packet with room for its trailer at its end, if it has one.
     #[inline]
     pub(crate) fn frame_whole(&self, packet: &mut [u8]) {

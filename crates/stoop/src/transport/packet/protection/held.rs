@@ -72,13 +72,23 @@ impl Held {
 
     /// Seals a packet whose data ends at `end`. `false`: it cannot be sealed.
     pub(super) fn seal(&mut self, packet: &mut [u8], end: usize) -> bool {
+        self.seal_by(|seal, numbers| seal.seal(numbers, packet, end))
+    }
+
+    /// The same, with `data` in place of the bytes between the packet's header and its trailer.
+    pub(super) fn seal_from(&mut self, packet: &mut [u8], data: &[u8]) -> bool {
+        self.seal_by(|seal, numbers| seal.seal_from(numbers, packet, data))
+    }
+
+    #[inline(always)]
+    fn seal_by(&mut self, seal: impl FnOnce(&Seal<PacketSuite>, &mut Numbers) -> bool) -> bool {
         if !self.binding.is_own() {
             return false;
         }
         if self.numbers.are_used_up() {
             self.look();
         }
-        let is_sealed = self.seal.seal(&mut self.numbers, packet, end);
+        let is_sealed = seal(&self.seal, &mut self.numbers);
         if !is_sealed {
             self.look();
         }

@@ -218,6 +218,11 @@ impl Seals {
         self.with(id, |held| held.seal(packet, end)).unwrap_or(false)
     }
 
+    /// The same, with `data` in place of the bytes between the packet's header and its trailer.
+    pub(super) fn seal_from(&self, id: BindingId, packet: &mut [u8], data: &[u8]) -> bool {
+        self.with(id, |held| held.seal_from(packet, data)).unwrap_or(false)
+    }
+
     /// Opens a packet of that binding.
     pub(super) fn open(&self, id: BindingId, packet: &mut [u8]) -> OpenedSeal {
         let of = |opens| if opens { OpenedSeal::Yes } else { OpenedSeal::No };
