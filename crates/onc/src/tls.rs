@@ -9,7 +9,7 @@ use crate::message::{Accepted, Call, ProcedureId, Reply, ReplyBody};
 /// The body of the verifier in the answer of a server that goes on under TLS.
 pub const STARTTLS: [u8; 8] = *b"STARTTLS";
 
-/// The protocol that both ends name in the handshake (ALPN, RFC 9289 §8.2).
+/// The protocol that both ends name in the handshake (ALPN, RFC 9289 §7.2).
 pub const PROTOCOL: &[u8] = b"sunrpc";
 
 /// The question: a call of procedure 0 of that version of a program.
