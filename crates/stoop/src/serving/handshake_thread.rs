@@ -2,7 +2,8 @@
 //!
 //! No worker makes them: all may be in long procedures, and a handshake takes as long as many calls. The thread starts with the first
 //! handshake and leaves when there has been none for a while. Its time is all that a flood of handshakes takes, and it gives way to workers
-//! where processors are few.
+//! where processors are few. Calls that end handshakes take turns with those that begin some, of which a
+//! flood consists: a caller that has begun one does not wait behind all others again.
 
 use crate::locked::locked;
 use crate::serving::workers::{Endpoint, WorkerPool};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use stoop_net::threads;
 
-/// Calls that wait for the thread at most.
+/// Calls of a kind that wait for the thread at most.
 const QUEUE_MAX: usize = 64;
 
 /// Time without a handshake after which the thread leaves.
@@ -23,32 +24,43 @@ pub(crate) trait Authenticates: Endpoint {
     fn answer_handshake(&self, call: Self::Call) -> Option<Self::Call>;
 }
 
+/// What a call does to a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It ends one that goes on.
+    End,
+    /// It begins one.
+    Begin,
+}
+
 /// The thread, and the calls that wait for it.
 pub(crate) struct HandshakeThread<C>(Arc<Queue<C>>);
 
 impl<C: Send + 'static> HandshakeThread<C> {
     /// A thread that starts with the first call.
     pub(crate) fn new() -> Self {
-        let calls = Mutex::new(Waiting { calls: VecDeque::new(), has_thread: false });
+        let calls =
+            Mutex::new(Waiting { calls: [VecDeque::new(), VecDeque::new()], next: 0, has_thread: false });
         Self(Arc::new(Queue { calls, arrived: Condvar::new() }))
     }
 
     /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
-        call: C,
+        (call, step): (C, Step),
         pool: impl FnOnce() -> Weak<WorkerPool<E>>,
     ) -> Option<C> {
         let mut waiting = locked(&self.0.calls);
-        if waiting.calls.len() >= QUEUE_MAX {
+        let calls = &mut waiting.calls[step as usize];
+        if calls.len() >= QUEUE_MAX {
             return Some(call);
         }
-        waiting.calls.push_back(call);
+        calls.push_back(call);
         if !waiting.has_thread {
             let (queue, pool) = (Arc::clone(&self.0), pool());
             if threads::start("stoop-handshakes", move || serve(&queue, &pool)).is_err() {
                 // Nothing would answer it, and a server that shuts down would wait for it.
-                return waiting.calls.pop_back();
+                return waiting.calls[step as usize].pop_back();
             }
             waiting.has_thread = true;
         }
@@ -65,7 +77,10 @@ struct Queue<C> {
 }
 
 struct Waiting<C> {
-    calls: VecDeque<C>,
+    /// Those that end handshakes, and those that begin some.
+    calls: [VecDeque<C>; 2],
+    /// Which of the two come next, if there are some.
+    next: usize,
     has_thread: bool,
 }
 
@@ -73,12 +88,14 @@ impl<C> Queue<C> {
     /// The next call; `None`: there has been none for a while, and the thread leaves.
     fn next(&self) -> Option<C> {
         let waiting = locked(&self.calls);
-        let is_empty = |waiting: &mut Waiting<C>| waiting.calls.is_empty();
+        let is_empty = |waiting: &mut Waiting<C>| waiting.calls.iter().all(VecDeque::is_empty);
         let (mut waiting, _) = self
             .arrived
             .wait_timeout_while(waiting, LINGER, is_empty)
             .unwrap_or_else(PoisonError::into_inner);
-        let call = waiting.calls.pop_front();
+        let (first, other) = (waiting.next, 1 - waiting.next);
+        waiting.next = other;
+        let call = waiting.calls[first].pop_front().or_else(|| waiting.calls[other].pop_front());
         waiting.has_thread = call.is_some();
         call
     }

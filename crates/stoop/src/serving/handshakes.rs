@@ -5,7 +5,7 @@ use crate::locked::locked;
 use crate::security::handshake::{FINISH, HELLO, INTERFACE};
 use crate::security::tls::{Acceptor, RefusedCaller, ServerHandshake};
 use crate::serving::counters::HandshakeCounters;
-use crate::serving::handshake_thread::{Authenticates, HandshakeThread};
+use crate::serving::handshake_thread::{Authenticates, HandshakeThread, Step};
 use crate::serving::workers::WorkerPool;
 use std::collections::HashMap;
 use std::sync::{Mutex, Weak};
@@ -128,10 +128,11 @@ impl<C: Send + 'static> Handshakes<C> {
     /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
-        call: C,
+        (call, procedure): (C, u16),
         pool: impl FnOnce() -> Weak<WorkerPool<E>>,
     ) -> Option<C> {
-        let refused = self.thread.enqueue(call, pool);
+        let step = if procedure == FINISH { Step::End } else { Step::Begin };
+        let refused = self.thread.enqueue((call, step), pool);
         locked(&self.counters).too_many += u64::from(refused.is_some());
         refused
     }

@@ -11,7 +11,7 @@ use crate::onc::server::streams::{StreamCall, StreamEndpoint};
 use crate::security::Security;
 use crate::security::session::{HELD_MAX, Session};
 use crate::security::tls::{Acceptor, Purpose, ServerHandshake};
-use crate::serving::handshake_thread::{Authenticates, HandshakeThread};
+use crate::serving::handshake_thread::{Authenticates, HandshakeThread, Step};
 use crate::serving::identity;
 use crate::serving::workers::WorkerPool;
 use std::io::{self, IoSlice};
@@ -157,7 +157,7 @@ impl StreamEndpoint {
         let _ = poller.modify(&connection.channel, connection.token, Interest::NONE.once());
         let call = StreamCall { connection: Arc::clone(connection), message: bytes };
         let pool = || sealing.pool.get().cloned().unwrap_or_default();
-        if !self.activity.begin_call() || sealing.thread.enqueue(call, pool).is_some() {
+        if !self.activity.begin_call() || sealing.thread.enqueue((call, Step::Begin), pool).is_some() {
             self.activity.end_call();
             self.activity.refused.count_without_reason();
             self.connections.close(connection);

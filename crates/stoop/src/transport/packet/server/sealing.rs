@@ -106,7 +106,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
     fn enqueue(&self, call: PacketCall<S::Peer>) {
         let sealing = self.sealing.as_ref().expect("it has handshakes");
         sealing.calls.fetch_add(1, Ordering::Relaxed);
-        let mut refused = sealing.handshakes.enqueue(call, || self.open_calls.answers());
+        let procedure = call.assignment.procedure;
+        let mut refused = sealing.handshakes.enqueue((call, procedure), || self.open_calls.answers());
         while let Some(call) = refused {
             refused = self.answer_with(call, Err(TOO_MANY));
         }

@@ -36,7 +36,8 @@ impl StreamEndpoint {
         (received.header, received.procedure) = (header, header.procedure);
         let call = StreamCall { connection: Arc::clone(connection), received };
         let sealing = self.sealing.as_ref().expect("it has handshakes");
-        if let Some(call) = sealing.handshakes.enqueue(call, || self.open_calls.answers()) {
+        if let Some(call) = sealing.handshakes.enqueue((call, header.procedure), || self.open_calls.answers())
+        {
             self.answer_in_clear(&call, Err(TOO_MANY));
         }
     }
