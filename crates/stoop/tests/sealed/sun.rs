@@ -8,7 +8,7 @@ use crate::certificates::{Organisation, Wanted, dns, uri, with};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stoop::error::SendError;
-use stoop::onc::{Client, ClientOptions, Credential, Identity};
+use stoop::onc::{Client, ClientOptions, ConnectionLimits, Credential, Identity};
 use stoop::{
     BindError, BindOptions, CallError, ListenError, Ran, RefusalCode, RunningServer, Security, Server,
     current_call,
@@ -113,6 +113,28 @@ fn a_claimed_user_is_a_claim_under_tls_too() {
     let client = LedgerClient::bind_with(&server.uris()[0], &options).unwrap();
     let told = client.caller().unwrap();
     assert!(told.starts_with("spiffe://example.org/shop as "), "{told}");
+}
+
+#[test]
+fn connections_are_shared_by_the_names_of_callers_wherever_they_are() {
+    let folder = Folder::new();
+    let ((of_server, _), (alice, first), (bob, second)) =
+        (folder.key("server"), folder.key("alice"), folder.key("bob"));
+    let callers = folder.callers(&[("alice", first), ("bob", second)]);
+    let limits = ConnectionLimits { per_peer_max: 4, ..ConnectionLimits::default() };
+    let server = Server::new().security(of_server.callers(callers).unwrap()).with(limits);
+    let server = server.export(LedgerServer::new(Sum::default())).listen("onc+tcp://[::]").unwrap();
+    let server = server.start().unwrap();
+    let bind = |host: &str, security: &Security| {
+        let options = BindOptions::new().security(security.clone()).bind_timeout(Duration::from_secs(20));
+        LedgerClient::bind_with(&server.uris()[0].replace("[::]", host), &options)
+    };
+    let mut of_alice: Vec<_> = (0..4).map(|_| bind("127.0.0.1", &alice).unwrap()).collect();
+    assert!(bind("127.0.0.1", &alice).is_err() && bind("[::1]", &alice).is_err(), "she has her share");
+    let of_bob: Vec<_> = (0..4).map(|_| bind("127.0.0.1", &bob).unwrap()).collect();
+    assert_eq!(of_bob[3].caller().unwrap(), "bob");
+    of_alice.pop();
+    crate::harness::eventually(|| bind("[::1]", &alice).is_ok());
 }
 
 #[test]

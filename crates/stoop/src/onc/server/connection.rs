@@ -1,6 +1,6 @@
 //! One connection of a server: records that arrive, and replies that leave.
 
-use crate::context::Caller;
+use crate::context::{Caller, owner_on};
 use crate::onc::channel::Channel;
 #[cfg(feature = "seal")]
 use crate::onc::server::stage::{IN_CLEAR, SealedCaller, Stage};
@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stoop_exchange::shares::Owner;
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::{Stream, StreamArrival};
 use stoop_onc::record::{RecordLimits, Records};
@@ -42,6 +43,9 @@ pub(super) struct Connection {
     /// Its caller, once it is under TLS.
     #[cfg(feature = "seal")]
     pub(super) sealed: OnceLock<SealedCaller>,
+    /// The name among whose connections it is counted.
+    #[cfg(feature = "seal")]
+    pub(super) counted_by: OnceLock<Owner>,
 }
 
 /// Calls that arrive.
@@ -130,6 +134,8 @@ impl Connection {
             requires_tls,
             #[cfg(feature = "seal")]
             sealed: OnceLock::new(),
+            #[cfg(feature = "seal")]
+            counted_by: OnceLock::new(),
         }
     }
 
@@ -147,6 +153,11 @@ impl Connection {
         return self.sealed.get().map_or(BindingId::NONE, |caller| caller.binding);
         #[cfg(not(feature = "seal"))]
         BindingId::NONE
+    }
+
+    /// The party whose share of the server it takes: its caller by its name, or the host.
+    pub(super) fn owner(&self) -> Owner {
+        owner_on(self.binding(), &self.caller)
     }
 
     /// The caller's address without the port; `None` over a Unix socket.

@@ -9,10 +9,14 @@ use crate::serving::message_memory::MessageMemory;
 use crate::serving::service::caller_of;
 use crate::users::Users;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "seal")]
+use stoop_exchange::shares::Owner;
 use stoop_net::poller::Interest;
 use stoop_net::stream::{Stream, StreamListener};
 use stoop_onc::record::RecordLimits;
@@ -34,8 +38,34 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Open {
     by_token: HashMap<u64, Arc<Connection>>,
-    /// How many each address has.
+    /// How many each address has, but for those of callers with names.
     by_ip: HashMap<IpAddr, usize>,
+    /// How many each caller with a name has, wherever it is.
+    #[cfg(feature = "seal")]
+    by_name: HashMap<Owner, usize>,
+}
+
+/// Counts one less.
+fn count_off<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+    if let Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+impl Open {
+    /// Uncounts a connection of its caller.
+    fn count_off(&mut self, connection: &Connection) {
+        #[cfg(feature = "seal")]
+        if let Some(name) = connection.counted_by.get() {
+            return count_off(&mut self.by_name, *name);
+        }
+        if let Some(ip) = connection.ip() {
+            count_off(&mut self.by_ip, ip);
+        }
+    }
 }
 
 /// Time between two looks at all connections.
@@ -158,16 +188,24 @@ impl Connections {
         // It is in the poller as long as it is open.
         let _ = self.acceptor.poller.remove(&connection.channel);
         let mut open = self.open();
-        if open.by_token.remove(&connection.token).is_some()
-            && let Some(ip) = connection.ip()
-            && let Some(count) = open.by_ip.get_mut(&ip)
-        {
-            *count -= 1;
-            if *count == 0 {
-                open.by_ip.remove(&ip);
-            }
+        if open.by_token.remove(&connection.token).is_some() {
+            open.count_off(connection);
         }
         self.count.store(open.by_token.len(), Ordering::Relaxed);
+        true
+    }
+
+    /// Counts a connection among those of a caller with a name, and no longer among those of its host. `false`: the caller has too many.
+    #[cfg(feature = "seal")]
+    pub(super) fn count_by_name(&self, connection: &Connection, name: Owner) -> bool {
+        let mut open = self.open();
+        let count = open.by_name.get(&name).copied().unwrap_or_default();
+        if count >= self.limits.per_peer_max || !open.by_token.contains_key(&connection.token) {
+            return false;
+        }
+        open.count_off(connection);
+        open.by_name.insert(name, count + 1);
+        let _ = connection.counted_by.set(name);
         true
     }
 

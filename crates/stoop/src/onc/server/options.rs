@@ -11,7 +11,7 @@ pub use stoop_onc::reply_cache::ReplyCacheLimits;
 pub struct ConnectionLimits {
     /// Connections at the same time. For one more, the one that has been unused for longest is closed.
     pub connections_max: usize,
-    /// Connections of one IP address. Others are closed at once.
+    /// Connections of one IP address; under TLS, of one caller with a name, wherever it is. Others are closed at once.
     pub per_peer_max: usize,
     /// Bytes of the longest call. Memory is taken for bytes that have arrived only.
     pub record_max: usize,

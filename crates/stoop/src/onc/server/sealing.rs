@@ -203,6 +203,9 @@ impl StreamEndpoint {
             Ok(StreamArrival::Closed) | Err(_) => return None,
         };
         if let Some(peer) = peer {
+            if !self.connections.count_by_name(connection, peer.owner()) {
+                return None;
+            }
             peer.enter(binding);
         }
         let (caller, limits) = (SealedCaller { key, binding }, self.connections.record_limits());

@@ -3,7 +3,6 @@
 //! One endpoint for a listener and all its connections. Calls of a connection begin in the order in which they arrive; a procedure
 //! that takes longer than about a millisecond does not keep the calls behind it waiting.
 
-use crate::context::owner_of;
 use crate::onc::placement;
 use crate::onc::server::answer::{Answer, Origin, answer};
 use crate::onc::server::connection::{Connection, Read};
@@ -423,11 +422,11 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn owner_of(&self, tag: u64) -> Option<Owner> {
-        self.connections.find(tag).map(|connection| owner_of(&connection.caller))
+        self.connections.find(tag).map(|connection| connection.owner())
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
-        let owner = owner_of(&call.connection.caller);
+        let owner = call.connection.owner();
         CallTerms::without_deadline(owner, call.connection.token, self.times.of(&call.message).work_ns())
     }
 
