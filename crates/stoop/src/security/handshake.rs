@@ -14,6 +14,7 @@ pub(crate) static INTERFACE: Interface = Interface {
     docs: "",
     procedures: &[procedure("hello", "hello(bytes) -> bytes"), procedure("finish", "finish(bytes) -> bytes")],
     revisions: Revisions::none(),
+    callback: None,
 };
 
 const fn procedure(name: &'static str, signature: &'static str) -> Procedure {
