@@ -42,7 +42,7 @@ pub(crate) struct Background {
     yields: AtomicU32,
 }
 
-/// Looks after a call was left open at which the thread that may be about to answer it runs first.
+/// Looks after another thread was woken at which that thread runs first.
 const YIELDS: u32 = 4;
 
 impl Background {
@@ -69,9 +69,9 @@ impl Background {
         }
     }
 
-    /// A call waits for its answer, and most likely another thread has just been woken to give it: see
-    /// [`yield_to_running_procedures`](Self::yield_to_running_procedures).
-    pub(crate) fn note_open_call(&self) {
+    /// Most likely another thread has just been woken: a call waits for the answer that it is to give, or something has come by a pipe of its
+    /// call. See [`yield_to_running_procedures`](Self::yield_to_running_procedures).
+    pub(crate) fn note_woken(&self) {
         self.yields.store(YIELDS, Ordering::Relaxed);
     }
 

@@ -24,6 +24,6 @@ impl<E: Endpoint> Answers for WorkerPool<E> {
     }
 
     fn note_open(&self) {
-        self.endpoint.background().note_open_call();
+        self.endpoint.background().note_woken();
     }
 }

@@ -5,10 +5,12 @@ use crate::pipes::contract::{Arrival, ReceivingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::window::{Size, Window};
 use crate::transport::shm::pipes::side::{Side, Waits, disorder};
+use std::hint;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
+use stoop_net::clock;
 use stoop_shm::Disorder;
 use stoop_shm::pipe::{Closed, Reading, Stopped};
 
@@ -34,6 +36,37 @@ struct State {
     is_starved: bool,
     over: Option<PipeError>,
     waker: Option<Waker>,
+    stream: Stream,
+}
+
+/// Knows whether short items come one behind the other.
+#[derive(Default)]
+struct Stream {
+    /// When the program last found nothing, and how many bytes had been taken then.
+    asked_ns: u64,
+    received: u64,
+    /// How often in a row the next bytes came soon, or several items together.
+    times: u32,
+}
+
+/// Items that come so soon after each other are a stream: an answer to an item takes longer.
+const SOON_NS: u64 = 250;
+/// Bytes that come together in a stream of short items.
+const TOGETHER: std::ops::Range<u64> = 256..4096;
+/// So often in a row, and it is one.
+const TIMES: u32 = 8;
+/// How long its reader lets items gather: each look takes the line of the count from the writer, which publishes each item by it.
+const GATHER_NS: u64 = 400;
+
+impl Stream {
+    /// The program has found nothing, though so many bytes came in all. Whether it lets items gather before it looks again.
+    fn gathers(&mut self, now_ns: u64, received: u64) -> bool {
+        let came = received - self.received;
+        let is_soon = now_ns - self.asked_ns < SOON_NS && came < TOGETHER.start;
+        self.times = if came > 0 && is_soon || TOGETHER.contains(&came) { self.times + 1 } else { 0 };
+        (self.asked_ns, self.received) = (now_ns, received);
+        self.times >= TIMES
+    }
 }
 
 impl<S: Side> ReadingEnd<S> {
@@ -49,7 +82,7 @@ impl<S: Side> ReadingEnd<S> {
         Arc::new(Self {
             side: Arc::clone(side),
             item_max,
-            state: Mutex::new(State { ring, received, limit, window, is_starved, over, waker }),
+            state: Mutex::new(State { ring, received, limit, window, is_starved, over, waker, stream: Stream::default() }),
             is_over: AtomicBool::new(false),
             is_attended: AtomicBool::new(false),
             waits: Waits::default(),
@@ -205,11 +238,18 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
     }
 
     fn wait_for_bytes(&self, until_ns: u64) {
-        let state = self.state();
+        let mut state = self.state();
+        let (ring, received, now_ns) = (state.ring, state.received, clock::now_ns());
+        if state.stream.gathers(now_ns, received) {
+            drop(state);
+            while clock::now_ns() < now_ns + GATHER_NS {
+                hint::spin_loop();
+            }
+            return;
+        }
         if self.has(&state) {
             return;
         }
-        let ring = state.ring;
         drop(state);
         let is_over = || self.is_over.load(Ordering::Acquire) || ring.closed(self.side.segment()) != Ok(None);
         self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over, || self.tell(&mut self.state()));

@@ -152,7 +152,7 @@ impl StreamEndpoint {
                 }
                 Err(_) => return Err(Malformed),
                 Ok(Some(data @ StreamEvent::Data(_))) => {
-                    Self::take_of_pipe(connection, bound, arrived, &data)?;
+                    self.take_of_pipe(connection, bound, arrived, &data)?;
                     continue;
                 }
                 Ok(Some(StreamEvent::NotTaken(header, code))) => {
@@ -172,7 +172,7 @@ impl StreamEndpoint {
                     self.take_cancel(connection, bound, arrived, &cancel)?
                 }
                 Kind::Receipt => {
-                    Self::take_of_pipe(connection, bound, arrived, &StreamEvent::Message(message))?;
+                    self.take_of_pipe(connection, bound, arrived, &StreamEvent::Message(message))?;
                     // It may let more leave.
                     self.send_pipes(connection);
                     Brought::Nothing
@@ -199,6 +199,7 @@ impl StreamEndpoint {
     /// Takes data of a pipe, or a receipt for some.
     #[cold]
     fn take_of_pipe(
+        &self,
         connection: &Connection,
         bound: &Option<Bound>,
         arrived: &Numbers,
@@ -207,7 +208,9 @@ impl StreamEndpoint {
         if bound.is_none_or(|bound| bound.binding != of_pipe.header().binding) {
             return Err(Malformed);
         }
-        connection.take_of_pipe(arrived, of_pipe).map_err(|Disorder| Malformed)
+        connection.take_of_pipe(arrived, of_pipe).map_err(|Disorder| Malformed)?;
+        self.service.background.note_woken();
+        Ok(())
     }
 
     fn limit(&self, code: RefusalCode) -> String {
