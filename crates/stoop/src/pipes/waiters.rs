@@ -67,15 +67,20 @@ impl Waiters {
 
 impl Wakeup {
     /// This one, or the other: of one queue, of which the first has taken what waits.
-    pub(crate) fn or(self, other: Self) -> Self {
-        self.threads.unpark();
-        Self { threads: other.threads, waker: self.waker.or(other.waker) }
+    pub(crate) fn or(mut self, mut other: Self) -> Self {
+        self.unpark();
+        Self { threads: mem::take(&mut other.threads), waker: self.waker.take().or(other.waker.take()) }
+    }
+
+    fn unpark(&mut self) {
+        let Threads { first, more } = mem::take(&mut self.threads);
+        first.iter().chain(&more).for_each(Thread::unpark);
     }
 
     /// Wakes the threads, and returns the task, to be woken by another thread.
-    pub(crate) fn into_waker(self) -> Option<Waker> {
-        self.threads.unpark();
-        self.waker
+    pub(crate) fn into_waker(mut self) -> Option<Waker> {
+        self.unpark();
+        self.waker.take()
     }
 
     /// Wakes the threads and the task. The calling thread holds no lock.
@@ -93,9 +98,10 @@ impl From<Waiters> for Wakeup {
     }
 }
 
-impl Threads {
+impl Drop for Wakeup {
+    /// Also where an error comes first: the threads are not among those that wait any more.
     #[inline]
-    fn unpark(&self) {
-        self.first.iter().chain(&self.more).for_each(Thread::unpark);
+    fn drop(&mut self) {
+        self.unpark();
     }
 }
