@@ -82,7 +82,16 @@ impl<S: Side> ReadingEnd<S> {
         Arc::new(Self {
             side: Arc::clone(side),
             item_max,
-            state: Mutex::new(State { ring, received, limit, window, is_starved, over, waker, stream: Stream::default() }),
+            state: Mutex::new(State {
+                ring,
+                received,
+                limit,
+                window,
+                is_starved,
+                over,
+                waker,
+                stream: Stream::default(),
+            }),
             is_over: AtomicBool::new(false),
             is_attended: AtomicBool::new(false),
             waits: Waits::default(),

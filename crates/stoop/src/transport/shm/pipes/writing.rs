@@ -68,6 +68,8 @@ struct Kept {
 const ROOM: usize = PIPE / 4;
 /// Bytes after which the reader may take those before, while the next are written.
 const PIECE: usize = PIPE / 4;
+/// How long a thread waits for the reader to take more of a long item before the rest is copied aside, and the thread goes on.
+const PATIENCE_NS: u64 = 1_000_000;
 
 impl<S: Side> WritingEnd<S> {
     pub(crate) fn new(side: &Arc<S>, ring: Writing, terms: Terms) -> Arc<Self> {
@@ -177,22 +179,26 @@ impl<S: Side> WritingEnd<S> {
         Ok(())
     }
 
-    /// Writes an item that has been begun as the reader makes room, until that time; the rest waits for room then, as it does when the call
-    /// is answered meanwhile.
+    /// Writes an item that has been begun while the reader makes room; otherwise the rest waits for room without this thread, as it does when
+    /// the call is answered meanwhile.
     #[cold]
     fn put_rest(&self, mut parts: [&[u8]; 3]) -> Result<(), PipeError> {
-        let until_ns = clock::now_ns().saturating_add(self.terms.step_ns);
+        let mut until_ns = clock::now_ns() + PATIENCE_NS;
         loop {
             let ring = self.state().ring;
             self.wait(ring, until_ns, u64::MAX);
             let state = &mut *self.state();
             let outcome = self.check(state);
             let goes_on = outcome.is_ok() || state.closed == Some(Close::Whole);
+            let before = parts.map(<[u8]>::len);
             if goes_on {
                 self.put_parts(state, &mut parts)?;
             }
-            let is_whole = parts.iter().all(|part| part.is_empty());
-            if !is_whole && outcome.is_ok() && clock::now_ns() < until_ns {
+            let (is_whole, now_ns) = (parts.iter().all(|part| part.is_empty()), clock::now_ns());
+            if parts.map(<[u8]>::len) != before {
+                until_ns = now_ns + PATIENCE_NS;
+            }
+            if !is_whole && outcome.is_ok() && now_ns < until_ns {
                 continue;
             }
             state.is_writing = false;
