@@ -58,8 +58,8 @@ struct Peer {
 }
 
 /// Counters that are levels: their growth says nothing.
-const LEVELS: [&str; 5] =
-    ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+const LEVELS: [&str; 6] =
+    ["bindings", "open", "pipes", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
 
 /// Columns of a table behind the names, the fewest for a name, and those of a terminal that is not wide.
 const FIGURES: usize = 53;

@@ -147,8 +147,8 @@ pub fn counters_for_prometheus(counters: &[(String, u64)]) -> impl Display + '_ 
 pub(crate) struct Counters<'a>(BTreeMap<&'a str, u64>);
 
 /// Those that can fall.
-const GAUGES: [&str; 5] =
-    ["bindings", "open", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
+const GAUGES: [&str; 6] =
+    ["bindings", "open", "pipes", "queue.waiting", "memory.argument_bytes", "memory.result_bytes"];
 
 /// Those of one thing by reasons: how their names begin, the metric of all, and its help.
 const REASONS: [(&str, &str, &str); 2] = [

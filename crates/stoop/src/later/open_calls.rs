@@ -58,6 +58,8 @@ struct OpenCall<A: Answers> {
     room: Arc<OpenRoom>,
     answering: Arc<Answering>,
     place: Option<OwnerId>,
+    /// How many it has.
+    pipes: usize,
     deadline_ns: u64,
     at_deadline: AtDeadline,
     waiting: Waiting<Outstanding<A::Call>>,
@@ -118,7 +120,10 @@ impl<A: Answers> ToOpen<A> {
         let Self { answers, room, answering, owner, id, deadline_ns } = self;
         let place = if later.is_counted { None } else { room.enter(owner) };
         let waiting = Waiting::new();
-        let open = Arc::new(OpenCall { answers, room, answering, place, deadline_ns, at_deadline, waiting });
+        let pipes = later.pipes().count();
+        room.count_pipes(pipes, true);
+        let open =
+            Arc::new(OpenCall { answers, room, answering, place, pipes, deadline_ns, at_deadline, waiting });
         let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);
         let opening = open.waiting.open();
         let key = keeper::keep(id, deadline_ns, kept);
@@ -141,6 +146,7 @@ impl<A: Answers> OpenCall<A> {
         keeper::forget(key);
         // Before its caller has the answer and may make the next call.
         self.room.leave(self.place);
+        self.room.count_pipes(self.pipes, false);
         let reached = match &answers {
             Some(answers) => answers.answer_open(call, given),
             None => Err(A::GONE),

@@ -15,6 +15,8 @@ pub struct OpenRoom {
     most: usize,
     /// How many there are, for [`check`](Self::check) without the lock.
     open: AtomicUsize,
+    /// The pipes of those calls.
+    pipes: AtomicUsize,
     shares: Mutex<Shares>,
 }
 
@@ -105,7 +107,7 @@ impl OpenRoom {
     /// Room for so many open calls and tasks, and for so many bytes of arguments.
     pub(crate) fn new(most: usize, bytes: usize) -> Self {
         let shares = Shares { calls: Pool::new(most), bytes: Pool::new(bytes), owners: Owners::default() };
-        Self { most, open: AtomicUsize::new(0), shares: Mutex::new(shares) }
+        Self { most, open: AtomicUsize::new(0), pipes: AtomicUsize::new(0), shares: Mutex::new(shares) }
     }
 
     /// Whether the call that this thread serves may become an open one.
@@ -123,6 +125,19 @@ impl OpenRoom {
     /// How many calls are open, with the tasks whose calls are over.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// How many pipes the open calls have.
+    pub(crate) fn pipes(&self) -> usize {
+        self.pipes.load(Ordering::Relaxed)
+    }
+
+    /// A call with so many pipes is open, or is no longer.
+    pub(crate) fn count_pipes(&self, pipes: usize, begins: bool) {
+        match begins {
+            true => self.pipes.fetch_add(pipes, Ordering::Relaxed),
+            false => self.pipes.fetch_sub(pipes, Ordering::Relaxed),
+        };
     }
 
     #[cold]

@@ -42,6 +42,13 @@ pub struct Pipes {
     pub from_procedure: bool,
 }
 
+impl Pipes {
+    /// How many.
+    pub(crate) fn count(self) -> usize {
+        usize::from(self.to_procedure) + usize::from(self.from_procedure)
+    }
+}
+
 /// Bytes of the pipe to a procedure that may be sent before its server has said how many.
 pub(crate) const FIRST_WINDOW: u64 = 16 * 1024;
 

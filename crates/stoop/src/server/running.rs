@@ -106,8 +106,9 @@ impl Running {
     /// The sum of the counters at all addresses.
     fn counters(&self) -> ServerCounters {
         // Counted at no address, because the addresses share the room.
-        let mut sum =
-            ServerCounters { open: self.exports.open_room.open() as u64, ..ServerCounters::default() };
+        let room = &self.exports.open_room;
+        let (open, pipes) = (room.open() as u64, room.pipes() as u64);
+        let mut sum = ServerCounters { open, pipes, ..ServerCounters::default() };
         self.endpoints.iter().for_each(|endpoint| sum.add(endpoint.counters()));
         sum
     }

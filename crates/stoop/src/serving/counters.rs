@@ -40,6 +40,8 @@ pub struct ServerCounters {
     /// Calls whose procedures have returned and whose answers come later ([`Deferred`](crate::Deferred)), at this moment; with begun calls
     /// to `local:` addresses.
     pub open: u64,
+    /// Pipes of open calls at this moment ([`Sender`](crate::Sender), [`Receiver`](crate::Receiver)).
+    pub pipes: u64,
     /// Counters of the calls that waited for a worker.
     pub queue: QueueCounters,
     /// Counters of the packet exchange.
@@ -319,6 +321,7 @@ impl ServerCounters {
             binds_refused,
             handshakes,
             open,
+            pipes,
             queue,
             packet,
             shm,
@@ -332,6 +335,7 @@ impl ServerCounters {
             ("bindings", bindings),
             ("binds_refused", binds_refused),
             ("open", open),
+            ("pipes", pipes),
             ("queue.waiting", queue.waiting),
             ("queue.waited", queue.waited),
             ("queue.full", queue.full),
@@ -367,6 +371,7 @@ impl ServerCounters {
         self.binds_refused += other.binds_refused;
         self.handshakes.add(other.handshakes);
         self.open += other.open;
+        self.pipes += other.pipes;
         self.packet.dropped += other.packet.dropped;
         self.packet.waited += other.packet.waited;
         self.packet.reclaimed += other.packet.reclaimed;
