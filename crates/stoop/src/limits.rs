@@ -1,5 +1,7 @@
 //! The limits of a server.
 
+use std::time::Duration;
+
 /// Limits of a server, for [`Server::limits`](crate::Server::limits). They hold at each of its addresses. Those that are not set have
 /// defaults, which differ by transport.
 ///
@@ -31,6 +33,7 @@ pub struct Limits {
     pub(crate) result_bytes: Option<usize>,
     pub(crate) open_calls: Option<usize>,
     pub(crate) pipe_threads: Option<usize>,
+    pub(crate) pipe_step: Option<Duration>,
     /// Most bytes of each of the two unless they are set; `None`: nothing limits the memory of the process.
     pub(crate) affordable: Option<usize>,
 }
@@ -152,6 +155,13 @@ impl Limits {
     /// or beyond the share of a host or user, calls are refused. 256 unless set.
     pub fn pipe_threads(mut self, most: usize) -> Self {
         self.pipe_threads = Some(most);
+        self
+    }
+
+    /// How long a procedure that sends by a [pipe](crate::Sender) waits for room, each time, before it learns by
+    /// [`PipeError::NoRoom`](crate::PipeError::NoRoom) that its caller takes nothing. 30 s unless set.
+    pub fn pipe_step(mut self, step: Duration) -> Self {
+        self.pipe_step = Some(step);
         self
     }
 }

@@ -4,6 +4,7 @@ use crate::context::{self, ServedCall};
 use crate::error::{Failure, FailureCode, RefusalCode};
 use crate::later::reply::Reply;
 pub use crate::later::reply_error::ReplyError;
+use crate::later::room::OpenRoom;
 use crate::later::unserved::Unserved;
 use crate::metadata::served;
 use crate::pipes::contract::{Ends, Pipes};
@@ -338,6 +339,11 @@ impl Later {
         self.answer.pipes()
     }
 
+    /// The room of the call's server, for its pipes.
+    pub(crate) fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        self.answer.belong_to(room);
+    }
+
     /// Gives the call the ends of its pipes. Without them it is refused.
     pub(crate) fn give_ends(&mut self, ends: Ends) {
         self.answer.give_ends(ends);
@@ -362,6 +368,11 @@ pub(crate) trait Unanswered: Send {
     /// As [`Later::pipes`].
     fn pipes(&self) -> Pipes {
         Pipes::default()
+    }
+
+    /// As [`Later::belong_to`].
+    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        let _ = room;
     }
 
     /// As [`Later::give_ends`].

@@ -122,6 +122,7 @@ impl<A: Answers> ToOpen<A> {
         let waiting = Waiting::new();
         let pipes = later.pipes().count();
         room.count_pipes(pipes, true);
+        later.belong_to(&room);
         let open =
             Arc::new(OpenCall { answers, room, answering, place, pipes, deadline_ns, at_deadline, waiting });
         let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);

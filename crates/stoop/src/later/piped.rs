@@ -9,6 +9,7 @@ use crate::error::RefusalCode;
 use crate::later::deferred::{Deferred, Given, Held, Later, Open, Put, Unanswered, deferred};
 use crate::later::pipe_threads::PipedRun;
 use crate::later::reply::Reply;
+use crate::later::room::OpenRoom;
 use crate::later::tasks::{Ended, PutAnswer, Task, Tasks, Unstarted, answering, put};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
@@ -21,6 +22,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 struct Piped<R> {
     pipes: Pipes,
     ends: Option<Ends>,
+    /// That of its server.
+    room: Option<Arc<OpenRoom>>,
     /// Begins the procedure.
     start: Box<dyn FnOnce(ServedEnds) + Send>,
     answer: Answer<R>,
@@ -35,7 +38,7 @@ const NO_PIPES: &str = "the procedure has pipes, and this transport, or this kin
 
 impl<R: Send + 'static> Unanswered for Piped<R> {
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { ends, start, answer, .. } = *self;
+        let Self { ends, room, start, answer, .. } = *self;
         let Some(ends) = ends else {
             // Its caller may have gone.
             let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
@@ -53,11 +56,15 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
         };
         let put: Put<(Ended<R>, PutAnswer<R>)> = put;
         Unanswered::goes_to(Box::new((answer, put)), call);
-        start(ServedEnds::new(ends, Box::new(fail)));
+        start(ServedEnds::new(ends, room, Box::new(fail)));
     }
 
     fn pipes(&self) -> Pipes {
         self.pipes
+    }
+
+    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        self.room = Some(Arc::clone(room));
     }
 
     fn give_ends(&mut self, ends: Ends) {
@@ -72,7 +79,7 @@ fn wait_for_pipes<R: Send + 'static>(
 ) -> Result<(), Unserved> {
     let (reply, answer) = deferred();
     let start = Box::new(move |ends| start(ends, reply));
-    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, start, answer }))))
+    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, room: None, start, answer }))))
 }
 
 /// Ends a call that is kept open.

@@ -6,8 +6,9 @@ use crate::locked::locked;
 use crate::metadata::served;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 use stoop_exchange::shares::{Owner, OwnerId, Owners, Pool};
 
 /// The open calls and the tasks of a server, at all its addresses.
@@ -17,6 +18,9 @@ pub struct OpenRoom {
     open: AtomicUsize,
     /// The pipes of those calls.
     pipes: AtomicUsize,
+    /// How long their procedures wait for room in a pipe, in nanoseconds, and whether the server shuts down.
+    pipe_step_ns: u64,
+    is_closing: AtomicBool,
     shares: Mutex<Shares>,
 }
 
@@ -38,6 +42,9 @@ const UNCOUNTED_MAX: usize = 1024;
 
 /// Open calls of a server unless [`Limits::open_calls`](crate::Limits::open_calls) is set.
 pub(crate) const OPEN_CALLS_MAX: usize = 65_536;
+
+/// How long a procedure waits for room in a pipe unless [`Limits::pipe_step`](crate::Limits::pipe_step) is set.
+const PIPE_STEP_NS: u64 = 30_000_000_000;
 
 /// While less than a quarter is taken, three quarters are free, and an owner may have any of them.
 const FREE_FOR_ALL: usize = 4;
@@ -107,7 +114,14 @@ impl OpenRoom {
     /// Room for so many open calls and tasks, and for so many bytes of arguments.
     pub(crate) fn new(most: usize, bytes: usize) -> Self {
         let shares = Shares { calls: Pool::new(most), bytes: Pool::new(bytes), owners: Owners::default() };
-        Self { most, open: AtomicUsize::new(0), pipes: AtomicUsize::new(0), shares: Mutex::new(shares) }
+        Self {
+            most,
+            open: AtomicUsize::new(0),
+            pipes: AtomicUsize::new(0),
+            pipe_step_ns: PIPE_STEP_NS,
+            is_closing: AtomicBool::new(false),
+            shares: Mutex::new(shares),
+        }
     }
 
     /// Whether the call that this thread serves may become an open one.
@@ -125,6 +139,28 @@ impl OpenRoom {
     /// How many calls are open, with the tasks whose calls are over.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// With so much time for each wait for room in a pipe, if it is set.
+    pub(crate) fn with_pipe_step(mut self, step: Option<Duration>) -> Self {
+        let nanos = step.map(|step| u64::try_from(step.as_nanos()).unwrap_or(u64::MAX));
+        self.pipe_step_ns = nanos.unwrap_or(PIPE_STEP_NS);
+        self
+    }
+
+    /// How long a procedure waits for room in a pipe, in nanoseconds.
+    pub(crate) fn pipe_step_ns(&self) -> u64 {
+        self.pipe_step_ns
+    }
+
+    /// The server begins to shut down.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server shuts down.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// How many pipes the open calls have.

@@ -1,5 +1,6 @@
 //! The ends of pipes whose bytes are in a [queue](super::queue), and of pipes whose call could not be begun.
 
+use crate::later::room::OpenRoom;
 use crate::pipes::contract::{Arrival, Close, Ends, ReceivingEnd, SendingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::item::Item;
@@ -287,6 +288,8 @@ pub struct ServedEnds {
     /// The older form of the items, if the other end knows only that.
     form: Option<Form>,
     fail: Box<dyn Fn(EncodeError) + Send + Sync>,
+    /// The room of the server.
+    room: Option<Arc<OpenRoom>>,
 }
 
 impl fmt::Debug for ServedEnds {
@@ -302,8 +305,12 @@ impl ServedEnds {
     }
 
     /// `fail` ends the call with this error of an item.
-    pub(crate) fn new(ends: Ends, fail: Box<dyn Fn(EncodeError) + Send + Sync>) -> Self {
-        Self { ends, form: None, fail }
+    pub(crate) fn new(
+        ends: Ends,
+        room: Option<Arc<OpenRoom>>,
+        fail: Box<dyn Fn(EncodeError) + Send + Sync>,
+    ) -> Self {
+        Self { ends, form: None, fail, room }
     }
 
     /// The same, of pipes whose items have an older form.
@@ -317,12 +324,13 @@ impl ServedEnds {
         let end = self.ends.sending.take().expect("a call with that pipe has its end");
         end.grant(window);
         let fail = std::mem::replace(&mut self.fail, Box::new(|_| ()));
-        Sender::new(end, self.form.map(|form| Older { form, fail: Some(fail) }))
+        let older = self.form.map(|form| Older { form, fail: Some(fail) });
+        Sender::new(end, older).in_room(self.room.clone())
     }
 
     /// The receiver of the pipe to the procedure.
     pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
         let end = self.ends.receiving.take().expect("a call with that pipe has its end");
-        Receiver::new(end, self.form)
+        Receiver::new(end, self.form).in_room(self.room.clone())
     }
 }

@@ -1,6 +1,6 @@
 //! Why a pipe gives or takes no more items.
 
-use crate::error::CallError;
+use crate::error::{CallError, UnknownCause};
 use std::fmt;
 use std::time::Duration;
 use stoop_marshal::{DecodeError, EncodeError};
@@ -34,6 +34,14 @@ pub enum PipeError {
     Lost(Box<CallError>),
     /// The other end broke the protocol: what it sent is no item of this type.
     Peer(DecodeError),
+}
+
+impl PipeError {
+    /// The call has ended without a result, for this reason.
+    pub(crate) fn lost(cause: UnknownCause) -> Self {
+        let waited = Duration::ZERO;
+        Self::Lost(Box::new(CallError::Unknown { transmissions: 1, waited, cause, callee: None }))
+    }
 }
 
 impl fmt::Display for PipeError {

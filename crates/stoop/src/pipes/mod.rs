@@ -5,6 +5,7 @@
 //! call and ends with it at the latest. The [`contract`] says what a transport gives, and is the seam between the ends that programs hold
 //! and the transports; the [`queue`] is memory for the bytes of one pipe, for transports that have none of their own.
 
+mod alarm;
 pub(crate) mod contract;
 pub(crate) mod ends;
 pub(crate) mod error;

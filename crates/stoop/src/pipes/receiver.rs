@@ -1,5 +1,7 @@
 //! The end of a pipe at which items are received.
 
+use crate::error::UnknownCause;
+use crate::later::room::OpenRoom;
 use crate::pipes::contract::{Arrival, ReceivingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::fed::Fed;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use stoop_marshal::{DecodeError, Form};
-use stoop_net::clock;
+use stoop_net::{clock, fork};
 
 /// Receives the items of a pipe, in the order in which they were sent: from the procedure, if its caller has it, or from the caller.
 ///
@@ -35,6 +37,10 @@ pub struct Receiver<T: Item + ?Sized> {
     over: Option<Over>,
     /// The older form of the items, if the other end knows only that.
     form: Option<Form>,
+    /// Of a procedure: that of its server.
+    room: Option<Arc<OpenRoom>>,
+    /// The process that has it, see [`fork::generation`].
+    generation: u32,
     item: PhantomData<fn() -> Box<T>>,
 }
 
@@ -66,7 +72,14 @@ impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
 impl<T: Item + ?Sized> Receiver<T> {
     pub(crate) fn new(end: Arc<dyn ReceivingEnd>, form: Option<Form>) -> Self {
         let (bytes, at, taken, tell, skipped) = (Vec::new(), 0, 0, 1, 0);
-        Self { end, bytes, at, taken, tell, skipped, over: None, form, item: PhantomData }
+        let (room, generation) = (None, fork::generation());
+        Self { end, bytes, at, taken, tell, skipped, over: None, form, room, generation, item: PhantomData }
+    }
+
+    /// Of a procedure of that server.
+    pub(super) fn in_room(mut self, room: Option<Arc<OpenRoom>>) -> Self {
+        self.room = room;
+        self
     }
 
     /// Waits for the next item. `None`: the pipe has ended, and all its items have been received.
@@ -149,6 +162,11 @@ impl<T: Item + ?Sized> Receiver<T> {
         self.skipped
     }
 
+    /// Of a procedure: whether its server shuts down. Its calls with pipes have five seconds to end then.
+    pub fn is_closing(&self) -> bool {
+        self.room.as_ref().is_some_and(|room| room.is_closing())
+    }
+
     /// Wants no more items, as if it was dropped.
     pub fn stop(self) {}
 
@@ -215,6 +233,9 @@ impl<T: Item + ?Sized> Receiver<T> {
     /// Looks for the next item, and takes it if it is there.
     #[inline]
     pub(crate) fn look(&mut self) -> Result<Next, PipeError> {
+        if self.is_forked() {
+            return Err(self.fail(PipeError::lost(UnknownCause::Forked)));
+        }
         loop {
             let unread = &self.bytes[self.at..];
             let head = match Head::of(unread, self.end.item_max()) {
@@ -262,6 +283,12 @@ impl<T: Item + ?Sized> Receiver<T> {
         }
     }
 
+    /// Whether this process was forked from the one that has it: it must not touch what belongs to that.
+    #[inline]
+    fn is_forked(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
     fn fail(&mut self, why: PipeError) -> PipeError {
         self.bytes = Vec::new();
         self.at = 0;
@@ -299,7 +326,7 @@ impl<T: Item + ?Sized> std::iter::FusedIterator for Receiver<T> {}
 
 impl<T: Item + ?Sized> Drop for Receiver<T> {
     fn drop(&mut self) {
-        if self.over.is_none() {
+        if self.over.is_none() && !self.is_forked() {
             self.end.stop();
         }
     }

@@ -1,5 +1,8 @@
 //! The end of a pipe at which items are sent.
 
+use crate::error::UnknownCause;
+use crate::later::room::OpenRoom;
+use crate::pipes::alarm::Alarm;
 use crate::pipes::contract::{Close, SendingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::item::Item;
@@ -11,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use stoop_marshal::{EncodeError, Form};
-use stoop_net::clock;
+use stoop_net::{clock, fork};
 
 /// Sends items through a pipe, in their order: to the procedure, if its caller has it, or to the caller.
 ///
@@ -32,6 +35,10 @@ use stoop_net::clock;
 pub struct Sender<T: Item + ?Sized> {
     end: Arc<dyn SendingEnd>,
     older: Option<Older>,
+    /// Of a procedure: that of its server.
+    room: Option<Arc<OpenRoom>>,
+    /// The process that has it, see [`fork::generation`].
+    generation: u32,
     item: PhantomData<fn(&T)>,
 }
 
@@ -44,13 +51,19 @@ pub(crate) struct Older {
 
 impl<T: Item + ?Sized> fmt::Debug for Sender<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("over", &self.end.over()).finish_non_exhaustive()
+        f.debug_struct("Sender").field("over", &self.over()).finish_non_exhaustive()
     }
 }
 
 impl<T: Item + ?Sized> Sender<T> {
     pub(crate) fn new(end: Arc<dyn SendingEnd>, older: Option<Older>) -> Self {
-        Self { end, older, item: PhantomData }
+        Self { end, older, room: None, generation: fork::generation(), item: PhantomData }
+    }
+
+    /// Of a procedure of that server.
+    pub(super) fn in_room(mut self, room: Option<Arc<OpenRoom>>) -> Self {
+        self.room = room;
+        self
     }
 
     /// Sends an item. Waits for room, if there is none.
@@ -92,13 +105,21 @@ impl<T: Item + ?Sized> Sender<T> {
         items.into_iter().try_for_each(|item| self.send(item.borrow()))
     }
 
-    /// As [`send`](Self::send), for a task: the future waits for room without blocking its thread, until the call has ended.
+    /// As [`send`](Self::send), for a task: the future waits for room without blocking its thread, and no longer.
     ///
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_async(&self, item: &T) -> Result<(), PipeError> {
+        let mut alarm = None;
         loop {
-            self.ready().await?;
+            let ready = |context: &mut Context<'_>| match self.poll_ready(context) {
+                Poll::Ready(ready) => Poll::Ready(ready),
+                Poll::Pending => alarm
+                    .get_or_insert_with(|| Alarm::set(self.step_ns()))
+                    .poll(context)
+                    .map(|waited| Err(PipeError::NoRoom { waited })),
+            };
+            poll_fn(ready).await?;
             if self.try_send(item)? {
                 return Ok(());
             }
@@ -115,30 +136,37 @@ impl<T: Item + ?Sized> Sender<T> {
 
     /// As [`ready`](Self::ready), for futures written by hand.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), PipeError>> {
-        if !self.end.has_room() {
+        if !self.is_forked() && !self.end.has_room() {
             self.end.flush();
             if !self.end.poll_room(context.waker()) {
                 return Poll::Pending;
             }
         }
-        Poll::Ready(self.end.over().map_or(Ok(()), Err))
+        Poll::Ready(self.over().map_or(Ok(()), Err))
     }
 
     /// Has the items that were sent leave now. They do so soon by themselves.
     pub fn flush(&self) {
-        self.end.flush();
+        if !self.is_forked() {
+            self.end.flush();
+        }
     }
 
     /// All items have been sent: the other end receives them, and then the end.
     ///
     /// What becomes of them is told by the result of the call.
     pub fn finish(self) {
-        self.end.close(Close::Whole);
+        self.close(Close::Whole);
     }
 
     /// Whether nothing more can be sent: the receiver has stopped, or the call has ended.
     pub fn is_stopped(&self) -> bool {
-        self.end.over().is_some()
+        self.over().is_some()
+    }
+
+    /// Of a procedure: whether its server shuts down. Its calls with pipes have five seconds to end then.
+    pub fn is_closing(&self) -> bool {
+        self.room.as_ref().is_some_and(|room| room.is_closing())
     }
 
     /// What the transport has given.
@@ -146,11 +174,38 @@ impl<T: Item + ?Sized> Sender<T> {
         &*self.end
     }
 
+    /// No more items are sent; of no effect after the first time.
+    pub(super) fn close(&self, how: Close) {
+        if !self.is_forked() {
+            self.end.close(how);
+        }
+    }
+
+    fn over(&self) -> Option<PipeError> {
+        match self.is_forked() {
+            true => Some(PipeError::lost(UnknownCause::Forked)),
+            false => self.end.over(),
+        }
+    }
+
+    /// Whether this process was forked from the one that has it: it must not touch what belongs to that.
+    fn is_forked(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    /// How long an item waits for room, in nanoseconds.
+    fn step_ns(&self) -> u64 {
+        self.room.as_ref().map_or_else(|| self.end.step_ns(), |room| room.pipe_step_ns())
+    }
+
     fn with_record<R>(
         &self,
         item: &T,
         with: impl FnOnce(&Record<'_>) -> Result<R, PipeError>,
     ) -> Result<R, PipeError> {
+        if self.is_forked() {
+            return Err(PipeError::lost(UnknownCause::Forked));
+        }
         let most = self.end.item_max();
         let form = self.older.as_ref().map(|older| older.form);
         match item.with_bytes(most, form, |bytes| with(&Record::of(bytes))) {
@@ -173,7 +228,7 @@ impl<T: Item + ?Sized> Sender<T> {
     #[cold]
     fn send_when_there_is_room(&self, record: &Record<'_>) -> Result<(), PipeError> {
         let begun_ns = clock::now_ns();
-        let until_ns = begun_ns.saturating_add(self.end.step_ns());
+        let until_ns = begun_ns.saturating_add(self.step_ns());
         loop {
             self.end.wait_for_room(until_ns);
             if self.end.append_patiently(record)? {
@@ -189,7 +244,6 @@ impl<T: Item + ?Sized> Sender<T> {
 
 impl<T: Item + ?Sized> Drop for Sender<T> {
     fn drop(&mut self) {
-        // Of no effect after `finish`.
-        self.end.close(Close::Aborted);
+        self.close(Close::Aborted);
     }
 }

@@ -110,7 +110,8 @@ impl Server {
         let offers = offers::text(self.listeners.iter().filter_map(|listener| listener.offer()));
         let limits = mem::take(&mut self.limits).within(granted_memory());
         let bytes = most_argument_bytes(&limits, self.max_message);
-        let room = Arc::new(OpenRoom::new(limits.open_calls.unwrap_or(OPEN_CALLS_MAX), bytes));
+        let room = OpenRoom::new(limits.open_calls.unwrap_or(OPEN_CALLS_MAX), bytes);
+        let room = Arc::new(room.with_pipe_step(limits.pipe_step));
         let threads = (self.bounds.workers, limits.pipe_threads.unwrap_or(PIPE_THREADS_MAX));
         let tasks = Arc::new(Tasks::new(self.executor.take(), threads, &room));
         self.exports.iter().for_each(|export| export.lend_tasks(&tasks));

@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::harness::runtime::block_on;
+use std::time::Duration;
 
 claims! { [
     a_task_receives_and_sends
+    a_task_waits_for_room_no_longer_than_a_thread
+    a_procedure_waits_for_room_as_long_as_its_server_allows
+    a_procedure_learns_that_its_server_shuts_down
     a_deferred_procedure_sends_from_another_thread
     many_quiet_calls_hold_no_thread
     more_procedures_than_workers_run_with_pipes_and_calls_go_on
@@ -23,6 +27,46 @@ fn a_task_receives_and_sends(transport: &str) {
         assert_eq!(doubled.next().await.unwrap(), None);
         assert_eq!(call.await.unwrap(), 1000);
     });
+}
+
+fn a_task_waits_for_room_no_longer_than_a_thread(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let (_call, numbers) = client.with_timeout(Duration::from_millis(200)).to_async().sum_later();
+    let sent = block_on(async {
+        loop {
+            if let Err(why) = numbers.send_async(&1).await {
+                break why;
+            }
+        }
+    });
+    assert!(matches!(sent, PipeError::NoRoom { .. }), "{sent:?}");
+    bench.gate.open();
+}
+
+fn a_procedure_waits_for_room_as_long_as_its_server_allows(transport: &str) {
+    let bench = Bench::default();
+    let limits = stoop::Limits::new().pipe_step(Duration::from_millis(200));
+    let server = Server::new().export(WorksServer::new(bench.clone())).limits(limits);
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let client = WorksClient::bind(&server.uris()[0]).unwrap();
+    let (_call, _numbers) = client.watch(0);
+    let (sender, _reply) = bench.watcher();
+    let sent = (0..).map(|number| sender.send(&number)).find_map(Result::err);
+    assert!(matches!(sent, Some(PipeError::NoRoom { .. })), "{sent:?}");
+}
+
+fn a_procedure_learns_that_its_server_shuts_down(transport: &str) {
+    let (server, bench, client) = works(transport);
+    let (_call, _numbers) = client.watch(0);
+    let (sender, reply) = bench.watcher();
+    assert!(!sender.is_closing());
+    let answering = std::thread::spawn(move || {
+        eventually(|| sender.is_closing());
+        // Its caller may have gone.
+        let _ = reply.send(Ok(1));
+    });
+    server.shut_down();
+    answering.join().unwrap();
 }
 
 fn a_deferred_procedure_sends_from_another_thread(transport: &str) {

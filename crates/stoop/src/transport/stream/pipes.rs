@@ -4,7 +4,7 @@
 //! call in turn. A receipt tells only the newest limit. Calls are known by their lane and number: the pipe of a call that has been answered
 //! may go on while its lane has the next call.
 
-use crate::error::{CallError, UnknownCause};
+use crate::error::UnknownCause;
 use crate::locked::locked;
 use crate::pipes::contract::Close;
 use crate::pipes::error::PipeError;
@@ -16,7 +16,6 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
 use stoop_exchange::stream::PipeBytes;
 use stoop_wire::{
     BindingId, CallNumber, Data, HEADER_LEN, Header, Kind, LaneId, PipeEnd, PipeReceipt, Receipt,
@@ -284,9 +283,7 @@ impl PipeTable {
         if lost.is_empty() {
             return;
         }
-        let (waited, cause) = (Duration::ZERO, UnknownCause::ConnectionLost);
-        let error = CallError::Unknown { transmissions: 1, waited, cause, callee: None };
-        let why = PipeError::Lost(Box::new(error));
+        let why = PipeError::lost(UnknownCause::ConnectionLost);
         lost.iter().flat_map(|call| call.fail(&why)).for_each(helper::wake);
     }
 

@@ -1,10 +1,9 @@
 //! What the ends of pipes need of the process and the binding in which they are.
 
-use crate::error::{CallError, UnknownCause};
+use crate::error::UnknownCause;
 use crate::locked::locked;
 use crate::pipes::error::PipeError;
 use std::sync::Mutex;
-use std::time::Duration;
 use stoop_net::clock;
 use stoop_net::waiting::Waiter;
 use stoop_shm::Segment;
@@ -83,6 +82,5 @@ pub(super) fn disorder(side: &impl Side) -> PipeError {
 
 /// The binding has ended.
 pub(crate) fn lost(cause: UnknownCause) -> PipeError {
-    let waited = Duration::ZERO;
-    PipeError::Lost(Box::new(CallError::Unknown { transmissions: 1, waited, cause, callee: None }))
+    PipeError::lost(cause)
 }
