@@ -10,6 +10,8 @@ pub(crate) mod contract;
 pub(crate) mod ends;
 pub(crate) mod error;
 pub(crate) mod fed;
+#[cfg(feature = "futures")]
+mod futures;
 pub(crate) mod helper;
 pub(crate) mod item;
 pub(crate) mod queue;

@@ -186,6 +186,12 @@ impl<T: Item + ?Sized> Receiver<T> {
         &*self.end
     }
 
+    /// Whether the program has learned that nothing more comes.
+    #[cfg(feature = "futures")]
+    pub(super) fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
     pub(crate) fn read(&mut self, range: Range<usize>) -> Result<T::Owned, PipeError> {
         T::read(&self.bytes[range], self.form).map_err(|why| self.fail(PipeError::Peer(why)))
     }

@@ -114,3 +114,32 @@ fn more_procedures_than_workers_run_with_pipes_and_calls_go_on(transport: &str) 
         assert_eq!(call.wait().unwrap(), 1);
     }
 }
+
+#[cfg(feature = "futures")]
+mod futures {
+    use super::*;
+    use futures_core::Stream;
+    use futures_sink::Sink;
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    claims! { [the_ends_of_pipes_are_streams_and_sinks] }
+
+    fn the_ends_of_pipes_are_streams_and_sinks(transport: &str) {
+        let (_server, _, client) = works(transport);
+        let (call, mut numbers, mut doubled) = client.double();
+        block_on(async {
+            for number in 0..100_u64 {
+                poll_fn(|context| Sink::<u64>::poll_ready(Pin::new(&mut numbers), context)).await.unwrap();
+                Pin::new(&mut numbers).start_send(number).unwrap();
+                let next = poll_fn(|context| Pin::new(&mut doubled).poll_next(context)).await;
+                assert_eq!(next.unwrap().unwrap(), 2 * number);
+            }
+            poll_fn(|context| Sink::<u64>::poll_close(Pin::new(&mut numbers), context)).await.unwrap();
+            assert!(poll_fn(|context| Pin::new(&mut doubled).poll_next(context)).await.is_none());
+        });
+        // Of no effect: it is closed.
+        drop(numbers);
+        assert_eq!(call.wait().unwrap(), 100);
+    }
+}
