@@ -110,7 +110,8 @@ fn serve(address: &str) -> Result<(), Failed> {
         let status = std::fs::read_to_string("/proc/self/status")?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
         let stat = std::fs::read_to_string("/proc/self/stat")?;
-        let times: Vec<u64> = stat.split(' ').skip(13).take(2).map(|time| time.parse().unwrap_or(0)).collect();
+        let times: Vec<u64> =
+            stat.split(' ').skip(13).take(2).map(|time| time.parse().unwrap_or(0)).collect();
         println!("{} {}", resident.trim().trim_end_matches(" kB"), times.iter().sum::<u64>());
     }
     Ok(())
@@ -139,7 +140,11 @@ fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
         }
         let bind = |_| -> Result<RoomClient, Failed> {
             let room = RoomClient::bind_with(&uri, &options)?;
-            if offers { room.join()? } else { room.null()? }
+            if offers {
+                room.join()?
+            } else {
+                room.null()?
+            }
             Ok(room)
         };
         let warm = (0..20).map(bind).collect::<Result<Vec<_>, _>>()?;
@@ -154,7 +159,9 @@ fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
             let ended = (0..seconds).try_fold(begun, |_, _| ask("call"))?;
             share = (ended.1 - begun.1) as f64 / seconds as f64; // ticks of a hundredth
         }
-        println!("{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server, {share:.1} % of a processor");
+        println!(
+            "{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server, {share:.1} % of a processor"
+        );
         drop((warm, all));
         server.kill()?;
         server.wait()?;

@@ -4,6 +4,7 @@
 mod harness;
 
 mod calls;
+mod hostile;
 mod lives;
 mod nested;
 mod outcomes;

@@ -164,6 +164,9 @@ impl Handle {
         if deadline <= begun {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
+        if self.is_over.load(Ordering::SeqCst) {
+            return Err(CallError::not_sent(SendError::ClientGone));
+        }
         let base = self.interface.base(procedure & !IN_PROCEDURE);
         let is_one_way = self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
