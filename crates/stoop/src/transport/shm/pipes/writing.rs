@@ -1,10 +1,13 @@
 //! The end of a pipe over shared memory at which items are sent.
 
+mod state;
+
 use crate::locked::locked;
 use crate::pipes::contract::{Close, SendingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::record::Record;
 use crate::transport::shm::pipes::side::{Side, Waits, disorder};
+use state::{Kept, State};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,31 +40,6 @@ pub(crate) struct Terms {
     pub(crate) is_served: bool,
     /// An item may begin below this offset at first.
     pub(crate) limit: u64,
-}
-
-struct State {
-    ring: Writing,
-    /// The offset behind the last byte that was appended.
-    appended: u64,
-    limit: u64,
-    /// Bytes that were appended, and from `at` on have found no room in the ring.
-    rest: Vec<u8>,
-    at: usize,
-    /// Items that wait for room, each the newest of its key.
-    kept: VecDeque<Kept>,
-    /// How the program has closed it, and whether the peer knows.
-    closed: Option<Close>,
-    has_closed: bool,
-    over: Option<PipeError>,
-    waker: Option<Waker>,
-    /// A thread writes a long item, and waits for room meanwhile without the lock.
-    is_writing: bool,
-}
-
-struct Kept {
-    key: u64,
-    item: Vec<u8>,
-    skipped: u32,
 }
 
 /// With less free space no item is begun. A reader that has taken all has told of all but as many bytes.
@@ -368,28 +346,6 @@ impl<S: Side> WritingEnd<S> {
         drop(state);
         sleep.wake(self.side.segment());
         waker
-    }
-}
-
-impl State {
-    /// Nothing more can be sent, and what was not written is forgotten.
-    fn end(&mut self, why: PipeError) {
-        self.over = Some(why);
-        (self.rest, self.at) = (Vec::new(), 0);
-        self.kept.clear();
-    }
-
-    /// Whether an item may begin, as far as the reader allows.
-    #[inline]
-    fn may_begin(&mut self, segment: &stoop_shm::Segment) -> bool {
-        if self.appended >= self.limit {
-            self.limit = self.limit.max(self.ring.limit(segment));
-        }
-        self.appended < self.limit
-    }
-
-    fn is_owing(&self) -> bool {
-        !self.rest.is_empty() || !self.kept.is_empty() || self.closed.is_some() && !self.has_closed
     }
 }
 
