@@ -30,7 +30,7 @@ const fn procedure(describe: fn(&mut Description), since: u32) -> Procedure {
 }
 
 fn interface(procedures: &'static [Procedure], newest: u32, oldest: u32) -> Interface {
-    Interface { name: "I", docs: "", procedures, revisions: Revisions::new(newest, oldest) }
+    Interface { name: "I", docs: "", procedures, callback: None, revisions: Revisions::new(newest, oldest) }
 }
 
 /// Their older forms are as many as an interface may have, and one more for each.

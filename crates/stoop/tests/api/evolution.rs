@@ -83,7 +83,7 @@ mod given {
             }
         };
     }
-    declared! { u32, Vec<String>, Entry, str }
+    declared! { u32, [String], Entry, str }
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn types_of_an_interface_may_have_passed_through_other_macros() {
     use given::{Entry, Given, GivenClient, GivenServer};
     struct Echo;
     impl Given for Echo {
-        fn enter(&self, number: u32, text: &Vec<String>, entry: &mut Entry, more: Entry) -> u32 {
+        fn enter(&self, number: u32, text: &[String], entry: &mut Entry, more: Entry) -> u32 {
             *entry = Entry { name: text.concat(), ..more };
             number
         }
@@ -112,10 +112,10 @@ fn types_of_an_interface_may_have_passed_through_other_macros() {
     let server = Server::new().export(GivenServer::new(Echo)).listen(ADDRESSES[1]).unwrap().start().unwrap();
     let client = GivenClient::bind(&server.uris()[0]).unwrap();
     let (mut entry, more) = (Entry::default(), Entry { name: String::new(), size: 7 });
-    assert_eq!(client.enter(4, &vec!["a".into(), "b".into()], &mut entry, more.clone()).unwrap(), 4);
+    assert_eq!(client.enter(4, &["a".into(), "b".into()], &mut entry, more.clone()).unwrap(), 4);
     assert_eq!(entry, Entry { name: "ab".into(), size: 7 });
     let (call, entries) = client.list(7);
-    assert_eq!(entries.map(Result::unwrap).collect::<Vec<_>>(), [more.clone()]);
+    assert_eq!(entries.map(Result::unwrap).collect::<Vec<_>>(), std::slice::from_ref(&more));
     assert_eq!(call.wait().unwrap(), Some(more.clone()));
     let (call, texts) = client.texts();
     assert_eq!(texts.map(|text| text.unwrap()).collect::<Vec<String>>(), ["text"]);

@@ -18,6 +18,7 @@ pub(crate) static INTERFACE: Interface = Interface {
     name: "Lab",
     docs: "",
     procedures: &[procedure("null", false), procedure("again", true)],
+    callback: None,
     revisions: Revisions::none(),
 };
 

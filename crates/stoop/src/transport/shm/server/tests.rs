@@ -39,6 +39,7 @@ static IDLE: Interface = Interface {
         buffers: false,
         since: 0,
     }],
+    callback: None,
     revisions: Revisions::none(),
 };
 
