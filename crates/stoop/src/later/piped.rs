@@ -15,6 +15,7 @@ use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use crate::pipes::contract::{Ends, Pipes};
 use crate::pipes::ends::ServedEnds;
+use crate::pipes::served::Served;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -22,8 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 struct Piped<R> {
     pipes: Pipes,
     ends: Option<Ends>,
-    /// That of its server.
-    room: Option<Arc<OpenRoom>>,
+    served: Option<Arc<Served>>,
     /// Begins the procedure.
     start: Box<dyn FnOnce(ServedEnds) + Send>,
     answer: Answer<R>,
@@ -38,7 +38,7 @@ const NO_PIPES: &str = "the procedure has pipes, and this transport, or this kin
 
 impl<R: Send + 'static> Unanswered for Piped<R> {
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { ends, room, start, answer, .. } = *self;
+        let Self { ends, served, start, answer, .. } = *self;
         let Some(ends) = ends else {
             // Its caller may have gone.
             let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
@@ -56,7 +56,7 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
         };
         let put: Put<(Ended<R>, PutAnswer<R>)> = put;
         Unanswered::goes_to(Box::new((answer, put)), call);
-        start(ServedEnds::new(ends, room, Box::new(fail)));
+        start(ServedEnds::new(ends, served, Box::new(fail)));
     }
 
     fn pipes(&self) -> Pipes {
@@ -64,7 +64,7 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
     }
 
     fn belong_to(&mut self, room: &Arc<OpenRoom>) {
-        self.room = Some(Arc::clone(room));
+        self.served = Some(Arc::clone(&room.served));
     }
 
     fn give_ends(&mut self, ends: Ends) {
@@ -79,7 +79,7 @@ fn wait_for_pipes<R: Send + 'static>(
 ) -> Result<(), Unserved> {
     let (reply, answer) = deferred();
     let start = Box::new(move |ends| start(ends, reply));
-    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, room: None, start, answer }))))
+    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, served: None, start, answer }))))
 }
 
 /// Ends a call that is kept open.

@@ -4,9 +4,10 @@ use crate::context::serving_owner;
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use crate::metadata::served;
+use crate::pipes::served::Served;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use stoop_exchange::shares::{Owner, OwnerId, Owners, Pool};
@@ -18,9 +19,7 @@ pub struct OpenRoom {
     open: AtomicUsize,
     /// The pipes of those calls.
     pipes: AtomicUsize,
-    /// How long their procedures wait for room in a pipe, in nanoseconds, and whether the server shuts down.
-    pipe_step_ns: u64,
-    is_closing: AtomicBool,
+    pub(crate) served: Arc<Served>,
     shares: Mutex<Shares>,
 }
 
@@ -118,8 +117,7 @@ impl OpenRoom {
             most,
             open: AtomicUsize::new(0),
             pipes: AtomicUsize::new(0),
-            pipe_step_ns: PIPE_STEP_NS,
-            is_closing: AtomicBool::new(false),
+            served: Arc::new(Served::new(PIPE_STEP_NS)),
             shares: Mutex::new(shares),
         }
     }
@@ -144,23 +142,8 @@ impl OpenRoom {
     /// With so much time for each wait for room in a pipe, if it is set.
     pub(crate) fn with_pipe_step(mut self, step: Option<Duration>) -> Self {
         let nanos = step.map(|step| u64::try_from(step.as_nanos()).unwrap_or(u64::MAX));
-        self.pipe_step_ns = nanos.unwrap_or(PIPE_STEP_NS);
+        self.served = Arc::new(Served::new(nanos.unwrap_or(PIPE_STEP_NS)));
         self
-    }
-
-    /// How long a procedure waits for room in a pipe, in nanoseconds.
-    pub(crate) fn pipe_step_ns(&self) -> u64 {
-        self.pipe_step_ns
-    }
-
-    /// The server begins to shut down.
-    pub(crate) fn close(&self) {
-        self.is_closing.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the server shuts down.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing.load(Ordering::Relaxed)
     }
 
     /// How many pipes the open calls have.

@@ -1,6 +1,5 @@
 //! The ends of pipes whose bytes are in a [queue](super::queue), and of pipes whose call could not be begun.
 
-use crate::later::room::OpenRoom;
 use crate::pipes::contract::{Arrival, Close, Ends, ReceivingEnd, SendingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::item::Item;
@@ -8,6 +7,7 @@ use crate::pipes::queue::{Appended, Awaited, PipeQueue};
 use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
 use crate::pipes::sender::{Older, Sender};
+use crate::pipes::served::Served;
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
@@ -288,8 +288,7 @@ pub struct ServedEnds {
     /// The older form of the items, if the other end knows only that.
     form: Option<Form>,
     fail: Box<dyn Fn(EncodeError) + Send + Sync>,
-    /// The room of the server.
-    room: Option<Arc<OpenRoom>>,
+    served: Option<Arc<Served>>,
 }
 
 impl fmt::Debug for ServedEnds {
@@ -307,10 +306,10 @@ impl ServedEnds {
     /// `fail` ends the call with this error of an item.
     pub(crate) fn new(
         ends: Ends,
-        room: Option<Arc<OpenRoom>>,
+        served: Option<Arc<Served>>,
         fail: Box<dyn Fn(EncodeError) + Send + Sync>,
     ) -> Self {
-        Self { ends, form: None, fail, room }
+        Self { ends, form: None, fail, served }
     }
 
     /// The same, of pipes whose items have an older form.
@@ -325,12 +324,12 @@ impl ServedEnds {
         end.grant(window);
         let fail = std::mem::replace(&mut self.fail, Box::new(|_| ()));
         let older = self.form.map(|form| Older { form, fail: Some(fail) });
-        Sender::new(end, older).in_room(self.room.clone())
+        Sender::new(end, older).of_server(self.served.clone())
     }
 
     /// The receiver of the pipe to the procedure.
     pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
         let end = self.ends.receiving.take().expect("a call with that pipe has its end");
-        Receiver::new(end, self.form).in_room(self.room.clone())
+        Receiver::new(end, self.form).of_server(self.served.clone())
     }
 }

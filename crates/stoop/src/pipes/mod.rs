@@ -18,5 +18,6 @@ pub(crate) mod queue;
 pub(crate) mod receiver;
 pub(crate) mod record;
 pub(crate) mod sender;
+pub(crate) mod served;
 pub(crate) mod waiters;
 pub(crate) mod window;

@@ -1,13 +1,13 @@
 //! The end of a pipe at which items are received.
 
 use crate::error::UnknownCause;
-use crate::later::room::OpenRoom;
 use crate::pipes::contract::{Arrival, ReceivingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::fed::Fed;
 use crate::pipes::item::{InPlaceItem, Item};
 use crate::pipes::record::{HEAD, Head};
 use crate::pipes::sender::Sender;
+use crate::pipes::served::Served;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -37,8 +37,8 @@ pub struct Receiver<T: Item + ?Sized> {
     over: Option<Over>,
     /// The older form of the items, if the other end knows only that.
     form: Option<Form>,
-    /// Of a procedure: that of its server.
-    room: Option<Arc<OpenRoom>>,
+    /// Of a procedure.
+    served: Option<Arc<Served>>,
     /// The process that has it, see [`fork::generation`].
     generation: u32,
     item: PhantomData<fn() -> Box<T>>,
@@ -72,13 +72,13 @@ impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
 impl<T: Item + ?Sized> Receiver<T> {
     pub(crate) fn new(end: Arc<dyn ReceivingEnd>, form: Option<Form>) -> Self {
         let (bytes, at, taken, tell, skipped) = (Vec::new(), 0, 0, 1, 0);
-        let (room, generation) = (None, fork::generation());
-        Self { end, bytes, at, taken, tell, skipped, over: None, form, room, generation, item: PhantomData }
+        let (served, generation) = (None, fork::generation());
+        Self { end, bytes, at, taken, tell, skipped, over: None, form, served, generation, item: PhantomData }
     }
 
     /// Of a procedure of that server.
-    pub(super) fn in_room(mut self, room: Option<Arc<OpenRoom>>) -> Self {
-        self.room = room;
+    pub(super) fn of_server(mut self, served: Option<Arc<Served>>) -> Self {
+        self.served = served;
         self
     }
 
@@ -164,7 +164,7 @@ impl<T: Item + ?Sized> Receiver<T> {
 
     /// Of a procedure: whether its server shuts down. Its calls with pipes have five seconds to end then.
     pub fn is_closing(&self) -> bool {
-        self.room.as_ref().is_some_and(|room| room.is_closing())
+        self.served.as_ref().is_some_and(|served| served.is_closing())
     }
 
     /// Wants no more items, as if it was dropped.

@@ -1,12 +1,12 @@
 //! The end of a pipe at which items are sent.
 
 use crate::error::UnknownCause;
-use crate::later::room::OpenRoom;
 use crate::pipes::alarm::Alarm;
 use crate::pipes::contract::{Close, SendingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::item::Item;
 use crate::pipes::record::Record;
+use crate::pipes::served::Served;
 use std::fmt;
 use std::future::poll_fn;
 use std::marker::PhantomData;
@@ -35,8 +35,8 @@ use stoop_net::{clock, fork};
 pub struct Sender<T: Item + ?Sized> {
     end: Arc<dyn SendingEnd>,
     older: Option<Older>,
-    /// Of a procedure: that of its server.
-    room: Option<Arc<OpenRoom>>,
+    /// Of a procedure.
+    served: Option<Arc<Served>>,
     /// The process that has it, see [`fork::generation`].
     generation: u32,
     item: PhantomData<fn(&T)>,
@@ -57,12 +57,12 @@ impl<T: Item + ?Sized> fmt::Debug for Sender<T> {
 
 impl<T: Item + ?Sized> Sender<T> {
     pub(crate) fn new(end: Arc<dyn SendingEnd>, older: Option<Older>) -> Self {
-        Self { end, older, room: None, generation: fork::generation(), item: PhantomData }
+        Self { end, older, served: None, generation: fork::generation(), item: PhantomData }
     }
 
     /// Of a procedure of that server.
-    pub(super) fn in_room(mut self, room: Option<Arc<OpenRoom>>) -> Self {
-        self.room = room;
+    pub(super) fn of_server(mut self, served: Option<Arc<Served>>) -> Self {
+        self.served = served;
         self
     }
 
@@ -166,7 +166,7 @@ impl<T: Item + ?Sized> Sender<T> {
 
     /// Of a procedure: whether its server shuts down. Its calls with pipes have five seconds to end then.
     pub fn is_closing(&self) -> bool {
-        self.room.as_ref().is_some_and(|room| room.is_closing())
+        self.served.as_ref().is_some_and(|served| served.is_closing())
     }
 
     /// What the transport has given.
@@ -195,7 +195,7 @@ impl<T: Item + ?Sized> Sender<T> {
 
     /// How long an item waits for room, in nanoseconds.
     fn step_ns(&self) -> u64 {
-        self.room.as_ref().map_or_else(|| self.end.step_ns(), |room| room.pipe_step_ns())
+        self.served.as_ref().map_or_else(|| self.end.step_ns(), |served| served.step_ns())
     }
 
     fn with_record<R>(

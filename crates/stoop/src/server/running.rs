@@ -116,7 +116,7 @@ impl Running {
     /// Refuses new calls, finishes those that run, and ends all threads.
     pub(crate) fn stop(&self) {
         self.health.set_all(Health::ShuttingDown);
-        self.exports.open_room.close();
+        self.exports.open_room.served.close();
         self.exports.close();
         self.endpoints.iter().for_each(|endpoint| endpoint.shut_down());
         self.endpoints.iter().for_each(|endpoint| endpoint.drain());
