@@ -4,7 +4,7 @@
 use crate::callbacks::record::{CallHead, CallKind};
 use crate::callbacks::session::{Session, SessionEnds};
 use crate::callbacks::{Callback, PIPES};
-use crate::client::begin::Begin;
+use crate::client::begin::{Begin, Beginning};
 use crate::client::{Client, Shared};
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_marshal::EncodeError;
 use stoop_net::host::random_bytes;
 use stoop_net::{clock, fork, threads};
 
@@ -125,6 +126,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A client that offers an object.
 trait Offers: Send + Sync {
+    /// Binds again, if the binding was lost: by a call that the server refuses. One with pipes does not.
+    fn bind_again(&self) -> Result<(), CallError>;
+
     /// Begins a call in whose pipes callbacks travel.
     fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError>;
 
@@ -187,18 +191,40 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     }
 }
 
+impl<L: ?Sized + Send + Sync + 'static> Shared<L> {
+    /// Begins calls that have the time of a bind.
+    fn begin_offer(&self) -> Begin<'_> {
+        let within = self.binding.time_to_bind();
+        let deadline = Instant::from_nanos(clock::now_ns()) + within;
+        Begin::new(self.binding.calls_by(deadline), nanos(within), &self.binding)
+    }
+}
+
+/// Writes the arguments of the procedure that carries callbacks.
+fn write(call: &mut Beginning<'_>, client: u64) -> Result<usize, EncodeError> {
+    let mut arguments = call.arguments();
+    arguments.value(&Callback { client });
+    arguments.value::<u64>(&Window::default().size().bytes());
+    arguments.finish()
+}
+
 impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
+    fn bind_again(&self) -> Result<(), CallError> {
+        let begin = self.begin_offer();
+        let mut call = begin.start(self.binding.last_procedure());
+        let written = write(&mut call, 0);
+        let refused = call.submit(written, |outcome| outcome.map(|_| ()));
+        drop(begin);
+        match refused.wait() {
+            Ok(()) | Err(CallError::Refused(..)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError> {
-        let (binding, now) = (&self.binding, Instant::from_nanos(clock::now_ns()));
-        let within = binding.time_to_bind();
-        let begin = Begin::new(binding.calls_by(now + within), nanos(within), binding);
-        let mut call = begin.start(binding.last_procedure());
-        let written = {
-            let mut arguments = call.arguments();
-            arguments.value(&Callback { client: offering.client });
-            arguments.value::<u64>(&Window::default().size().bytes());
-            arguments.finish()
-        };
+        let (begin, within) = (self.begin_offer(), self.binding.time_to_bind());
+        let mut call = begin.start(self.binding.last_procedure());
+        let written = write(&mut call, offering.client);
         let (pending, ends) = call.submit_with_pipes(written, PIPES, |outcome| outcome.map(|_| ()));
         drop(begin);
         let ended = || CallError::not_sent(SendError::Closed);
@@ -261,7 +287,7 @@ impl Offering {
             let Some(client) = client.upgrade().filter(|_| !self.is_over.load(Ordering::SeqCst)) else {
                 return;
             };
-            match client.open(self) {
+            match client.bind_again().and_then(|()| client.open(self)) {
                 Ok(opened) => {
                     self.begins(&opened);
                     self.run_after_bind(client, &opened);
