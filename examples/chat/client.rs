@@ -31,7 +31,9 @@ fn chat(name: String, uri: &str) -> Result<(), Box<dyn Error>> {
         .after_bind(move |room: &RoomClient| room.join(&joins)); // again after each restart
     let room = RoomClient::bind_with(uri, &options)?;
     for line in stdin().lines() {
-        room.say(&name, &line?)?;
+        if let Err(why) = room.say(&name, &line?) {
+            eprintln!("{why}"); // the next line may find the server again
+        }
     }
     Ok(())
 }
