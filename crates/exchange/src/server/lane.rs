@@ -211,13 +211,6 @@ impl<P> LaneState<P> {
         }
     }
 
-    /// The caller has asked about this call.
-    pub(super) fn note_asked(&self, now: Instant, number: CallNumber) {
-        if let Some(pipes) = self.pipes().filter(|_| number == self.number) {
-            pipes.heard.set(now);
-        }
-    }
-
     /// Whether the lane keeps a packet for its next answer, and has no messages of many packets.
     #[inline]
     pub(super) fn has_packet(&self) -> bool {
