@@ -6,6 +6,7 @@ use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
 use crate::calling::detached::OrderedCall;
 use crate::client::binding::Binding;
 use crate::client::pending::{BegunCall, Pending};
+use crate::client::unable::Unable;
 use crate::context::nanos;
 use crate::error::{CallError, SendError};
 use crate::interface::Interface;
@@ -45,13 +46,6 @@ pub struct Begin<'a> {
     /// The calls that have not left; made for the first call.
     batch: RefCell<Option<CallBatch>>,
     binding: &'a Binding,
-}
-
-/// Why no call can be begun.
-pub(crate) struct Unable {
-    pub(crate) why: SendError,
-    /// The address of the server.
-    pub(crate) server: String,
 }
 
 /// A call being begun: its arguments so far.

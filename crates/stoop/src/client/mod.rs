@@ -10,8 +10,10 @@ pub(crate) mod bound;
 pub(crate) mod call;
 pub(crate) mod choice;
 pub(crate) mod early;
+pub(crate) mod offered_object;
 pub(crate) mod offering;
 pub(crate) mod pending;
+pub(crate) mod unable;
 
 pub use crate::calling::counters::CallCounters;
 use crate::calling::lanes::Lanes;

@@ -5,6 +5,7 @@ use crate::callbacks::record::{CallHead, CallKind};
 use crate::callbacks::session::{Session, SessionEnds};
 use crate::callbacks::{Callback, PIPES};
 use crate::client::begin::{Begin, Beginning};
+use crate::client::offered_object::Offering;
 use crate::client::{Client, Shared};
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
@@ -15,17 +16,14 @@ use crate::options::callbacks::{AfterBind, CallbackOptions};
 use crate::pipes::error::PipeError;
 use crate::pipes::receiver::Received;
 use crate::pipes::window::Window;
-use crate::serving::dispatch::Exports;
-use crate::serving::procedures::ProcedureOptions;
 use std::any::Any;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_marshal::EncodeError;
-use stoop_net::host::random_bytes;
-use stoop_net::{clock, fork, threads};
+use stoop_net::{clock, threads};
 
 /// An emitted client.
 pub trait OfClient: Clone + Send + Sync + 'static {
@@ -102,24 +100,6 @@ fn is_same(one: &'static Interface, other: &'static Interface) -> bool {
     std::ptr::eq(one, other) || one.name == other.name && signatures(one) == signatures(other)
 }
 
-/// The object that a client offers.
-pub(super) struct Offering {
-    client: u64,
-    exports: Arc<Exports>,
-    threads: usize,
-    after_bind: Option<AfterBind>,
-    session: Mutex<Option<Arc<Session>>>,
-    is_over: AtomicBool,
-    ended: Condvar,
-}
-
-/// The same at its client. It is offered no more when this is dropped.
-pub(super) struct OwnOffering {
-    offering: Arc<Offering>,
-    /// The process that offers it, see [`fork::generation`].
-    generation: u32,
-}
-
 /// Between two attempts to offer the object again.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -133,38 +113,6 @@ trait Offers: Send + Sync {
     fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError>;
 
     fn after_bind(self: Arc<Self>, run: &AfterBind) -> Result<(), String>;
-}
-
-impl OwnOffering {
-    /// That of a client with these options, if it offers an object.
-    pub(super) fn of(options: &CallbackOptions) -> Option<Box<Self>> {
-        let offered = options.offered.as_ref()?;
-        let procedures = vec![vec![ProcedureOptions::default(); offered.interface().procedures.len()]];
-        let exports = Exports::new(vec![Arc::clone(offered)], procedures, String::new());
-        let offering = Offering {
-            client: u64::from_le_bytes(random_bytes()).max(1),
-            exports: Arc::new(exports),
-            threads: options.threads.unwrap_or(1).max(1),
-            after_bind: options.after_bind.clone(),
-            session: Mutex::default(),
-            is_over: AtomicBool::new(false),
-            ended: Condvar::new(),
-        };
-        Some(Box::new(Self { offering: Arc::new(offering), generation: fork::generation() }))
-    }
-
-    pub(super) fn callback(&self) -> Callback {
-        Callback { client: self.offering.client }
-    }
-}
-
-impl Drop for OwnOffering {
-    fn drop(&mut self) {
-        // Its parent offers it.
-        if self.generation == fork::generation() {
-            self.offering.end();
-        }
-    }
 }
 
 impl<L: ?Sized + Send + Sync + 'static> Client<L> {
@@ -254,22 +202,6 @@ fn is_accepted(record: &[u8]) -> bool {
 }
 
 impl Offering {
-    /// The object is offered no more.
-    fn end(&self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        let session = locked(&self.session).take();
-        self.ended.notify_all();
-        session.into_iter().for_each(|session| session.end());
-    }
-
-    /// Callbacks travel in this session from now on.
-    fn begins(&self, session: &Arc<Session>) {
-        *locked(&self.session) = Some(Arc::clone(session));
-        if self.is_over.load(Ordering::SeqCst) {
-            session.end();
-        }
-    }
-
     /// Runs callbacks, and offers the object again when a session has ended, until the client is dropped.
     fn keep(self: &Arc<Self>, client: &Weak<dyn Offers>, first: Option<Arc<Session>>) {
         let (mut session, mut pause) = (first, PAUSE_MIN);
