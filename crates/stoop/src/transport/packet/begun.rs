@@ -14,6 +14,7 @@
 pub(crate) mod apart;
 pub(crate) mod arrivals;
 pub(crate) mod background;
+pub(crate) mod call_pipes;
 pub(crate) mod calls;
 pub(crate) mod flow;
 pub(crate) mod goal;

@@ -2,38 +2,20 @@
 
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
-use crate::context::bounded_deadline;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
-use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::contract::Ends;
 use crate::pipes::ends::{Carrier, QueueEnd};
-use crate::pipes::helper::{Gathering, SendsPipes};
+use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
-use crate::pipes::window::Window;
 use crate::transport::packet::begun::PacketCalls;
+use crate::transport::packet::begun::call_pipes::CallerPipes;
 use crate::transport::packet::begun::goal::Goal;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::link::PacketLink;
-use crate::transport::packet::pipes::FIRST_LIMIT;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use stoop_exchange::Instant;
-use stoop_net::clock;
-
-/// The queues of a call's pipes at its caller, and the terms of its steps.
-pub(crate) struct CallerPipes {
-    pub(super) out: Option<Arc<PipeQueue>>,
-    pub(super) into: Option<Arc<PipeQueue>>,
-    /// How long each step of the call may take.
-    pub(super) step_ns: u64,
-    /// When the whole call has to have ended.
-    pub(super) whole: Instant,
-    /// The ends that the program has not closed or stopped.
-    open: AtomicU8,
-    /// The slot in the table of calls whose lane carries the pipes. Changes under the table's lock.
-    pub(super) slot: AtomicU32,
-    gathering: Gathering,
-}
 
 /// Which of the ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,24 +34,6 @@ struct Sends<L: PacketLink> {
 struct CallersEnd<L: PacketLink> {
     sends: Arc<Sends<L>>,
     side: Side,
-}
-
-impl CallerPipes {
-    pub(super) fn new(terms: &PipeTerms, step_ns: u64) -> Arc<Self> {
-        let Pipes { to_procedure, from_procedure } = terms.pipes;
-        let out = to_procedure.then(|| Arc::new(PipeQueue::new(FIRST_LIMIT, Window::Usual)));
-        let into =
-            from_procedure.then(|| Arc::new(PipeQueue::new(terms.window.size().bytes(), terms.window)));
-        Arc::new(Self {
-            out,
-            into,
-            step_ns,
-            whole: Instant::from_nanos(bounded_deadline(clock::now_ns(), terms.total_ns)),
-            open: AtomicU8::new(u8::from(to_procedure) + u8::from(from_procedure)),
-            slot: AtomicU32::new(u32::MAX),
-            gathering: Gathering::default(),
-        })
-    }
 }
 
 impl<L: PacketLink> PacketCalls<L> {

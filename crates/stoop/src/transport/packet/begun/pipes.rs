@@ -6,8 +6,8 @@ use crate::pipes::contract::{Close, FIRST_WINDOW};
 use crate::pipes::error::PipeError;
 use crate::pipes::queue::PipeQueue;
 use crate::pipes::waiters::Wakeup;
+use crate::transport::packet::begun::call_pipes::{CallerPipes, SlotPipes};
 use crate::transport::packet::begun::calls::Calls;
-use crate::transport::packet::begun::piped::CallerPipes;
 use crate::transport::packet::begun::slot::{Owner, Slot, Stage};
 use crate::transport::packet::endpoint::Endpoint;
 use crate::transport::packet::link::{CallerEndpoint, MAX_SEGMENTS, MAX_SEGMENTS_LEN, PacketLink};
@@ -22,29 +22,6 @@ use stoop_exchange::caller::OpenPipes;
 use stoop_exchange::pipe::Rest;
 use stoop_marshal::EncodeError;
 use stoop_wire::HEADER_LEN;
-
-/// The pipes of the call in a slot.
-pub(crate) struct SlotPipes {
-    shared: Arc<CallerPipes>,
-    outlet: Outlet,
-    /// Offset behind the last byte that has come into the queue of what arrives.
-    arrived: u64,
-    /// The program has closed or stopped its ends: the call has to end by the slot's deadline.
-    is_ending: bool,
-    /// The call has failed: behind what was sent before, the pipe from the procedure is aborted.
-    has_failed: bool,
-}
-
-impl SlotPipes {
-    /// Whether there is a pipe from the procedure: the answer begins with its length.
-    pub(super) fn has_into(&self) -> bool {
-        self.shared.into.is_some()
-    }
-
-    fn is_of(&self, shared: &Arc<CallerPipes>) -> bool {
-        Arc::ptr_eq(&self.shared, shared)
-    }
-}
 
 impl<L: PacketLink> Calls<L> {
     /// Begins a call with pipes, and sends it if it is one packet.

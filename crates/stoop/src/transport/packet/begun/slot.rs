@@ -4,7 +4,7 @@ use crate::calling::detached::OrderedCall;
 use crate::calling::fate::{Fate, Loss};
 use crate::calling::waiting_thread::WaitingThread;
 use crate::error::{CallError, UnknownCause};
-use crate::transport::packet::begun::pipes::SlotPipes;
+use crate::transport::packet::begun::call_pipes::SlotPipes;
 use crate::transport::packet::link::CallerEndpoint;
 use crate::transport::packet::now;
 use crate::transport::packet::session::Session;
