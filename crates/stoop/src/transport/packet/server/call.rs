@@ -30,7 +30,7 @@ pub(super) enum PacketLocation {
 impl CallPacket {
     const DEFERRED: u64 = 1 << 63;
     /// It came in a bundle.
-    const BUNDLED: u64 = if cfg!(feature = "seal") { 1 << 62 } else { 0 };
+    const BUNDLED: u64 = 1 << 62;
     /// In the worker's buffer.
     pub(super) const AT_WORKER: Self = Self(0);
     /// With the assignment.
@@ -53,7 +53,7 @@ impl CallPacket {
     /// Whether the call came in a bundle.
     #[inline]
     pub(super) fn is_bundled(self) -> bool {
-        self.0 & Self::BUNDLED != 0
+        cfg!(feature = "seal") && self.0 & Self::BUNDLED != 0
     }
 
     /// The same, of a deferred call.
