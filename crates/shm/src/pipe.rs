@@ -18,7 +18,7 @@
 //! told as taken, a writer of an item never waits for it; a reader tells all before it sleeps.
 //!
 //! The caller sets both lines to 0 before it publishes a call with pipes. A writer that finds the ring empty goes on at its beginning, so
-//! that a pipe of short items uses one page. Bytes come in multiples of eight.
+//! that a pipe of short items whose reader waits for each uses one page. Bytes come in multiples of eight.
 //!
 //! An end that is to be *notified* has no thread that sleeps on a count: a server's receiver finds its lane among those that are
 //! [ready](take_ready), and is rung; a caller's background thread [listens](crate::listening).
@@ -255,7 +255,8 @@ pub struct Reading {
 }
 
 /// The reader tells of so many bytes that it has taken, at the latest.
-const TELL: u32 = PIPE as u32 / 4;
+// Bytes come in multiples of eight, also in the small rings of models.
+const TELL: u32 = if PIPE < 32 { 8 } else { PIPE as u32 / 4 };
 
 impl Reading {
     /// Of a call on that lane which has just begun.

@@ -47,7 +47,7 @@ fn bytes_arrive_in_order_and_then_the_end() {
 }
 
 #[test]
-fn short_items_that_are_taken_at_once_stay_at_the_beginning_of_the_ring() {
+fn short_items_of_a_reader_that_waits_for_each_stay_at_the_beginning_of_the_ring() {
     let (segment, _file) = Segment::create().unwrap();
     let (mut writing, mut reading) = (Writing::new(Way::Call, 3), Reading::new(Way::Call, 3));
     let mut beyond = vec![0; 64];
@@ -58,6 +58,8 @@ fn short_items_that_are_taken_at_once_stay_at_the_beginning_of_the_ring() {
         let mut bytes = Vec::new();
         let len = reading.arrived(&segment).unwrap();
         reading.take(&segment, len, &mut bytes);
+        // Before it sleeps.
+        reading.tell(&segment);
         assert_eq!(bytes, index.to_le_bytes());
     }
     segment.get(layout::pipe_byte(writing.pipe.number, 64), &mut beyond);
@@ -128,7 +130,9 @@ fn an_end_that_asks_is_notified_once() {
     assert_eq!((ready(), ready()), (vec![70], vec![]));
     // The caller is told by other means.
     writing.ask(&segment);
-    assert!(reading.take(&segment, 8, &mut Vec::new()));
+    // Of few bytes that were taken it is not told at once.
+    assert!(!reading.take(&segment, 8, &mut Vec::new()));
+    assert!(reading.tell(&segment) && !reading.tell(&segment));
     assert!(!has_ready(&segment));
     let (writing, reading) = (Writing::new(Way::Result, 5), Reading::new(Way::Result, 5));
     writing.ask(&segment);
