@@ -7,8 +7,8 @@ use stoop_wire::{HEADER_LEN, Header, Kind};
 impl Lane {
     /// Cancels the outstanding call and returns the packet that tells the server; `None` without a call.
     ///
-    /// The lane can be used again when the call has ended by [`Heard::Result`], [`Heard::Refused`], [`Heard::Unbound`]
-    /// or [`Heard::Failed`], or has been abandoned. Until then its [timeouts](Self::handle_timeout) repeat the cancel.
+    /// The lane can be used again when the call has ended by [`Heard::Result`](crate::caller::Heard::Result), `Refused`, `Unbound`
+    /// or `Failed`, or has been abandoned. Until then its [timeouts](Self::handle_timeout) repeat the cancel.
     pub fn cancel(&mut self, now: Instant) -> Option<[u8; HEADER_LEN]> {
         let call = self.outstanding.as_mut()?;
         call.state = CallState::Cancelled;

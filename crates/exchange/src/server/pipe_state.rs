@@ -9,7 +9,7 @@ use core::cell::Cell;
 use core::time::Duration;
 use stoop_wire::{BindingId, CallNumber, LaneId};
 
-/// Names a call that was given out, as [`Work::identity`](super::Work::identity) does.
+/// Names a call that was given out, as [`Assignment::identity`](super::Assignment::identity) does.
 pub type CallKey = (BindingId, LaneId, CallNumber);
 
 /// Consecutive waits, each twice as long as the one before, after which the server sends nothing more of an answer or a pipe
