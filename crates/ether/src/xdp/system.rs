@@ -116,7 +116,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, index: u32, flags: u32) -> Result<
     }
 }
 
-/// Takes the program of the link off its interface, whatever other descriptors of the link there are.
+/// Detaches the program of the link from its interface, also if other processes have descriptors of the link.
 pub(super) fn detach(link: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: no pointers: the link alone.
     unsafe { bpf(BPF_LINK_DETACH, &[words(link.as_raw_fd() as u32, 0)]) }.map(drop)

@@ -155,7 +155,7 @@ impl Incoming {
         Self::new(u32::MAX)
     }
 
-    /// The message has `len` bytes. Returns whether that can be, after what has arrived.
+    /// The peer says that the message has `len` bytes. `false`: bytes beyond that have arrived, or it has said another length before.
     pub(crate) fn end_at(&mut self, len: u32) -> bool {
         let can_be = match self.message_len {
             u32::MAX => self.here.end() <= len,
@@ -167,7 +167,7 @@ impl Incoming {
         can_be
     }
 
-    /// Nothing before `len`, where the message ends, has to arrive any more. Returns whether that can be, after what has arrived.
+    /// The peer says that the message ends at `len`, and will not send what is missing before. `false`: as of [`end_at`](Self::end_at).
     pub(crate) fn skip_to(&mut self, len: u32) -> bool {
         let can_be = self.end_at(len);
         if can_be && len > 0 {

@@ -64,7 +64,7 @@ impl Pipes {
         self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
     }
 
-    /// Gives back to the path what is in flight.
+    /// The pipe's bytes in flight no longer count towards the path's window.
     pub(super) fn settle(&mut self, path: &mut Path) {
         if let Some(mut to) = self.to.take() {
             to.forget(path);

@@ -43,7 +43,7 @@ impl Lane {
         }
     }
 
-    /// What is due if the timer of a pipe is.
+    /// The work for which the timer of a pipe has run out; `None`: it has not.
     pub(super) fn pipe_due(&mut self, now: Instant) -> Option<Due> {
         let Self { large: Some(large), outstanding: Some(call), .. } = self else { return None };
         let pipes = large.pipes.as_mut().filter(|pipes| now >= pipes.next)?;

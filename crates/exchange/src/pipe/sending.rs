@@ -334,7 +334,7 @@ impl Sending {
         }
     }
 
-    /// Gives back to the path what is in flight: the pipe is no longer sent.
+    /// The pipe is sent no further: its bytes in flight no longer count towards the path's window.
     pub fn forget(&mut self, path: &mut Path) {
         self.is_closed = true;
         self.outgoing.end(path);
