@@ -195,7 +195,7 @@ mod lost {
         let error = client.with_timeout(limit).begin().next(2).wait().unwrap_err();
         assert_eq!(error.ran(), Ran::No, "{error}");
         assert!(begun.elapsed() >= limit, "{error}");
-        assert!(!next.is_ready() && !long.is_ready());
+        assert!(!next.is_ready() && !long.is_ready(), "{next:?} {long:?}");
         let (_server, _) = serve_at(&uri, Server::new());
         check_made(next.wait(), 4);
         check_made(long.wait(), 100_000);

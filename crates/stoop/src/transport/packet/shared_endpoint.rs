@@ -124,30 +124,40 @@ impl<E: CallerEndpoint> Shared<E> {
             }
             Ok(CallerArrival::Refused) => self.tell_refused(),
             Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
-            Err(_) => self.take_sent_back(),
+            Err(_) => {
+                self.take_sent_back();
+            }
         }
     }
 
-    /// Reports to all users that the server's port is closed.
+    /// Reports that the server's port is closed: to the users whose packets came back, or to all, if the system has kept no packet.
     #[cold]
     fn tell_refused(&self) {
-        self.take_sent_back();
-        let mut told = HashSet::new();
-        for mailbox in self.mailboxes().values() {
-            if told.insert(Arc::as_ptr(mailbox)) {
-                mailbox.put(None);
+        if !self.take_sent_back() {
+            let mut told = HashSet::new();
+            for mailbox in self.mailboxes().values() {
+                if told.insert(Arc::as_ptr(mailbox)) {
+                    mailbox.put(None);
+                }
             }
         }
     }
 
+    /// Gives the packets that a closed port has sent back to their users, each with a report. Returns whether there were any.
     #[cold]
-    fn take_sent_back(&self) {
-        let mut packet = [0; HEADER_LEN];
+    fn take_sent_back(&self) -> bool {
+        let (mut packet, mut told) = ([0; HEADER_LEN], HashSet::new());
+        let mut any = false;
         while let Some(len) = self.endpoint.next_sent_back(&mut packet) {
+            any = true;
             if let Some(mailbox) = self.mailbox(&packet[..len]) {
                 mailbox.arrivals().sent_back.push_back(packet[..len].to_vec());
+                if told.insert(Arc::as_ptr(&mailbox)) {
+                    mailbox.put(None);
+                }
             }
         }
+        any
     }
 }
 

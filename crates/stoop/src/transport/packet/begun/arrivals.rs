@@ -59,7 +59,9 @@ impl<L: PacketLink> Calls<L> {
             Ok(CallerArrival::Refused) => self.on_unreachable(clock),
             Ok(CallerArrival::Nothing | CallerArrival::TooLarge(_)) => {}
             // An ICMP error for an earlier packet. Keep waiting: only deadlines end calls.
-            Err(_) => self.take_sent_back(),
+            Err(_) => {
+                self.take_sent_back();
+            }
         }
     }
 

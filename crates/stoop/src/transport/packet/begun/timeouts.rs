@@ -268,25 +268,32 @@ impl<L: PacketLink> Calls<L> {
         self.wait_unbound(call);
     }
 
-    /// Notes the packets, of any call, that a closed port has sent back.
+    /// Notes the packets, of any call, that a closed port has sent back, and returns the calls that they are of; `None` if the system
+    /// has kept no packet.
     #[cold]
-    pub(crate) fn take_sent_back(&mut self) {
-        let link = Arc::clone(&self.link);
+    pub(crate) fn take_sent_back(&mut self) -> Option<Vec<u32>> {
+        let (link, mut calls) = (Arc::clone(&self.link), None);
         link.binding.present().take_sent_back(&link.endpoint, |packet| {
+            let calls = calls.get_or_insert_with(Vec::new);
             if let Some(call) = self.call_of(packet)
                 && self.slots[call as usize].stage == Stage::Sent
             {
                 self.expand(call).lane.handle_sent_back(packet);
+                calls.push(call);
             }
         });
+        calls
     }
 
-    /// Handles the system's report that the server's port is closed, by a packet of any call.
+    /// Handles the system's report that the server's port is closed: for the calls whose packets came back with it, or for all, if it
+    /// does not say of which packet it is. Reports of other calls' packets would end a call whose own are still on their way back.
     #[cold]
     pub(crate) fn on_unreachable(&mut self, clock: Instant) {
-        self.take_sent_back();
+        let mut calls = self.take_sent_back().unwrap_or_else(|| (0..self.slots.len() as u32).collect());
+        calls.sort_unstable();
+        calls.dedup();
         let link = Arc::clone(&self.link);
-        for call in 0..self.slots.len() as u32 {
+        for call in calls {
             if self.slots[call as usize].stage == Stage::Sent {
                 self.expand(call);
                 let slot = &mut self.slots[call as usize];
