@@ -13,7 +13,7 @@ const LENGTHS: [(usize, u64); 4] = [(0, 1), (1400, 1), (100_000, 0), (1_000_000,
 
 /// How many of the calls that this makes took the fast path, of one call. On a busy machine a packet may be sent again; then another
 /// call is made.
-fn fast(client: &LabClient, call: impl Fn()) -> u64 {
+fn fast(client: &LabClient, mut call: impl FnMut()) -> u64 {
     loop {
         let before = client.binding().counters();
         call();
@@ -55,10 +55,9 @@ fn calls_that_fill_a_packet_take_the_fast_path(transport: &str) {
     }
     let (_server, _, client) = lab(transport);
     client.null().unwrap();
-    let mut bytes = [1; 1440];
+    let mut bytes = [0; 1440];
     assert_eq!(fast(&client, || client.full_call(&[1; 1440]).unwrap()), 1);
     assert_eq!(fast(&client, || client.begin().full_call(&[1; 1440]).wait().unwrap()), 1);
-    let before = client.binding().counters();
-    client.full_result(&mut bytes).unwrap();
-    assert_eq!((bytes[1439], client.binding().counters().fast - before.fast), (1, 1));
+    assert_eq!(fast(&client, || client.full_result(&mut bytes).unwrap()), 1);
+    assert_eq!(bytes[1439], 1);
 }
