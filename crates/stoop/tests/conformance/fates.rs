@@ -250,6 +250,7 @@ fn calls_that_wait_at_their_server_until_their_deadline_have_not_run(transport: 
     let held = client.begin().wait();
     keeper.0.await_inside(1);
     let opens = keeper.0.open_on_drop();
+    let mut unknown = 0;
     for error in errors(each_way(&client.with_timeout(Duration::from_millis(200)), || ())) {
         let is_late = match &error {
             CallError::Refused(why, ..) => why.code == RefusalCode::DeadlinePassed,
@@ -258,10 +259,12 @@ fn calls_that_wait_at_their_server_until_their_deadline_have_not_run(transport: 
             _ => false,
         };
         assert!(is_late && error.is_timeout(), "{error}");
+        unknown += u32::from(error.ran() != Ran::No);
     }
     drop(opens);
     held.wait().unwrap();
-    assert_eq!(keeper.ran(), 0);
+    // A call that took long to arrive has its time from then on, and its caller was not told that it did not run.
+    assert!(keeper.ran() <= unknown, "{} of {unknown}", keeper.ran());
 }
 
 fn calls_that_run_at_their_deadline_may_have_run(transport: &str) {
