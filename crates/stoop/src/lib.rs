@@ -178,6 +178,7 @@
 extern crate self as stoop;
 
 pub mod account;
+mod agreed;
 mod buffers;
 mod callbacks;
 mod calling;

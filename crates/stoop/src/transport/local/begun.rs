@@ -3,6 +3,7 @@
 //! The arguments of a begun call are marshaled like those of a call to another process: its caller goes on, and may
 //! change the values that it has passed.
 
+use crate::agreed::Agreed;
 use crate::calling::background::{Background, Driven, start};
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
@@ -22,7 +23,6 @@ use crate::pipes::contract::Ends;
 use crate::pipes::error::PipeError;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
 use crate::serving::one_call;
-use crate::transport::local::agreed::Agreed;
 use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
 use std::sync::atomic::{AtomicU64, Ordering};

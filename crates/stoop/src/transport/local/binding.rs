@@ -1,5 +1,6 @@
 //! A client's binding to a server of its own process, and the server that takes over its name.
 
+use crate::agreed::Agreed;
 use crate::calling::begun::BegunCalls;
 use crate::calling::counters::CallCounters;
 use crate::error::{BindError, CallError, Callee, SendError};
@@ -8,7 +9,6 @@ use crate::intercept::client::ClientChain;
 use crate::interface::{Interface, Procedure};
 use crate::locked::locked;
 use crate::transport::contract::{Binding, IsOurs, Target};
-use crate::transport::local::agreed::Agreed;
 use crate::transport::local::begun::LocalCalls;
 use crate::transport::local::lane::LocalLane;
 use crate::transport::local::server::{LocalServer, find, is_taken};

@@ -1,6 +1,5 @@
 //! Servers of this process, by name: a call is a call through the trait.
 
-pub(crate) mod agreed;
 mod background;
 pub(crate) mod begun;
 pub(crate) mod binding;

@@ -1,12 +1,12 @@
 //! The servers of this process, by name.
 
+use crate::agreed::Agreed;
 use crate::interface::{Exported, Interface};
 use crate::later::pool::Pool;
 use crate::locked::locked;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
 use crate::serving::running::{RunningEndpoint, Setup};
-use crate::transport::local::agreed::Agreed;
 use crate::transport::local::begun::{LocalCalls, LocalJob};
 use std::collections::HashMap;
 use std::io;

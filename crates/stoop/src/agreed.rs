@@ -1,10 +1,10 @@
-//! What a server of this process has of the interface of a client with another trait: another revision.
+//! What the other end has of an interface, of which it knows another revision.
 
 use crate::metadata::without_metadata;
 use std::sync::Arc;
 use stoop_exchange::binder::Found;
 
-/// What a server of another trait has of the client's procedures, in their order.
+/// What the other end has of this one's procedures, in their order.
 #[derive(Clone)]
 pub(crate) struct Agreed(Arc<[Found]>);
 
@@ -15,7 +15,7 @@ impl From<Vec<Found>> for Agreed {
 }
 
 impl Agreed {
-    /// The server's number of a form that the client's number names, which may have the bit of metadata.
+    /// The other end's number of a form that this end's number names, which may have the bit of metadata.
     pub(crate) fn number(&self, made: u16) -> Option<u16> {
         let form = without_metadata(made);
         let found = self.0.iter().find(|found| found.form == form)?;
