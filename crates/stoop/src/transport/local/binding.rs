@@ -38,7 +38,7 @@ pub(crate) struct LocalBinding {
     /// Whether calls have their arguments marshaled, and do not go through the trait: one of the ends has interceptors.
     pub(crate) is_marshaled: bool,
     /// The server of marshaled calls.
-    present: Mutex<Present>,
+    present: Arc<Mutex<Present>>,
 }
 
 impl Source {
@@ -99,7 +99,7 @@ impl LocalBinding {
         let interceptors = ClientChain::new(interceptors, interface, uri);
         let is_marshaled = interceptors.is_some() || export.is_marshaled() || is_dynamic || agreed.is_some();
         let present = Present { server: Arc::clone(&server), agreed };
-        let (source, present) = (Arc::clone(source), Mutex::new(present));
+        let (source, present) = (Arc::clone(source), Arc::new(Mutex::new(present)));
         Ok(Self { source, object, server, interceptors, is_marshaled, present })
     }
 
@@ -215,12 +215,15 @@ impl Binding for LocalBinding {
 /// The begun calls of a binding: a table for each server that had the name.
 pub(crate) struct LocalBegun {
     source: Arc<Source>,
+    /// The server of the binding's marshaled calls: it tells the form in which calls are begun.
+    server: Arc<Mutex<Present>>,
     present: Mutex<Arc<LocalCalls>>,
 }
 
 impl LocalBegun {
     pub(crate) fn new(binding: &LocalBinding) -> Self {
-        Self { source: Arc::clone(&binding.source), present: Mutex::new(binding.calls()) }
+        let (source, server) = (Arc::clone(&binding.source), Arc::clone(&binding.present));
+        Self { source, server, present: Mutex::new(binding.calls()) }
     }
 }
 
@@ -230,7 +233,9 @@ impl BegunCalls for LocalBegun {
     fn present(&self) -> Result<Arc<LocalCalls>, SendError> {
         let mut present = locked(&self.present);
         if !present.is_open() {
-            *present = self.source.find_next()?.calls();
+            let next = self.source.find_next()?;
+            *present = next.calls();
+            *locked(&self.server) = locked(&next.present).clone();
         }
         Ok(Arc::clone(&present))
     }
