@@ -67,6 +67,11 @@ impl Description {
         since <= self.revision
     }
 
+    /// The revision as at which it describes.
+    pub fn revision(&self) -> u32 {
+        self.revision
+    }
+
     /// The revisions with which parts came, those that it leaves out too.
     pub fn since(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.since.iter().copied()

@@ -3,6 +3,7 @@
 use crate::metadata::without_metadata;
 use std::sync::Arc;
 use stoop_exchange::binder::Found;
+use stoop_wire::bind::NO_PROCEDURE;
 
 /// What the other end has of this one's procedures, in their order.
 #[derive(Clone)]
@@ -20,6 +21,14 @@ impl Agreed {
         let form = without_metadata(made);
         let found = self.0.iter().find(|found| found.form == form)?;
         Some(found.number | (made ^ form))
+    }
+
+    /// This end's number of a form that the other end's number names, which may have the bit of metadata. One that no procedure has, if
+    /// none is meant.
+    pub(crate) fn own(&self, theirs: u16) -> u16 {
+        let number = without_metadata(theirs);
+        let found = self.0.iter().find(|found| found.number == number);
+        found.map_or(without_metadata(NO_PROCEDURE), |found| found.form) | (theirs ^ number)
     }
 
     /// The number of the form in which a procedure is called.

@@ -50,7 +50,7 @@ pub(crate) struct Forms {
     /// The revisions of the older forms, in their order.
     revisions: Vec<u32>,
     /// Why the interface cannot be served or bound to.
-    problem: Option<String>,
+    pub(crate) problem: Option<String>,
 }
 
 impl Interface {
@@ -64,7 +64,8 @@ impl Interface {
     /// # Errors
     /// Its types and its revisions do not fit together, for this reason.
     pub(crate) fn check_forms(&self) -> Result<(), String> {
-        self.forms().problem.clone().map_or(Ok(()), Err)
+        let offered = || self.callback.and_then(|offered| self.no_callbacks(offered()));
+        self.forms().problem.clone().or_else(offered).map_or(Ok(()), Err)
     }
 
     /// The present revision and the oldest that is understood.
@@ -90,6 +91,12 @@ impl Interface {
         (self.name.into(), known)
     }
 
+    /// Its older forms, in the order of their numbers: the procedure of each, and the last revision at which it held.
+    pub(crate) fn older_forms(&self) -> impl Iterator<Item = (u16, u32)> {
+        let Forms { compared, revisions, .. } = self.forms();
+        compared.older.iter().map(|form| form.procedure).zip(revisions.iter().copied())
+    }
+
     /// The procedure of a number, which may be that of an older form, and may have the bit of metadata.
     #[inline]
     pub(crate) fn base(&self, number: u16) -> u16 {
@@ -104,8 +111,9 @@ impl Interface {
         form.map_or(number, |form| form.procedure)
     }
 
-    /// In words, what a server of an older revision lacks, which knows each procedure in that form; empty if it lacks nothing.
-    pub(crate) fn describe_forms(&self, form: impl Fn(u16) -> Option<u16>) -> String {
+    /// In words, what a `callee` (server or client) of an older revision lacks, which knows each procedure in that form; empty if it lacks
+    /// nothing.
+    pub(crate) fn describe_forms(&self, callee: &str, form: impl Fn(u16) -> Option<u16>) -> String {
         let lacking =
             (0..).zip(self.procedures).filter_map(|(number, Procedure { name, .. })| match form(number) {
                 Some(newest) if newest == number => None,
@@ -115,7 +123,7 @@ impl Interface {
                 None => Some(format!("no `{name}`")),
             });
         let lacking = lacking.collect::<Vec<_>>().join(", ");
-        if lacking.is_empty() { lacking } else { format!("; the server is older: it has {lacking}") }
+        if lacking.is_empty() { lacking } else { format!("; the {callee} is older: it has {lacking}") }
     }
 
     /// For server stubs: the procedure of a call with that number, which is none of a procedure's newest form, and the form of its messages.

@@ -198,6 +198,7 @@ mod limits;
 mod locked;
 mod message_buffer;
 mod metadata;
+mod offered_interface;
 mod offers;
 #[cfg(feature = "onc")]
 pub mod onc;

@@ -15,10 +15,11 @@ pub use crate::later::piped::{run_deferred_with_pipes, run_task_with_pipes, run_
 pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments};
 pub use crate::later::tasks::{Tasks, run_task};
 pub use crate::later::unserved::Unserved;
+pub use crate::offered_interface::describe_callbacks;
 pub use crate::pipes::contract::Pipes;
 pub use crate::pipes::ends::{CallerEnds, ServedEnds};
 pub use crate::pipes::item::Item;
-pub use crate::stub::called::{Callbacks, describe_callbacks};
+pub use crate::stub::called::Callbacks;
 #[cfg(feature = "onc")]
 pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};

@@ -36,7 +36,7 @@ trait Unrevised {
     fn given(&self, #[since(1)] number: u32);
 }
 
-#[stoop::interface(revision = 2)]
+#[stoop::interface(revision = 2, callback = Guest)]
 trait Revised {
     #[since(3)]
     fn later(&self);
@@ -49,6 +49,7 @@ trait Revised {
     fn misspelled(&self, #[since(1, dropped)] number: u32);
     fn piped(&self, #[since(1)] items: stoop::Sender<u8>);
     fn buffered(&self, #[since(1)] bytes: &stoop::InPlace<u8>);
+    fn offered(&self, #[since(1)] #[callback] guest: GuestClient);
 }
 
 #[stoop::interface(revision = 2, program = 0x2000_0001, version = 1)]

@@ -5,6 +5,7 @@
 //! runs: another thread runs the callbacks that this call makes, so that a server can call back while it is called by a callback. One-way
 //! callbacks, for which no call waits, keep their order: they are kept until no callback waits.
 
+use crate::agreed::Agreed;
 use crate::callbacks::nested::{self, RunsCallbacks};
 use crate::callbacks::record::{ANSWER_HEAD, AnswerHead, AnswerKind, CallHead, CallKind};
 use crate::context::cancelled::{self, CallId};
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     exports: Arc<Exports>,
     /// Callbacks that run at the same time, at most.
     most: usize,
+    /// What the server has of the object's interface, if that is of another revision.
+    agreed: Option<Agreed>,
     receiver: Mutex<Receiver<[u8]>>,
     sending: Arc<dyn SendingEnd>,
     /// The handle of the call in whose pipes the records travel.
@@ -88,13 +91,14 @@ enum Admitted {
 impl Session {
     /// A session in the pipes of a call that has this handle, for at most so many callbacks at a time.
     pub(crate) fn new(
-        (exports, most): (&Arc<Exports>, usize),
+        (exports, most, agreed): (&Arc<Exports>, usize, Option<Agreed>),
         SessionEnds { receiver, sending }: SessionEnds,
         call: Box<dyn Send>,
     ) -> Arc<Self> {
         Arc::new(Self {
             exports: Arc::clone(exports),
             most,
+            agreed,
             receiver: Mutex::new(receiver),
             sending,
             call: Mutex::new(Some(call)),
@@ -224,7 +228,8 @@ impl Session {
         let call = CallId::local(LAST_ID.fetch_add(1, Ordering::Relaxed));
         let limits = self.limits(head.left_ns, call);
         self.state().current.push((head.number, call));
-        let run = || self.exports.run(0, head.procedure, arguments, packet, limits);
+        let procedure = self.agreed.as_ref().map_or(head.procedure, |agreed| agreed.own(head.procedure));
+        let run = || self.exports.run(0, procedure, arguments, packet, limits);
         let (ran, asked) = match head.left_ns {
             0 => (Ok(Outcome::refused(RefusalCode::DeadlinePassed, String::new())), false),
             _ => nested::running(Arc::clone(self) as _, || noting_asked(run)),

@@ -100,10 +100,10 @@ pub(crate) fn refused_in_advance() -> Ended {
     Ended::With(CallError::refused(Refusal::new(RefusalCode::ShuttingDown, "")))
 }
 
-/// The server lacks the procedure, or knows another form of it: it would refuse the call, which is not sent.
+/// The other end lacks the procedure, or knows another form of it: it would refuse the call, which is not sent.
 #[cold]
 pub(crate) fn lacks_form() -> CallError {
-    let why = "the server is of another revision of the interface";
+    let why = "the other end is of another revision of the interface";
     CallError::refused(Refusal::new(RefusalCode::UnknownProcedure, why))
 }
 

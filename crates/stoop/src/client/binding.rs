@@ -148,7 +148,9 @@ impl Binding {
                 } else {
                     ""
                 };
-                let forms = self.source.interface.describe_forms(|procedure| transport.form(procedure));
+                let callee = if matches!(transport, AnyBinding::Callback(_)) { "client" } else { "server" };
+                let forms =
+                    self.source.interface.describe_forms(callee, |procedure| transport.form(procedure));
                 format!("{uri}: {}{buffers}{checksums}{forms}", transport.describe())
             }
             Err(why) => format!("{uri}: not bound in this process, which has been forked: {why}"),

@@ -9,7 +9,7 @@ use crate::client::offered_object::Offering;
 use crate::client::{Client, Shared};
 use crate::context::nanos;
 use crate::error::{BindError, CallError, SendError, UnknownCause};
-use crate::interface::{Exported, Interface, Procedure};
+use crate::interface::{Exported, Interface};
 use crate::locked::locked;
 use crate::options::BindOptions;
 use crate::options::callbacks::{AfterBind, CallbackOptions};
@@ -95,9 +95,7 @@ pub(super) fn check(
 }
 
 fn is_same(one: &'static Interface, other: &'static Interface) -> bool {
-    let signatures =
-        |interface: &Interface| interface.procedures.iter().map(Procedure::signature).collect::<Vec<_>>();
-    std::ptr::eq(one, other) || one.name == other.name && signatures(one) == signatures(other)
+    std::ptr::eq(one, other) || one.known_forms() == other.known_forms()
 }
 
 /// Between two attempts to offer the object again.
@@ -159,7 +157,7 @@ fn write(call: &mut Beginning<'_>, client: u64) -> Result<usize, EncodeError> {
 impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
     fn bind_again(&self) -> Result<(), CallError> {
         let begin = self.begin_offer();
-        let mut call = begin.start(self.binding.last_procedure());
+        let mut call = begin.start(self.binding.carrying_procedure());
         let written = write(&mut call, 0);
         let refused = call.submit(written, |outcome| outcome.map(|_| ()));
         drop(begin);
@@ -171,7 +169,8 @@ impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
 
     fn open(&self, offering: &Offering) -> Result<Arc<Session>, CallError> {
         let (begin, within) = (self.begin_offer(), self.binding.time_to_bind());
-        let mut call = begin.start(self.binding.last_procedure());
+        let number = self.binding.carrying_procedure();
+        let mut call = begin.start(number);
         let written = write(&mut call, offering.client);
         let (pending, ends) = call.submit_with_pipes(written, PIPES, |outcome| outcome.map(|_| ()));
         drop(begin);
@@ -179,7 +178,7 @@ impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
         let mut ends = SessionEnds::of(ends.into_ends()).ok_or_else(ended)?;
         match ends.receiver.recv_timeout(within) {
             Ok(Received::Item(record)) if is_accepted(&record) => {
-                let session = (&offering.exports, offering.threads);
+                let session = (&offering.exports, offering.threads, self.binding.agreed_on(number));
                 Ok(Session::new(session, ends, Box::new(pending)))
             }
             Ok(Received::Nothing) => {

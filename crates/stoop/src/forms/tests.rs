@@ -69,11 +69,11 @@ fn forms_begin_with_the_procedure_and_end_with_the_oldest_revision() {
 fn what_an_older_server_lacks_is_said_in_words() {
     const TWO: &[Procedure] = &[const { procedure(restless::<3>, 0) }; 2];
     let interface = interface(TWO, 3, 0);
-    assert_eq!(interface.describe_forms(Some), "");
+    assert_eq!(interface.describe_forms("server", Some), "");
     // The older forms of the first are those of revisions 2, 1 and 0.
     let form = |procedure| (procedure == 0).then_some(FORMS + 1);
     assert_eq!(
-        interface.describe_forms(form),
+        interface.describe_forms("server", form),
         "; the server is older: it has `restless` as at revision 1, no `restless`"
     );
 }

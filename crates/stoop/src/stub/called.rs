@@ -5,7 +5,6 @@ use crate::client::Client;
 use crate::client::offering::OfClient;
 use crate::context::{Caller, serving_caller};
 use crate::error::{Refusal, RefusalCode};
-use crate::interface::{Interface, Procedure};
 use crate::later::piped::{OpenPipes, keep_open};
 use crate::later::room::{OpenRoom, check_room};
 use crate::later::unserved::Unserved;
@@ -19,8 +18,7 @@ use std::fmt;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use stoop_exchange::fingerprint;
-use stoop_marshal::{DecodeError, Description, Reader};
+use stoop_marshal::{DecodeError, Form, Reader};
 
 /// The objects that callers offer, as clients of this type.
 pub struct Callbacks<C> {
@@ -72,11 +70,16 @@ impl<C: OfClient> Callbacks<C> {
         }
     }
 
-    /// Serves the call in whose pipes the callbacks of its caller are to travel.
+    /// Serves the call in whose pipes the callbacks of its caller are to travel: in an older form of the interface if the call is of one.
     ///
     /// # Errors
     /// Always: it is answered when the object is offered no more, or is refused.
-    pub fn serve(own: &Arc<Self>, room: &OnceLock<Arc<OpenRoom>>, arguments: &[u8]) -> Result<(), Unserved> {
+    pub fn serve(
+        own: &Arc<Self>,
+        room: &OnceLock<Arc<OpenRoom>>,
+        arguments: &[u8],
+        form: Option<Form>,
+    ) -> Result<(), Unserved> {
         let mut call = Reader::new(arguments);
         let (callback, window) = (call.value::<Callback>()?, call.value::<u64>()?);
         call.finish()?;
@@ -97,7 +100,7 @@ impl<C: OfClient> Callbacks<C> {
         };
         let (own, uri) = (Arc::clone(own), name_of(&serving_caller()));
         keep_open(PIPES, Box::new(offer), move |ends, open| {
-            own.accept((callback.client, serial), uri, (ends, window), open);
+            own.accept((callback.client, serial), (uri, form), (ends, window), open);
             // It may have ended before it was accepted.
             if is_over.load(Ordering::SeqCst) {
                 own.forget(callback.client, serial);
@@ -108,7 +111,7 @@ impl<C: OfClient> Callbacks<C> {
     fn accept(
         &self,
         (client, serial): (u64, u64),
-        uri: String,
+        (uri, form): (String, Option<Form>),
         (ends, window): (Ends, u64),
         open: OpenPipes,
     ) {
@@ -116,7 +119,8 @@ impl<C: OfClient> Callbacks<C> {
             unreachable!("a call with two pipes has two ends");
         };
         sending.grant(window);
-        let handle = Handle::new(C::interface(), uri.clone(), sending, receiving);
+        let agreed = form.map(|form| C::interface().agreed_at(form.revision()));
+        let handle = Handle::new((C::interface(), agreed), uri.clone(), sending, receiving);
         let transport = AnyBinding::Callback(Arc::new(CallbackBinding { handle: Arc::clone(&handle) }));
         let of_object = C::of_client(Client::made(C::interface(), uri, transport));
         let offered = Offered { serial, client: of_object, handle: Arc::clone(&handle), open };
@@ -175,16 +179,4 @@ fn name_of(caller: &Caller) -> String {
         Caller::Process(process) => format!("the client in process {}", process.pid),
         Caller::Station(station) => format!("the client at {station:?}"),
     }
-}
-
-/// The signature of the procedure that carries callbacks. A bind compares with it the whole interface that callers offer.
-pub fn describe_callbacks(offered: &'static Interface, description: &mut Description) {
-    // That interface may have callbacks itself.
-    let len = offered.procedures.len() - usize::from(offered.callback.is_some());
-    let signatures: Vec<_> = offered.procedures[..len].iter().map(Procedure::signature).collect();
-    let print = fingerprint(&signatures.join(";"));
-    let name = offered.name;
-    description.text(&format!(
-        "callback(offered: {name}_{print:016x}{{client: u64}}, answers: pipe in [u8], calls: pipe out [u8])"
-    ));
 }

@@ -8,6 +8,7 @@ mod hostile;
 mod lives;
 mod nested;
 mod outcomes;
+mod revisions;
 
 use crate::harness::gate::Gate;
 use crate::harness::transports::{ListenThere, address};

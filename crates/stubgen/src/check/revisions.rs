@@ -28,10 +28,6 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
             if let Some(advice) = no_later_argument(argument, since) {
                 mistakes.add(&argument.name, advice);
             }
-            if procedure.has_callback() {
-                let advice = "a procedure with a `#[callback]` argument has one form; add another procedure";
-                mistakes.add(&argument.name, advice);
-            }
         }
     }
 }
@@ -40,6 +36,9 @@ pub(super) fn check(interface: &Interface, mistakes: &mut Mistakes) {
 fn no_later_argument(argument: &Argument, since: &Since) -> Option<&'static str> {
     match (argument.mode, &argument.shape) {
         (_, Shape::Pipe(..)) => Some("a pipe is there from the beginning; add another procedure"),
+        (_, Shape::Callback(_)) => {
+            Some("a client of the caller's object is there from the beginning; add another procedure")
+        }
         (_, Shape::Buffer(_)) => Some("a buffer is there from the beginning; add another procedure"),
         (Mode::InOut | Mode::Out, _) => Some(
             "an argument that comes back is there from the beginning; return a type with a field under `#[stoop(since = N)]`, or add \

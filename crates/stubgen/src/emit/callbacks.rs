@@ -22,6 +22,8 @@ fn client_of(callback: &Path) -> Path {
 /// The description of the procedure in whose pipes callbacks travel. It comes after the others.
 pub(super) fn described(interface: &Interface, names: &Names) -> Option<TokenStream> {
     let (stub, client) = (&names.stub, client_of(interface.callback.as_ref()?));
+    let with_callback = interface.procedures.iter().filter(|procedure| procedure.has_callback());
+    let since = with_callback.map(|procedure| procedure.since).min().unwrap_or(0);
     Some(quote! {
         #stub::Procedure {
             name: #CALLBACK_PROCEDURE,
@@ -33,7 +35,7 @@ pub(super) fn described(interface: &Interface, names: &Names) -> Option<TokenStr
             one_way: false,
             in_place: ::core::option::Option::None,
             buffers: false,
-            since: 0,
+            since: #since,
         }
     })
 }
@@ -56,8 +58,9 @@ pub(super) struct OfServer {
     /// The field with the clients of these objects, and its first value.
     pub(super) field: TokenStream,
     pub(super) first: TokenStream,
-    /// The arm of the dispatch.
+    /// The arm of the dispatch, and that of the dispatch of older forms.
     pub(super) arm: TokenStream,
+    pub(super) older: TokenStream,
     /// Methods of the export.
     pub(super) methods: TokenStream,
 }
@@ -65,13 +68,14 @@ pub(super) struct OfServer {
 /// Empty if the interface has no callbacks.
 pub(super) fn of_server(interface: &Interface, names: &Names) -> OfServer {
     let Some(callback) = &interface.callback else { return OfServer::default() };
-    let (stub, client) = (&names.stub, client_of(callback));
+    let (stub, client, payload) = (&names.stub, client_of(callback), local("payload"));
     let number =
         u16::try_from(interface.procedures.len()).expect("the number of procedures has been checked");
     OfServer {
         field: quote!(callbacks: ::std::sync::Arc<#stub::Callbacks<#client>>,),
         first: quote!(callbacks: ::core::default::Default::default(),),
-        arm: quote!(#number => #stub::Callbacks::serve(&self.callbacks, &self.room, call),),
+        arm: quote!(#number => #stub::Callbacks::serve(&self.callbacks, &self.room, call, ::core::option::Option::None),),
+        older: quote!(::core::option::Option::Some((#number, form)) => #stub::Callbacks::serve(&self.callbacks, &self.room, #payload, ::core::option::Option::Some(form)),),
         methods: quote! {
             fn is_marshaled(&self) -> bool {
                 true

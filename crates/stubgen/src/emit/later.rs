@@ -7,6 +7,7 @@ use syn::Ident;
 use syn::ext::IdentExt;
 
 use super::arguments::{outcome, receive_all, send as send_argument, send_or_lend};
+use super::callbacks;
 use super::names::{Names, form, local, stub_name};
 use super::server::server_stub;
 use crate::model::{Argument, Interface, Procedure};
@@ -49,8 +50,8 @@ pub(super) fn transport(
 /// The functions of the client that make calls in other forms.
 pub(super) fn client_functions(interface: &Interface, names: &Names) -> TokenStream {
     let numbered = (0u16..).zip(&interface.procedures);
-    // Calls with pipes are begun.
-    let having = numbered.filter(|(_, procedure)| has_forms(procedure, names) && !procedure.has_pipes());
+    let is_begun = |procedure: &Procedure| procedure.has_pipes() || procedure.has_callback();
+    let having = numbered.filter(|(_, procedure)| has_forms(procedure, names) && !is_begun(procedure));
     having.map(|(index, procedure)| client_function(index, procedure, &names.older())).collect()
 }
 
@@ -146,6 +147,7 @@ pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream
         let given = procedure.has_buffers().then(|| quote!(#memory,));
         quote!(::core::option::Option::Some((#index, #form)) => self.#name(#form, #payload, #given #result),)
     });
+    let carried = callbacks::of_server(interface, &names).older;
     let stubs = having().map(|(_, procedure)| server_stub(procedure, &names));
     let stubs = quote! {
         #[cold]
@@ -160,6 +162,7 @@ pub(super) fn server_stubs(interface: &Interface, names: &Names) -> (TokenStream
             let _ = (#payload, &#result);
             match #client::interface().form_of_call(#number) {
                 #(#arms)*
+                #carried
                 _ => ::core::result::Result::Err(#stub::Unserved::UnknownProcedure),
             }
         }

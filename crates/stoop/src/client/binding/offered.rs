@@ -1,5 +1,6 @@
 //! What a binding is for callbacks: that of a client which offers an object, or that of a server to such an object.
 
+use crate::agreed::Agreed;
 use crate::callbacks::Callback;
 use crate::client::binding::Binding;
 use crate::client::bound::Bound;
@@ -36,8 +37,15 @@ impl Binding {
         self.options.timeout
     }
 
-    /// The number of the last procedure: if the interface has callbacks, the one that carries them.
-    pub(in crate::client) fn last_procedure(&self) -> u16 {
-        u16::try_from(self.source.interface.procedures.len() - 1).expect("procedures are numbered by 14 bits")
+    /// The number of the form that the server has of the procedure which carries callbacks, the last.
+    pub(in crate::client) fn carrying_procedure(&self) -> u16 {
+        let last = self.source.interface.procedures.len() - 1;
+        let last = u16::try_from(last).expect("procedures are numbered by 14 bits");
+        self.known().and_then(|bound| bound.transport.form(last)).unwrap_or(last)
+    }
+
+    /// As [`Interface::agreed_on`](crate::interface::Interface::agreed_on).
+    pub(in crate::client) fn agreed_on(&self, number: u16) -> Option<Agreed> {
+        self.source.interface.agreed_on(number)
     }
 }

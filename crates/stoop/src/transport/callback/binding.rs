@@ -43,6 +43,10 @@ impl Binding for CallbackBinding {
     fn metadata_max(&self) -> usize {
         BLOCK_MAX
     }
+
+    fn form(&self, procedure: u16) -> Option<u16> {
+        self.handle.form(procedure)
+    }
 }
 
 /// The begun calls of a binding: one table, for as long as the client offers the object.

@@ -3,10 +3,12 @@
 //! The thread that waits for a callback receives for all, as in other transports ([`ReceiveRole`]). While no thread waits, and callbacks
 //! are outstanding, a waker at the pipe has arriving answers noted.
 
+use crate::agreed::Agreed;
 use crate::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::receive_role::{Pause, ReceiveRole};
+use crate::calling::recovery::lacks_form;
 use crate::calling::short_result::Short;
 use crate::calling::table_lock::attend;
 use crate::calling::waiting_thread::WaitingThread;
@@ -36,6 +38,8 @@ const _: () = assert!(CALL_HEAD <= ARGUMENTS);
 pub(crate) struct Handle {
     pub(super) own: Weak<Self>,
     pub(crate) interface: &'static Interface,
+    /// What the client has of it, if that is of another revision.
+    agreed: Option<Agreed>,
     /// The client, for errors.
     pub(crate) client: String,
     sending: Arc<dyn SendingEnd>,
@@ -87,7 +91,7 @@ pub(super) enum IfFull {
 
 impl Handle {
     pub(crate) fn new(
-        interface: &'static Interface,
+        (interface, agreed): (&'static Interface, Option<Agreed>),
         client: String,
         sending: Arc<dyn SendingEnd>,
         receiving: Arc<dyn ReceivingEnd>,
@@ -95,6 +99,7 @@ impl Handle {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             interface,
+            agreed,
             client,
             sending,
             role: ReceiveRole::new(Receiver::new(Arc::clone(&receiving), None)),
@@ -138,6 +143,16 @@ impl Handle {
         !self.is_over.load(Ordering::SeqCst) && self.sending.over().is_none()
     }
 
+    /// The client's number of a form of a procedure; `None`: it has another form of it, or none.
+    pub(super) fn agreed_number(&self, made: u16) -> Option<u16> {
+        self.agreed.as_ref().map_or(Some(made), |agreed| agreed.number(made))
+    }
+
+    /// The number of the form in which a procedure is called; `None`: the client lacks it.
+    pub(super) fn form(&self, procedure: u16) -> Option<u16> {
+        self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
+    }
+
     /// A callback of `procedure` with `len` bytes of arguments, which waits for its result.
     pub(super) fn call(
         &self,
@@ -167,13 +182,14 @@ impl Handle {
         if self.is_over.load(Ordering::SeqCst) {
             return Err(CallError::not_sent(SendError::ClientGone));
         }
+        let Some(agreed) = self.agreed_number(procedure) else { return Err(lacks_form()) };
         let base = self.interface.base(procedure & !IN_PROCEDURE);
         let is_one_way = self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
         let call = self.table().open(deadline.as_nanos(), Outstanding { id, begun });
         let kind = if is_one_way { CallKind::OneWay } else { CallKind::Call };
         let left_ns = deadline.as_nanos().saturating_sub(begun.as_nanos());
-        let head = CallHead { number: number(call, id), kind, procedure, left_ns };
+        let head = CallHead { number: number(call, id), kind, procedure: agreed, left_ns };
         // Without arguments it may be empty.
         packet.resize(packet.len().max(ARGUMENTS + len), 0);
         packet[ARGUMENTS - CALL_HEAD..ARGUMENTS].copy_from_slice(&head.to_bytes());

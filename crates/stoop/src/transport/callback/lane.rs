@@ -31,6 +31,10 @@ impl Lane for Box<CallbackLane<'_>> {
         Callee::new(self.handle.interface, procedure, &self.handle.client)
     }
 
+    fn other_form(&self, procedure: u16, made: u16) -> Option<u16> {
+        if self.handle.agreed_number(made).is_some() { None } else { self.handle.form(procedure) }
+    }
+
     #[cold]
     #[inline(never)]
     fn arguments(&mut self) -> Writer<'_> {
