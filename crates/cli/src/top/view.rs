@@ -48,6 +48,8 @@ struct Procedure {
     longest_ns: Option<u64>,
     /// Processors that it has kept busy on average, or that would have been if it did not wait.
     busy: f64,
+    /// Of the calls, those in forms of older revisions: the last revision of the form, and how many.
+    older: Vec<(u32, u64)>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -123,7 +125,8 @@ impl View {
     fn names(&self, columns: Option<usize>) -> usize {
         let names =
             self.procedures.iter().map(|each| &each.name).chain(self.peers.iter().map(|each| &each.peer));
-        let longest = names.map(|name| name.chars().count() + 1).max().unwrap_or(0);
+        let older = self.procedures.iter().flat_map(|each| &each.older).map(|(to, _)| label(*to).len() + 1);
+        let longest = names.map(|name| name.chars().count() + 1).chain(older).max().unwrap_or(0);
         let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(FIGURES));
         longest.min(room).max(NAMES_MIN)
     }
@@ -163,6 +166,10 @@ impl View {
                 "{name:<names$}{rate:>10}{:>8}{median:>9}{p99:>9}{longest:>9}{busy:>8}",
                 each.running
             )?;
+            for (to, calls) in &each.older {
+                let label = shortened(&label(*to), names - 1);
+                writeln!(text, "{label:<names$}{:>10}", self.rate(*calls))?;
+            }
         }
         let head = format!("{:<names$}{:>10}{:>43}", "caller", "calls/s", "busy");
         writeln!(text, "\n{}", terminal::heading(&head))?;
@@ -209,8 +216,20 @@ impl Procedure {
             p99_ns: ns(0.99),
             longest_ns: ns(1.0),
             busy: busy(&ran, calls, seconds),
+            older: older(then, now),
         }
     }
+}
+
+fn label(revision: u32) -> String {
+    format!("  to revision {revision}")
+}
+
+/// The calls in older forms since `then`.
+fn older(then: Option<&ServedProcedure>, now: &ServedProcedure) -> Vec<(u32, u64)> {
+    let before = |of| then?.older.iter().find(|(revision, _)| *revision == of).map(|(_, calls)| *calls);
+    let grown = now.older.iter().map(|&(of, calls)| (of, calls.saturating_sub(before(of).unwrap_or(0))));
+    grown.filter(|(_, calls)| *calls > 0).collect()
 }
 
 /// Processors that so many calls have kept busy, of which some were timed.
@@ -259,7 +278,8 @@ mod tests {
             name: "get".into(),
             calls,
             running: 1,
-            ran: Histogram::default(),
+            older: vec![(0, 70), (2, calls / 2)],
+            ..ServedProcedure::default()
         };
         let peer = CallingPeer { peer: "10.0.0.1".into(), calls, ran: Duration::from_millis(calls) };
         let account =
@@ -276,9 +296,12 @@ mod tests {
         assert_eq!((view.procedures[0].calls, view.peers[0].calls), (50, 50));
         assert!((view.peers[0].busy - 0.025).abs() < 1e-9, "{}", view.peers[0].busy);
         let table = view.table("udp://x:1", 10, None);
-        for part in ["Store.get", "25.0", "10.0.0.1", "2.5 %", "calls 25.0/s, bindings 3"] {
+        for part in
+            ["Store.get", "25.0", "to revision 2", "12.5", "10.0.0.1", "2.5 %", "calls 25.0/s, bindings 3"]
+        {
             assert!(table.contains(part), "{part}: {table}");
         }
+        assert!(!table.contains("to revision 0"), "no more calls: {table}");
     }
 
     #[test]

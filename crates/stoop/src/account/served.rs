@@ -22,6 +22,8 @@ use crate::program::Program;
 use std::any::Any;
 use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoop_exchange::FORMS;
 use stoop_marshal::{Reader, Writer};
 use stoop_net::clock;
 
@@ -36,6 +38,8 @@ pub(crate) struct Ledger {
     /// For each interface, if calls are sampled.
     samples: Vec<Option<Samples>>,
     spans: Option<ServedSpans>,
+    /// For each interface, the calls that came in each older form of a procedure.
+    older: Vec<Box<[AtomicU64]>>,
 }
 
 impl Ledger {
@@ -48,6 +52,10 @@ impl Ledger {
             peers: PeerTimes::default(),
             samples: interfaces.iter().map(|interface| Samples::of_server(interface, &options)).collect(),
             spans: ServedSpans::new(&options),
+            older: interfaces
+                .iter()
+                .map(|each| each.older_forms().map(|_| AtomicU64::new(0)).collect())
+                .collect(),
             interfaces,
             options,
         }
@@ -132,12 +140,13 @@ impl Ledger {
 
     /// The figures recorded so far.
     pub(crate) fn account(&self) -> ServerAccount {
-        let interfaces = self.interfaces.iter().zip(&self.times);
-        let procedures = interfaces.flat_map(|(interface, times)| {
+        let interfaces = self.interfaces.iter().zip(&self.times).zip(&self.older);
+        let procedures = interfaces.flat_map(|((interface, times), older)| {
             let of = |(number, procedure): (usize, &crate::interface::Procedure)| {
                 let (calls, running, ran) = times.served(number);
+                let older = older_calls(interface, older, number);
                 let (interface, name) = (interface.name.to_owned(), procedure.name.to_owned());
-                ServedProcedure { interface, name, calls, running, ran }
+                ServedProcedure { interface, name, calls, running, ran, older }
             };
             interface.procedures.iter().enumerate().map(of).collect::<Vec<_>>()
         });
@@ -149,6 +158,13 @@ impl Ledger {
             peers: self.peers.copy(),
         }
     }
+}
+
+/// The calls that came in older forms of a procedure: the last revision at which a form held, and how many came in it.
+fn older_calls(interface: &Interface, counted: &[AtomicU64], procedure: usize) -> Vec<(u32, u64)> {
+    let forms = interface.older_forms().zip(counted).filter(|((of, _), _)| usize::from(*of) == procedure);
+    let calls = forms.map(|((_, last), calls)| (last, calls.load(Ordering::Relaxed)));
+    calls.filter(|(_, calls)| *calls > 0).collect()
 }
 
 /// Counts the end of a call.
@@ -195,6 +211,19 @@ struct Recorded {
     interface: usize,
 }
 
+impl Recorded {
+    /// The procedure of a call, which may be of an older form and is then counted as such.
+    #[inline]
+    fn procedure(&self, number: u16) -> u16 {
+        if number >= FORMS
+            && let Some(calls) = self.ledger.older[self.interface].get(usize::from(number - FORMS))
+        {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+        base(&*self.inner, number)
+    }
+}
+
 impl Exported for Recorded {
     fn interface(&self) -> &'static Interface {
         self.inner.interface()
@@ -205,7 +234,7 @@ impl Exported for Recorded {
         // fields were stored just before.
         let arguments = call.into_payload();
         let run = || self.inner.dispatch(procedure, Reader::new(arguments), result);
-        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
+        self.ledger.run(self.interface, self.procedure(procedure), run)
     }
 
     fn dispatch_with_memory(
@@ -216,7 +245,7 @@ impl Exported for Recorded {
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_with_memory(procedure, call, memory, result);
-        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
+        self.ledger.run(self.interface, self.procedure(procedure), run)
     }
 
     fn dispatch_in_place(
@@ -227,7 +256,7 @@ impl Exported for Recorded {
         result: &mut Writer<'_>,
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_in_place(procedure, leading, len, result);
-        self.ledger.run(self.interface, base(&*self.inner, procedure), run)
+        self.ledger.run(self.interface, self.procedure(procedure), run)
     }
 
     fn lend_room(&self, room: &Arc<OpenRoom>) {
@@ -309,4 +338,8 @@ pub struct ServedProcedure {
     /// and stands for those before it that were not: the last calls of each thread, fewer than [`short_share`](ServerAccount::short_share),
     /// are not in it yet.
     pub ran: Histogram,
+    /// Of the calls, those of callers that know the interface as at an older revision only: the last revision at which their form of the
+    /// procedure held, and how many. When there are none any more, `oldest` can be raised.
+    #[stoop(since = 1)]
+    pub older: Vec<(u32, u64)>,
 }

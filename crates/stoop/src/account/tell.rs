@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 ///
 /// A server that keeps no account ([`Server::account`](crate::Server::account)) tells its counters only. Any caller may ask; one that
 /// does learns the addresses of the other callers, if the server keeps an account.
-#[stoop_macros::interface]
+#[stoop_macros::interface(revision = 1)]
 pub trait StoopAccount {
     /// How long procedures ran, and for which callers: at most so many of these.
     #[idempotent]

@@ -126,6 +126,7 @@ fn server_account() -> ServerAccount {
         calls: 9,
         running: 2,
         ran: ran.clone(),
+        ..ServedProcedure::default()
     };
     let peer = |name: &str| CallingPeer { peer: name.into(), calls: 3, ran: Duration::from_millis(1500) };
     let peers = vec![peer("an \"odd\"\none\\"), peer("2001:db8::1"), peer("x} 1 # \u{e4}")];

@@ -81,7 +81,8 @@ fn limits_accounts_and_lists_of_callers_count_all_forms_of_a_procedure(transport
 
     let account = server.account();
     let waits: Vec<_> = account.procedures.iter().filter(|each| each.name == "wait").collect();
-    assert_eq!(waits.iter().map(|each| each.calls).collect::<Vec<_>>(), [3]);
+    let counted = waits.iter().map(|each| (each.calls, each.older.as_slice())).collect::<Vec<_>>();
+    assert_eq!(counted, [(3, &[(0, 2)][..])]);
 
     for denied in
         [older.denied(old::Ticket { number: 4 }), newer.denied(new::Ticket { number: 4, urgent: false })]
