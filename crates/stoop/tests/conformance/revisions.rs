@@ -3,6 +3,7 @@
 mod buffers;
 mod terms;
 mod versions;
+mod watched;
 
 use self::versions::{Full, Kind, Mood, all};
 use crate::*;
@@ -10,6 +11,7 @@ use stoop::error::EncodeError;
 
 claims! { all and lossy: [
     each_revision_of_an_interface_serves_callers_of_each
+    pipes_and_callbacks_join_each_revision_with_each
 ] }
 
 fn each_revision_of_an_interface_serves_callers_of_each(transport: &str) {
@@ -103,6 +105,48 @@ fn each_revision_of_an_interface_serves_callers_of_each(transport: &str) {
                         assert!(server.revision < 1, "{case}");
                     }
                 }
+            }
+        }
+        running.shut_down();
+    }
+}
+
+fn pipes_and_callbacks_join_each_revision_with_each(transport: &str) {
+    for server in watched::all() {
+        let running = (server.serve)(&address(transport));
+        for client in watched::all() {
+            let watching = (client.bind)(&running.uris()[0], patient(transport));
+            let common = client.revision.min(server.revision);
+            let case = format!("client of revision {}, server of {}", client.revision, server.revision);
+
+            // What the server sends beyond what the client knows is left out.
+            let preset = |revision| Full::preset(revision).at_revision(common);
+            assert_eq!(watching.list(), [Full::new("plain"), preset(server.revision)], "{case}");
+
+            // What the client sends beyond what the server knows is an error of that item.
+            let sent = [
+                Full::new("plain"),
+                Full { mode: 7, ..Full::new("mode") },
+                Full { kind: Kind::Link { to: "x".into() }, ..Full::new("link") },
+                Full { owner: Some("me".into()), ..Full::new("owner") },
+            ];
+            let known = sent.len().min(client.revision as usize + 1);
+            let lacking: Vec<_> =
+                (0..known as u32).map(|since| (since > server.revision).then_some(since)).collect();
+            let taken = lacking.iter().filter(|lacking| lacking.is_none()).count() as u32;
+            assert_eq!(watching.fill(&sent[..known]), (taken, lacking), "{case}");
+
+            // A callback is a call the other way.
+            let seen = Full { name: "plain".into(), ..preset(client.revision) };
+            assert_eq!(watching.show("plain"), format!("{seen:?}"), "{case}");
+            let shown = watching.show("preset");
+            match client.revision < server.revision {
+                true => assert!(shown.starts_with("came with "), "{case}: {shown}"),
+                false => assert_eq!(shown, format!("{:?}", preset(client.revision)), "{case}"),
+            }
+            if server.revision >= 1 {
+                let gone = if client.revision >= 1 { "4" } else { "unknown" };
+                assert_eq!(watching.show("gone"), gone, "{case}");
             }
         }
         running.shut_down();

@@ -95,7 +95,7 @@ macro_rules! version {
         |$wild:ident| ($own_mood:expr) ($from_mood:expr)
         |$client:ident, $name:ident, $overwrite:ident| ($put:expr) ($removed:expr)
     ) => {
-        mod $module {
+        pub(super) mod $module {
             use super::*;
             use std::sync::Mutex;
 
@@ -136,8 +136,8 @@ macro_rules! version {
 
             fn to_kind($full: super::Kind) -> Kind { $to_kind }
             fn from_kind($own: Kind) -> super::Kind { $from_kind }
-            fn to_entry($full: Full) -> Entry { $to_entry }
-            fn from_entry($own: Entry) -> Full { $from_entry }
+            pub(crate) fn to_entry($full: Full) -> Entry { $to_entry }
+            pub(crate) fn from_entry($own: Entry) -> Full { $from_entry }
             fn from_mood($own: Mood) -> super::Mood { $from_mood }
 
             impl Store for GrowingClient {
