@@ -1,12 +1,17 @@
 //! How often a client asks a server of an older revision before it is bound.
 
+use crate::harness::ethernet::{self, raw::Raw};
 use crate::harness::relay::{Relay, Way};
+use crate::harness::shm_peer;
+use crate::harness::transports::{ListenThere, address, is_there};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use stoop::{RunningServer, Server};
+use stoop_ether::frame::OVERHEAD;
 use stoop_wire::bind::BindRequest;
 use stoop_wire::{HEADER_LEN, Kind};
 
@@ -54,8 +59,9 @@ impl before::Ledger for Book {
 }
 
 fn serve(uri: &str) -> (RunningServer, String) {
-    let server = Server::new().export(before::LedgerServer::new(Book)).listen(uri).unwrap().start().unwrap();
-    let address = server.uris()[0].split_once("//").unwrap().1.to_owned();
+    let server = Server::new().export(before::LedgerServer::new(Book)).listen_there(uri).unwrap();
+    let server = server.start().unwrap();
+    let address = server.uris()[0].rsplit('/').next().unwrap().to_owned();
     (server, address)
 }
 
@@ -81,11 +87,36 @@ fn a_client_asks_an_older_server_over_udp_four_times() {
         vec![packet.to_vec()]
     });
     let client = bind(&relay.uri);
-    let sent = SENT.lock().unwrap().clone();
+    are_four_binds(&SENT.lock().unwrap());
     check(&client);
+}
+
+#[test]
+fn a_client_asks_an_older_server_on_an_ethernet_four_times() {
+    if !is_there("ether") {
+        return;
+    }
+    let (server, _) = serve(&address("ether"));
+    let frames = ethernet::at_servers(Raw::open);
+    let client = bind(&server.uris()[0]);
+    let (mut sent, mut frame) = (BTreeSet::new(), [0; 2048]);
+    while let Some(frame) = frames.receive(&mut frame) {
+        // Other tests have frames on the same Ethernet, of other kinds.
+        let packet = &frame[OVERHEAD..];
+        if packet[2] == Kind::Bind as u8 && packet[HEADER_LEN..].windows(6).any(|text| text == b"Ledger") {
+            sent.insert(packet.to_vec());
+        }
+    }
+    assert!(!sent.is_empty());
+    are_four_binds(&sent);
+    check(&client);
+}
+
+/// For a proof of the address; for the newest forms, for older ones, and for those that both know.
+#[track_caller]
+fn are_four_binds(sent: &BTreeSet<Vec<u8>>) {
     let kinds: Vec<_> = sent.iter().map(|packet| packet[2]).collect();
     assert!(sent.len() <= 4 && kinds.iter().all(|kind| *kind == Kind::Bind as u8), "{kinds:?}");
-    // For a proof of the address; for the newest forms, for older ones, and for those that both know.
     let requests = sent.iter().map(|packet| BindRequest::decode(&packet[HEADER_LEN..]).unwrap());
     assert_eq!(requests.map(|request| request.nonce).collect::<BTreeSet<_>>().len(), 1, "one nonce for all");
 }
@@ -121,4 +152,43 @@ fn a_client_asks_an_older_server_over_a_connection_three_times() {
     let asked = kinds.lock().unwrap().clone();
     check(&client);
     assert_eq!(asked, [Kind::Bind as u8; 3]);
+}
+
+#[test]
+fn a_client_asks_an_older_server_over_shared_memory_three_times() {
+    let (server, name) = serve(&address("shm"));
+    let uri = format!("{}-relay", server.uris()[0]);
+    let listener = UnixListener::bind_addr(&shm_peer::address(&uri)).unwrap();
+    let asked = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = shm_peer::connect(&name);
+        let mut kinds = Vec::new();
+        while let Some(question) = shm_peer::receive(&mut client) {
+            kinds.push(question[2]);
+            if question[2] == Kind::Attach as u8 {
+                // It is bound, and asks for its memory.
+                return kinds;
+            }
+            server.write_all(&question).unwrap();
+            client.write_all(&shm_peer::receive(&mut server).unwrap()).unwrap();
+        }
+        kinds
+    });
+    assert!(after::LedgerClient::bind(&uri).is_err(), "the relay has no memory for it");
+    let (bind, attach) = (Kind::Bind as u8, Kind::Attach as u8);
+    assert_eq!(asked.join().unwrap(), [bind, bind, bind, attach]);
+}
+
+#[cfg(feature = "seal")]
+#[test]
+fn asking_again_under_seal_is_one_handshake_and_no_call() {
+    for transport in ["tcp_sealed", "udp_sealed"] {
+        let (server, _) = serve(&address(transport));
+        let client = bind(&server.uris()[0]);
+        check(&client);
+        let counters = server.counters();
+        let (of_handshakes, mut expected) = (counters.handshakes, stoop::HandshakeCounters::default());
+        expected.bound = 1;
+        assert_eq!((of_handshakes, counters.bindings, counters.calls), (expected, 1, 2), "{transport}");
+    }
 }
