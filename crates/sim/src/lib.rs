@@ -21,6 +21,7 @@
 //! longer run is `cargo run --release -p stoop-sim -- [--large | --load | --sealed | --pipes] --seeds 1000000`. `STOOP_TRACE=1` prints every event.
 #![forbid(unsafe_code)]
 
+mod bundles;
 mod by_hand;
 mod caller_process;
 mod clock;

@@ -14,7 +14,7 @@ use stoop_exchange::bulk::Run;
 use stoop_exchange::caller::Framing;
 use stoop_exchange::server::Peer;
 use stoop_seal::KEY_PHASE;
-use stoop_wire::{HEADER_LEN, Header, Kind};
+use stoop_wire::{HEADER_LEN, Header, Kind, flags};
 
 /// The sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +144,7 @@ pub(crate) struct Network {
 /// The kind of a packet that one side sends, in whichever phase it is sealed.
 fn kind_of(packet: &[u8]) -> Kind {
     let mut header = *packet.first_chunk::<HEADER_LEN>().expect("both sides send packets");
-    header[3] &= !KEY_PHASE;
+    header[3] &= !(KEY_PHASE | flags::BUNDLE);
     Header::from_beginning(&header).expect("both sides send packets").kind
 }
 

@@ -127,6 +127,8 @@ report! {
     postponed: "calls sent again after a refusal for overload",
     /// Calls refused for a shutdown that their callers sent to the next server.
     left_server: "calls sent to the next server",
+    /// Packets with several calls or results.
+    bundles: "packets of several calls or results",
     /// Packets that an attacker has sent.
     attacks: "packets of an attacker",
     /// Packets of sealed bindings that were dropped.

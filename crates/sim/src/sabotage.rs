@@ -68,6 +68,8 @@ pub enum Sabotage {
     ReusesNumber,
     /// A caller believes unsealed refusals in the name of a sealed binding.
     BelievesHints,
+    /// The seal does not protect the mark of bundles.
+    UnprotectedBundles,
     /// A server opens packets of all phases that a sealed binding has had.
     KeepsOldPhases,
     /// A caller on a sealed binding concludes that a call did not run because no packet is as old as the server remembers.

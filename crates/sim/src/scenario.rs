@@ -133,6 +133,8 @@ pub struct Scenario {
     /// In a sealed world: for a packet, its sender goes on to the next phase if it may, as if it had used up the numbers of the present one.
     /// A lane then makes a quarter of all calls that it has numbers for in each phase.
     pub phases: u32,
+    /// In a sealed world: a short call waits for the next one of its caller, to be sealed with it.
+    pub bundles: u32,
     /// How long after its deadline a call may begin to run at most, if that is to be checked.
     pub late_max: Option<Duration>,
 }
@@ -195,6 +197,7 @@ impl Scenario {
             kind: true,
             sealed: false,
             phases: 0,
+            bundles: 0,
             attacks: 0,
             late_max: None,
         }

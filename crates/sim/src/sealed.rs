@@ -3,6 +3,7 @@
 //! Bind requests and their answers stand for messages of TLS: the attacker can lose and repeat them, and not change them. Handshakes are not
 //! simulated.
 
+use crate::bundles::unprotected_mark;
 use crate::events::{Event, Place};
 use crate::world::{CallerEnd, End, Seen};
 use crate::{Address, Random, Sabotage, Side, Sim};
@@ -10,7 +11,7 @@ use core::time::Duration;
 use stoop_exchange::Instant;
 use stoop_seal::toy::Toy;
 use stoop_seal::{HEADER_LEN, KEY_PHASE, NUMBER_LEN, Numbers, Opened, Seal, Secret, TRAILER_LEN};
-use stoop_wire::{BindingId, Header, Kind, RefusalCode};
+use stoop_wire::{BindingId, Bundle, Header, Kind, RefusalCode, flags};
 
 /// Packets that the attacker remembers.
 const REMEMBERED: usize = 64;
@@ -51,7 +52,7 @@ fn is_of_unknown_binding(packet: &[u8]) -> bool {
 /// Where the data of a packet ends.
 fn data_end(packet: &[u8]) -> Option<usize> {
     let mut clear = packet.to_vec();
-    *clear.get_mut(3)? &= !KEY_PHASE;
+    *clear.get_mut(3)? &= !(KEY_PHASE | flags::BUNDLE);
     Header::parse(&clear).ok().map(|(_, payload)| HEADER_LEN + payload.len())
 }
 
@@ -89,7 +90,8 @@ impl Sim {
         if from == Side::Server && is_of_unknown_binding(&packet) {
             return Some(packet);
         }
-        let (now, life) = (self.now, self.server.life);
+        let packet = self.gathered(from, binding, packet)?;
+        let (now, life, sabotage) = (self.now, self.server.life, self.sabotage);
         let reuses = self.sabotage == Sabotage::ReusesNumber && from == Side::Caller;
         let keeps = self.sabotage == Sabotage::KeepsOldPhases;
         let goes_on = self.random.chance(self.scenario.phases);
@@ -106,9 +108,11 @@ impl Sim {
         let end = data_end(&packet)?;
         let mut sealed = packet[..end].to_vec();
         sealed.resize(end + TRAILER_LEN, 0);
+        let mark = unprotected_mark(sabotage, &mut sealed);
         if !own.seal.seal(&mut own.numbers, &mut sealed, end) {
             return None;
         }
+        sealed[3] |= mark;
         let number = sealed[end..][..NUMBER_LEN].try_into().map_or(0, u64::from_le_bytes);
         if !self.sealing.used.insert((from, binding.0, number)) {
             self.ledger.complain(format!("the number {number} is used twice on {binding:?}"));
@@ -140,11 +144,17 @@ impl Sim {
             return true;
         }
         let (now, keeps) = (self.now, self.sabotage == Sabotage::KeepsOldPhases);
+        let mark = unprotected_mark(self.sabotage, packet);
         let opened = match self.sealing.servers.get_mut(&(self.server.life, binding.0)) {
             Some(own) => own.opens(now, packet, keeps),
             // It is refused, unless the exchange knows its binding.
             None => !self.server.server.as_mut().is_some_and(|server| server.is_bound(binding)),
         };
+        packet[3] |= mark;
+        if !self.server.server.as_mut().is_some_and(|server| server.is_bound(binding)) {
+            // A bundle of a binding that is not known is answered as its first call.
+            packet[3] &= !flags::BUNDLE;
+        }
         self.report.forged += u64::from(!opened);
         opened
     }
@@ -156,9 +166,11 @@ impl Sim {
         }
         let (now, believes) = (self.now, self.sabotage == Sabotage::BelievesHints);
         let is_own = binding_of(packet) == own;
+        let mark = unprotected_mark(self.sabotage, packet);
         let end = self.caller_end(own, now);
         if is_own && packet.len() >= HEADER_LEN + TRAILER_LEN && end.end.opens(now, packet, false) {
             end.hints = 0;
+            packet[3] |= mark;
             return true;
         }
         if !is_own || !is_of_unknown_binding(packet) {
@@ -238,6 +250,10 @@ fn changed(
         Side::Caller => Side::Server,
         Side::Server => Side::Caller,
     };
+    if Bundle::is_one(&packet) && random.chance(200) {
+        packet[3] ^= flags::BUNDLE;
+        return (from, packet);
+    }
     match random.below(8) {
         0 | 1 => {}
         2 => {

@@ -129,7 +129,18 @@ impl Sim {
         if self.server.server.is_some() && !self.opens_at_server(&mut opened) {
             return;
         }
-        let packet = &opened[..];
+        let packets = match self.server.server {
+            Some(_) => self.unbundled(&opened),
+            None => vec![opened],
+        };
+        self.came_together(&packets);
+        for packet in packets {
+            self.server_hears(from, &packet, (came, now));
+        }
+    }
+
+    /// The server's process takes a packet that it has opened.
+    fn server_hears(&mut self, from: Address, packet: &[u8], (came, now): (Instant, Instant)) {
         let sabotaged = (self.sabotage == Sabotage::DuplicatesAsNew).then(|| self.renumbered(packet));
         let packet = sabotaged.as_deref().unwrap_or(packet);
         let Some(server) = &mut self.server.server else {

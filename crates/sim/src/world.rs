@@ -5,7 +5,7 @@ mod sealing;
 mod server;
 
 pub(crate) use caller::{Call, CallerProcess, Generation, Granted, Outbox, OwnLane, Stage, Thread, Wish};
-pub(crate) use sealing::{CallerEnd, End, Sealing, Seen};
+pub(crate) use sealing::{Bundled, CallerEnd, End, Sealing, Seen, Waiting};
 pub(crate) use server::{Job, ServerProcess};
 
 use crate::clock::Clock;

@@ -135,12 +135,31 @@ impl Sim {
 
     pub(crate) fn thread_receives(&mut self, at: ThreadId, packet: &mut [u8]) {
         let own = self.thread(at).own.as_ref().map(|own| own.granted.bound.binding);
-        if own.is_some_and(|own| !self.opens_at_caller(own, packet)) {
-            return;
+        match own {
+            Some(own) if !self.opens_at_caller(own, packet) => return,
+            // What is not opened is not for another thread either.
+            None if self.scenario.bundles > 0 => return,
+            _ => {}
         }
-        let answered = self.answered_by(at, packet);
-        self.hears(at, packet);
-        self.check_answered(at, answered);
+        for mut packet in self.unbundled(packet) {
+            let at = if self.scenario.bundles > 0 { self.thread_of(at, &packet) } else { at };
+            let answered = self.answered_by(at, &packet);
+            self.hears(at, &mut packet);
+            self.check_answered(at, answered);
+        }
+    }
+
+    /// The thread of a caller whose lane a packet names, which came to one of its threads: its call left with those of that one.
+    fn thread_of(&self, at: ThreadId, packet: &[u8]) -> ThreadId {
+        let of_lane = |thread: &Thread| {
+            thread.own.as_ref().is_some_and(|own| {
+                let binding = own.granted.bound.binding;
+                packet.first_chunk().is_some_and(|header| BindingId::of_header(header) == binding)
+                    && packet[4..6] == own.lane.id().0.to_le_bytes()
+            })
+        };
+        let thread = self.callers[at.caller].threads.iter().position(of_lane);
+        ThreadId { thread: thread.unwrap_or(at.thread), ..at }
     }
 
     fn hears(&mut self, at: ThreadId, packet: &mut [u8]) {

@@ -82,6 +82,7 @@ impl Scenario {
         let mut random = Random::new(seed ^ 0x7365_616c_6564);
         scenario.attacks = random.pick(&[0, 50, 300, 1000]);
         scenario.phases = random.pick(&[0, 100, 1000]);
+        scenario.bundles = random.pick(&[0, 300, 700]);
         scenario
     }
 

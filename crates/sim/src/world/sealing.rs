@@ -15,7 +15,21 @@ pub(crate) struct Sealing {
     /// The numbers that each end has used.
     pub(crate) used: BTreeSet<(Side, u64, u64)>,
     pub(crate) seen: Vec<Seen>,
+    /// Short packets that wait for others of their end.
+    pub(crate) waiting: BTreeMap<(Side, u64), Vec<Waiting>>,
+    /// Calls that came to the server with others.
+    pub(crate) bundled: BTreeSet<Bundled>,
 }
+
+/// A packet that waits for others, to be sealed with them.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) since: Instant,
+    pub(crate) packet: Vec<u8>,
+}
+
+/// The binding, the lane and the number of a call.
+pub(crate) type Bundled = (u64, u16, u32);
 
 /// One end of a binding, and the numbers that it has reserved.
 #[derive(Debug)]

@@ -145,6 +145,11 @@ fn a_server_that_opens_packets_of_old_phases_is_noticed() {
 }
 
 #[test]
+fn a_mark_of_bundles_that_anybody_can_change_is_noticed() {
+    is_noticed(Family::Sealed, Sabotage::UnprotectedBundles, &["is given the result of"]);
+}
+
+#[test]
 fn a_caller_that_concludes_from_the_age_of_packets_is_noticed() {
     is_noticed(
         Family::Sealed,
