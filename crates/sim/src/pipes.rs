@@ -42,6 +42,10 @@ pub enum PipeSabotage {
     RetriesAfterItems,
     /// A server answers a call a second time, otherwise.
     AnswersTwice,
+    /// A program that waits for room never has its receiver asked.
+    NeverWants,
+    /// A caller takes a failure for the end of its pipe, whatever was sent before it.
+    FailureCutsPipe,
     /// A late answer is taken for that of the lane's present call.
     LateAnswers,
 }

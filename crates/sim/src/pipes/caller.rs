@@ -151,10 +151,15 @@ impl World {
         if let Some(way) = call.plan.to.filter(|_| !call.is_to_done) {
             pace = way.pace;
             let sent = self.ledger.sent_so_far(id, Which::ToServer);
-            if lane.pipe_room().is_none() {
+            let room = lane.pipe_room();
+            if room.is_none() {
                 call.is_to_done = true;
                 if !call.is_told && !call.has_result {
                     self.ledger.report.count("sender told that the reader has stopped");
+                }
+            } else if sent < way.len && room.is_some_and(|room| room <= way.margin) {
+                if self.sabotage != PipeSabotage::NeverWants {
+                    lane.pipe_want(now, &bound.path.borrow());
                 }
             } else if sent < way.len {
                 let chunk = bytes(id, Which::ToServer, sent, way.chunk.min(way.len - sent));
@@ -217,7 +222,7 @@ impl World {
     fn conclude(&mut self, thread: usize) -> Checked {
         let it = &mut self.threads[thread];
         let Some(call) = it.call.take() else { return Ok(()) };
-        if call.plan.from.is_some() && self.ledger.is_result(call.id) {
+        if call.plan.from.is_some() && self.ledger.is_answer(call.id) {
             self.ledger.check_all_delivered(call.id)?;
         }
         self.settle(thread);
@@ -423,7 +428,8 @@ impl World {
         let id = call.id;
         let is_new = !core::mem::replace(&mut call.is_told, true);
         call.is_to_done = true;
-        if told != Told::Result && told != Told::Cancelled {
+        let goes_on = it.lane.as_ref().is_some_and(Lane::is_outstanding);
+        if told != Told::Result && told != Told::Cancelled && !goes_on {
             self.settle(thread);
         }
         if told == Told::Unknown {

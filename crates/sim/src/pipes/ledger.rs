@@ -271,16 +271,17 @@ impl Ledger {
         }
     }
 
-    pub(super) fn is_result(&self, id: CallId) -> bool {
-        self.records[id as usize].told == Some(Told::Result)
+    /// Whether the caller has been told the server's answer.
+    pub(super) fn is_answer(&self, id: CallId) -> bool {
+        matches!(self.records[id as usize].told, Some(Told::Result | Told::Failed))
     }
 
-    /// The program at the caller has its result and has read to the end: it has all that was sent, unless it wanted no more.
+    /// The program at the caller has its answer and has read to the end: it has all that was sent, unless it wanted no more.
     pub(super) fn check_all_delivered(&self, id: CallId) -> Checked {
         let Pipe { sent, delivered, is_stopped, .. } = &self.records[id as usize].pipes[1];
         match *is_stopped || sent == delivered {
             true => Ok(()),
-            false => Err(format!("call {id} has its result, and {delivered} of {sent} bytes sent before it")),
+            false => Err(format!("call {id} has its answer, and {delivered} of {sent} bytes sent before it")),
         }
     }
 

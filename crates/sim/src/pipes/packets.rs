@@ -2,7 +2,7 @@
 
 use super::PipeSabotage;
 use super::ledger::{Checked, Ledger, Which};
-use stoop_wire::{CallNumber, Data, Header, Kind, PipeReceipt, Receipt};
+use stoop_wire::{CallNumber, Data, Header, Kind, PipeReceipt, Receipt, flags};
 
 /// Notes what a packet says that leaves. `reserved`: bytes for which the receiver of the other direction has memory.
 pub(super) fn check(ledger: &mut Ledger, packet: &[u8], is_caller: bool, reserved: u64) -> Checked {
@@ -42,6 +42,9 @@ pub(super) fn sent(sabotage: PipeSabotage, mut packet: Vec<u8>, stops: &mut u64)
 
 /// The packet as the receiver with this mistake takes it, whose lane has call `number`.
 pub(super) fn taken(sabotage: PipeSabotage, mut packet: Vec<u8>, number: Option<CallNumber>) -> Vec<u8> {
+    if sabotage == PipeSabotage::FailureCutsPipe && Header::tells_pipe(&packet) {
+        packet[3] &= !flags::PIPE_OUT;
+    }
     let (Ok((header, _)), Some(number)) = (Header::parse(&packet), number) else { return packet };
     let is_of_now = match sabotage {
         PipeSabotage::IgnoresNumbers => header.kind == Kind::Data,

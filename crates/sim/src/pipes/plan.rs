@@ -16,6 +16,8 @@ pub(super) struct Way {
     pub(super) chunk: u64,
     /// The sender aborts it behind its bytes.
     pub(super) aborts: bool,
+    /// The sender adds nothing while there is room for so many bytes, or fewer.
+    pub(super) margin: u64,
     /// The receiver takes no more after so many bytes.
     pub(super) stops_at: Option<u64>,
     /// Time between two steps of the program at each end.
@@ -83,6 +85,7 @@ impl Scenario {
         let way = Way {
             len: 2 * u64::from(item),
             chunk: item.into(),
+            margin: 0,
             aborts: false,
             stops_at: None,
             pace: (millis(1), millis(1)),
@@ -165,6 +168,7 @@ impl Way {
         Self {
             len,
             chunk: random.pick(&[64, 1000, 8192, 100_000]).max(len / 40),
+            margin: random.pick(&[0, 16]),
             aborts: random.chance(150),
             stops_at: random.chance(150).then(|| random.below(len + 1)),
             pace: random.pick(&paces),

@@ -203,6 +203,11 @@ impl World {
             let sent = self.ledger.sent_so_far(id, Which::FromServer);
             match server.pipe_room(key) {
                 None => procedure.is_to_done = true,
+                Some(room) if sent < way.len && room <= way.margin => {
+                    if self.sabotage != PipeSabotage::NeverWants {
+                        server.pipe_want(now, key);
+                    }
+                }
                 Some(room) if sent < way.len => {
                     let chunk = bytes(id, Which::FromServer, sent, way.chunk.min(way.len - sent));
                     let taken = server.pipe_send(now, key, &chunk) as u64;
@@ -261,7 +266,9 @@ impl World {
         let Procedure { id, mut assignment, plan, .. } = procedure;
         let len = server.pipe_close(key);
         self.ledger.sender_ends(id, Which::FromServer, PipeEnd::Finished);
-        if plan.fails {
+        if plan.fails && plan.from.is_some() {
+            assignment.fail_behind_pipe(FailureCode::Panicked, "", len);
+        } else if plan.fails {
             assignment.fail(FailureCode::Panicked, "");
         } else {
             let mut result = if plan.from.is_some() { len.to_le_bytes().to_vec() } else { Vec::new() };

@@ -41,6 +41,8 @@ fn each_mistake_with_pipes_is_found() {
         (PipeSabotage::NeverAsks, "never ends"),
         (PipeSabotage::RetriesAfterItems, "executed a second time"),
         (PipeSabotage::AnswersTwice, "ends with Failed"),
+        (PipeSabotage::NeverWants, "never ends"),
+        (PipeSabotage::FailureCutsPipe, "bytes sent before it"),
         (PipeSabotage::LateAnswers, "is given the result of another"),
     ];
     for (sabotage, what) in broken {
