@@ -70,6 +70,6 @@ pub fn describe_callbacks(offered: &'static Interface, description: &mut Descrip
     }
     let (name, print) = (offered.name, fingerprint(&signatures.join(";")));
     description.text(&format!(
-        "callback(offered: {name}_{print:016x}{{client: u64}}, answers: pipe in [u8], calls: pipe out [u8])"
+        "callback(offered: {name}_{print:016x}{{client: u64}}, answers: pipe in slice<u8>, calls: pipe out slice<u8>)"
     ));
 }

@@ -168,8 +168,10 @@ impl<'a> Describer<'a> {
             Shape::Text => self.text.push_str("String"),
             Shape::Slice(element) => self.wrapped("[", &element.ty, "]")?,
             Shape::Buffer(ty) => self.wrapped("in place [", ty, "]")?,
-            Shape::Pipe(Way::In, item) => self.wrapped("pipe in ", item, "")?,
-            Shape::Pipe(Way::Out, item) => self.wrapped("pipe out ", item, "")?,
+            Shape::Pipe(way, item) => {
+                self.text.push_str(if *way == Way::In { "pipe in " } else { "pipe out " });
+                self.item(item)?;
+            }
             Shape::Array(element, len) => self.array(&element.ty, len)?,
             Shape::Callback(_) => self.text.push_str("Callback{client: u64}"),
             Shape::Whole(ty) => self.ty(ty)?,
@@ -181,6 +183,15 @@ impl<'a> Describer<'a> {
             self.text.push('>');
         }
         Ok(())
+    }
+
+    /// The items of a pipe, as `Item::describe` tells them.
+    fn item(&mut self, ty: &Type) -> Result<(), Error> {
+        match plain(ty) {
+            Type::Slice(slice) => self.wrapped("slice<", &slice.elem, ">"),
+            Type::Path(path) if path.path.is_ident("str") => self.push("str"),
+            ty => self.ty(ty),
+        }
     }
 
     /// Marks an argument that comes back in other bytes than its type says alone, as `Description::comes_back` does.

@@ -138,9 +138,10 @@ impl<S: Scalar> Item for [S] {
     }
 
     fn describe(description: &mut Description) {
-        description.text("[");
+        // Other bytes than those of a `Vec`, which is `[T]`.
+        description.text("slice<");
         S::describe(description);
-        description.text("]");
+        description.text(">");
     }
 }
 

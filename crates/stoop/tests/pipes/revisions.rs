@@ -301,3 +301,28 @@ fn an_item_that_an_older_caller_cannot_be_told_ends_its_call(transport: &str) {
         assert_eq!(call.wait().unwrap(), 2);
     }
 }
+
+#[test]
+fn a_vector_is_no_slice_as_an_item() {
+    mod slices {
+        #[stoop::interface]
+        pub(crate) trait Bytes {
+            fn put(&self, parts: stoop::Receiver<[u8]>);
+        }
+    }
+    mod vectors {
+        #[stoop::interface]
+        pub(crate) trait Bytes {
+            fn put(&self, parts: stoop::Receiver<Vec<u8>>);
+        }
+    }
+    struct Nothing;
+    impl slices::Bytes for Nothing {
+        fn put(&self, _: Receiver<[u8]>) {}
+    }
+    let server = Server::new().export(slices::BytesServer::new(Nothing)).listen("tcp://127.0.0.1:0").unwrap();
+    let server = server.start().unwrap();
+    slices::BytesClient::bind(&server.uris()[0]).unwrap();
+    let why = vectors::BytesClient::bind(&server.uris()[0]).map(drop).unwrap_err();
+    assert!(matches!(why, stoop::BindError::Mismatch { .. }), "{why}");
+}
