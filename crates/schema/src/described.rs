@@ -32,7 +32,7 @@ impl Procedure {
             Json::object([
                 ("name", Json::text(&parameter.name)),
                 ("mode", Json::text(parameter.mode.name())),
-                ("type", Json::Text(self.signature.spell(&parameter.ty))),
+                ("type", Json::Text(parameter.bare().unwrap_or_else(|| self.signature.spell(&parameter.ty)))),
             ])
         };
         Json::object([
@@ -48,12 +48,14 @@ impl Procedure {
 }
 
 impl Mode {
-    /// `in`, `inout` or `out`.
+    /// `in`, `inout`, `out`, `pipe in` or `pipe out`.
     fn name(self) -> &'static str {
         match self {
             Self::In => "in",
             Self::InOut => "inout",
             Self::Out => "out",
+            Self::PipeIn => "pipe in",
+            Self::PipeOut => "pipe out",
         }
     }
 }
@@ -67,7 +69,8 @@ impl Signature {
             } else {
                 format!("{} ", parameter.mode.name())
             };
-            format!("{}: {mode}{}", parameter.name, self.name_of(&parameter.ty))
+            let ty = parameter.bare().unwrap_or_else(|| self.name_of(&parameter.ty));
+            format!("{}: {mode}{ty}", parameter.name)
         };
         let parameters: Vec<_> = self.parameters.iter().map(parameter).collect();
         let returns = self.returns.as_ref().map(|ty| format!(" -> {}", self.name_of(ty))).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::decode::Decoder;
 use crate::encode::{Encoder, Misfit, len};
-use crate::tree::{Mode, Parameter, Shape, Signature, Type};
+use crate::tree::{Mode, Number, Parameter, Shape, Signature, Type};
 use crate::value::Value;
 use stoop_marshal::{DecodeError, Reader, Writer};
 
@@ -13,8 +13,10 @@ pub enum Argument {
     Value(Value),
     /// Of a slice or buffer that the procedure fills: its length.
     Length(u32),
-    /// Nothing: the procedure makes another value that comes back.
+    /// Nothing: the procedure makes another value that comes back, or it is a pipe to the procedure.
     Nothing,
+    /// Of a pipe from the procedure: bytes that it may send at first.
+    Window(u64),
 }
 
 /// The values in a result.
@@ -42,12 +44,59 @@ impl Parameter {
             (Type::Array(_, count), _) => usize::try_from(*count).map_err(|_| Misfit),
             (_, Argument::Length(len)) => Ok(*len as usize),
             (_, Argument::Value(value)) => len(value),
-            (_, Argument::Nothing) => Err(Misfit),
+            (_, Argument::Nothing | Argument::Window(_)) => Err(Misfit),
         }
     }
 }
 
+impl Parameter {
+    /// Whether the items of a pipe lie there without a count.
+    fn is_bare(&self) -> bool {
+        self.shape == Shape::Bare
+    }
+}
+
 impl Signature {
+    /// Writes an item of a pipe of this signature.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn put_item(&self, pipe: &Parameter, item: &Value, writer: &mut Writer<'_>) -> Result<(), Misfit> {
+        match (item, pipe.ty.element()) {
+            (Value::Text(text), None) if pipe.is_bare() => writer.scalars(text.as_bytes()),
+            (_, Some(element)) if pipe.is_bare() => Encoder::new(self, writer).elements(element, item)?,
+            _ => Encoder::new(self, writer).value(&pipe.ty, item)?,
+        }
+        Ok(())
+    }
+
+    /// Reads an item of a pipe of this signature.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn take_item(&self, pipe: &Parameter, item: &[u8]) -> Result<Value, DecodeError> {
+        let mut reader = Reader::new(item);
+        let value = match (&pipe.ty, pipe.is_bare()) {
+            (Type::Sequence(element), true) => {
+                let size = match **element {
+                    Type::Number(number) => number.size() as usize,
+                    _ => 1,
+                };
+                if !item.len().is_multiple_of(size) {
+                    return Err(DecodeError::Truncated);
+                }
+                Decoder::new(self, &mut reader).elements(element, item.len() / size)?
+            }
+            (_, true) => {
+                let text = str::from_utf8(item).map_err(|_| DecodeError::BadText)?;
+                return Ok(Value::Text(text.to_owned()));
+            }
+            (ty, false) => Decoder::new(self, &mut reader).value(ty)?,
+        };
+        reader.finish()?;
+        Ok(value)
+    }
+
     /// Writes the payload of a call. An argument is given for each parameter.
     ///
     /// # Errors
@@ -67,6 +116,10 @@ impl Signature {
                 (Mode::In | Mode::InOut, Argument::Value(value)) => encoder.value(&parameter.ty, value)?,
                 (Mode::Out, Argument::Length(len)) if parameter.has_length() => encoder.count(*len as usize),
                 (Mode::Out, Argument::Nothing) if !parameter.has_length() => {}
+                (Mode::PipeIn, Argument::Nothing) => {}
+                (Mode::PipeOut, Argument::Window(bytes)) => {
+                    encoder.value(&Type::Number(Number::U64), &Value::Unsigned((*bytes).into()))?;
+                }
                 _ => return Err(Misfit),
             }
         }
@@ -87,7 +140,11 @@ impl Signature {
             arguments.push(match parameter.mode {
                 Mode::In | Mode::InOut => Argument::Value(decoder.value(&parameter.ty)?),
                 Mode::Out if parameter.has_length() => Argument::Length(decoder.length()?),
-                Mode::Out => Argument::Nothing,
+                Mode::Out | Mode::PipeIn => Argument::Nothing,
+                Mode::PipeOut => match decoder.value(&Type::Number(Number::U64))? {
+                    Value::Unsigned(bytes) => Argument::Window(bytes as u64),
+                    _ => unreachable!("it is a u64"),
+                },
             });
         }
         reader.finish()?;

@@ -120,6 +120,11 @@ impl<'t> Parser<'t> {
         self.expect("(", "`(` was expected behind the procedure's name")?;
         let parameters = self.separated(", ", ")", Self::parameter)?;
         self.distinct(parameters.iter().map(|parameter| parameter.name.as_str()))?;
+        for mode in [Mode::PipeIn, Mode::PipeOut] {
+            if parameters.iter().filter(|parameter| parameter.mode == mode).count() > usize::from(!one_way) {
+                return Err(self.error("a procedure has one pipe each way, and a one-way procedure none"));
+            }
+        }
         let returns = if self.take(" -> ") { Some(self.ty()?) } else { None };
         parameters.iter().try_for_each(|parameter| self.check(&parameter.ty))?;
         returns.iter().try_for_each(|ty| self.check(ty))?;
@@ -167,6 +172,8 @@ impl<'t> Parser<'t> {
         let mode = match () {
             () if self.take("inout ") => Mode::InOut,
             () if self.take("out ") => Mode::Out,
+            () if self.take("pipe in ") => return self.pipe(name, Mode::PipeIn),
+            () if self.take("pipe out ") => return self.pipe(name, Mode::PipeOut),
             () => Mode::In,
         };
         let shape = match () {
@@ -184,6 +191,31 @@ impl<'t> Parser<'t> {
             }
             _ => {}
         }
+        Ok(Parameter { name, mode, shape, ty })
+    }
+
+    /// A pipe, from its items on.
+    fn pipe(&mut self, name: String, mode: Mode) -> Parsed<Parameter> {
+        let begin = self.at;
+        let bare = match self.name() {
+            Some("str") if self.rest().starts_with([',', ')']) => Some(Type::Text),
+            Some("slice") if self.take("<") => Some(Type::Sequence(self.boxed()?)),
+            _ => None,
+        };
+        let (shape, ty) = match bare {
+            Some(Type::Sequence(element)) => {
+                if !matches!(*element, Type::Number(number) if number.is_scalar()) {
+                    return Err(self.error("the elements of a slice in a pipe are numbers"));
+                }
+                self.expect(">", "`>` was expected")?;
+                (Shape::Bare, Type::Sequence(element))
+            }
+            Some(ty) => (Shape::Bare, ty),
+            None => {
+                self.at = begin;
+                (Shape::Plain, self.ty()?)
+            }
+        };
         Ok(Parameter { name, mode, shape, ty })
     }
 

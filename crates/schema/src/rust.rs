@@ -42,9 +42,31 @@ const COLUMNS: usize = 80;
 impl Interface {
     /// The interface as Rust: the trait under `#[stoop::interface]`, and the types that it uses.
     pub fn rust(&self) -> String {
-        let types = Types::of(self);
+        if let Some(offered) = self.offered() {
+            let but_one = self.procedures.split_last().map(|(_, others)| others.to_vec());
+            let seen = Self { procedures: but_one.unwrap_or_default(), ..self.clone() };
+            let offered = ident(offered);
+            return format!(
+                "// The server does not tell `{offered}`, the interface by which it calls back.\n"
+            ) + &seen.written(&format!("(callback = {offered})"), Some(&offered));
+        }
+        self.written("", None)
+    }
+
+    /// The name of the interface of the objects that callers offer. The last procedure is not one of the trait then: callbacks travel in its
+    /// pipes.
+    fn offered(&self) -> Option<&str> {
+        let Signature { name, parameters, types, .. } = &self.procedures.last()?.signature;
+        let (offered, print) = types.first()?.name.rsplit_once('_')?;
+        let is_it =
+            name == "callback" && print.len() == 16 && parameters.len() == 3 && parameters[2].is_pipe();
+        is_it.then_some(offered)
+    }
+
+    fn written(&self, words: &str, offered: Option<&str>) -> String {
+        let types = Types::of(self, offered.is_some());
         let mut text = documented(&self.docs, 0);
-        let _ = writeln!(text, "#[stoop::interface]\npub trait {} {{", ident(&self.name));
+        let _ = writeln!(text, "#[stoop::interface{words}]\npub trait {} {{", ident(&self.name));
         for (place, procedure) in self.procedures.iter().enumerate() {
             if place > 0 && !procedure.docs.is_empty() {
                 text.push('\n');
@@ -56,7 +78,7 @@ impl Interface {
             if procedure.signature.one_way {
                 text.push_str("    #[one_way]\n");
             }
-            text.push_str(&method(&types, place, &procedure.signature));
+            text.push_str(&method(&types, place, &procedure.signature, offered));
         }
         text.push_str("}\n");
         text.push_str(&types.definitions(self));
@@ -64,9 +86,14 @@ impl Interface {
     }
 }
 
-fn method(types: &Types<'_>, place: usize, signature: &Signature) -> String {
+fn method(types: &Types<'_>, place: usize, signature: &Signature, offered: Option<&str>) -> String {
     let names = types.names(place, None);
     let parameters = signature.parameters.iter().map(|parameter| {
+        if let (Some(offered), Type::Named(place)) = (offered, &parameter.ty)
+            && types::is_callback(signature, *place)
+        {
+            return format!("#[callback] {}: {offered}Client", ident(&parameter.name));
+        }
         let out = if parameter.mode == Mode::Out { "#[out] " } else { "" };
         format!("{out}{}: {}", ident(&parameter.name), argument(&names, signature, parameter))
     });
@@ -85,6 +112,11 @@ fn argument(names: &types::Names<'_>, signature: &Signature, parameter: &Paramet
     let Parameter { mode, shape, ty, .. } = parameter;
     let reference = if *mode == Mode::In { "&" } else { "&mut " };
     match (shape, ty) {
+        _ if parameter.is_pipe() => {
+            let end = if *mode == Mode::PipeIn { "Receiver" } else { "Sender" };
+            let items = if *shape == Shape::Bare { names.borrowed(ty, false) } else { names.owned(ty) };
+            format!("stoop::{end}<{items}>")
+        }
         (Shape::Buffer, Type::Sequence(element)) => {
             format!("{reference}stoop::InPlace<{}>", names.owned(element))
         }

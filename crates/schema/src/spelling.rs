@@ -38,6 +38,17 @@ impl Signature {
     }
 }
 
+impl Parameter {
+    /// The text of the items of a pipe, if they lie there without a count.
+    pub(crate) fn bare(&self) -> Option<String> {
+        let text = || match self.ty.element() {
+            Some(Type::Number(number)) => format!("slice<{}>", number.name()),
+            _ => "str".into(),
+        };
+        (self.shape == Shape::Bare).then(text)
+    }
+}
+
 struct Speller<'s> {
     signature: &'s Signature,
     text: String,
@@ -83,14 +94,20 @@ impl<'s> Speller<'s> {
             Mode::In => "",
             Mode::InOut => "inout ",
             Mode::Out => "out ",
+            Mode::PipeIn => "pipe in ",
+            Mode::PipeOut => "pipe out ",
         });
         self.put(match parameter.shape {
             Shape::Plain => "",
+            Shape::Bare => "",
             Shape::Whole => "whole ",
             Shape::Late => "late ",
             Shape::Buffer => "in place ",
         });
-        self.ty(&parameter.ty);
+        match parameter.bare() {
+            Some(text) => self.put(&text),
+            None => self.ty(&parameter.ty),
+        }
     }
 
     fn ty(&mut self, ty: &'s Type) {

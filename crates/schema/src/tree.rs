@@ -28,7 +28,7 @@ pub struct Parameter {
     pub mode: Mode,
     /// How it travels.
     pub shape: Shape,
-    /// Its type; the elements' sequence for slices and buffers.
+    /// Its type; the elements' sequence for slices and buffers, that of the items for pipes.
     pub ty: Type,
 }
 
@@ -41,6 +41,10 @@ pub enum Mode {
     InOut,
     /// With the result.
     Out,
+    /// Through a pipe, while the call runs: its items, to the procedure.
+    PipeIn,
+    /// Through a pipe, while the call runs: its items, from the procedure.
+    PipeOut,
 }
 
 /// How an argument travels.
@@ -55,6 +59,8 @@ pub enum Shape {
     Late,
     /// An `InPlace` buffer.
     Buffer,
+    /// Items of a pipe that lie there without a count: texts, and slices of numbers.
+    Bare,
 }
 
 /// A type.
@@ -216,7 +222,7 @@ impl Number {
     }
 
     /// Whether slices and arrays of it are used where they lie in a packet.
-    fn is_scalar(self) -> bool {
+    pub(crate) fn is_scalar(self) -> bool {
         !matches!(self, Self::Usize | Self::Isize)
     }
 }
@@ -264,12 +270,17 @@ impl Body {
 impl Parameter {
     /// Whether it is a slice or buffer, whose length the caller chooses and knows.
     pub fn has_length(&self) -> bool {
-        self.shape != Shape::Whole && matches!(self.ty, Type::Sequence(_)) && self.mode != Mode::In
+        self.shape != Shape::Whole && matches!(self.ty, Type::Sequence(_)) && self.comes_back()
+    }
+
+    /// Whether it is a pipe.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self.mode, Mode::PipeIn | Mode::PipeOut)
     }
 
     /// Whether it comes back with the result.
     pub fn comes_back(&self) -> bool {
-        self.mode != Mode::In
+        matches!(self.mode, Mode::InOut | Mode::Out)
     }
 
     /// Whether the procedure writes it where it lies in the result, which it then begins.
@@ -282,6 +293,11 @@ impl Parameter {
 }
 
 impl Signature {
+    /// The pipe that goes this way, and the number of its parameter.
+    pub fn pipe(&self, mode: Mode) -> Option<(usize, &Parameter)> {
+        self.parameters.iter().enumerate().find(|(_, each)| each.is_pipe() && each.mode == mode)
+    }
+
     /// The parameters that come back, by their numbers, in the order in which they do.
     pub(crate) fn coming_back(&self) -> impl Iterator<Item = usize> + '_ {
         let place = |in_place| {

@@ -49,7 +49,7 @@ impl Signature {
             let json = match argument {
                 Argument::Value(value) => self.json_of(&parameter.ty, value),
                 Argument::Length(len) => Json::Number(len.to_string()),
-                Argument::Nothing => return None,
+                Argument::Nothing | Argument::Window(_) => return None,
             };
             Some((parameter.name.clone(), json))
         });

@@ -80,7 +80,7 @@ impl Signature {
                 let Value::Unsigned(len) = len else { unreachable!("it is a u32") };
                 Ok(Argument::Length(len as u32))
             }
-            (Mode::Out, _) => Ok(Argument::Nothing),
+            (Mode::Out | Mode::PipeIn | Mode::PipeOut, _) => Ok(Argument::Nothing),
             (_, None) if matches!(parameter.ty, Type::Option(_)) => Ok(Argument::Value(Value::Option(None))),
             (_, None) => Err(fault(format!("is missing; it is a {}", self.name_of(&parameter.ty)))),
             (_, Some(json)) => self.value_of(&parameter.ty, json).map(Argument::Value),
@@ -102,7 +102,7 @@ impl Signature {
 impl Parameter {
     /// Whether a caller gives something for it.
     pub fn is_given(&self) -> bool {
-        self.mode != Mode::Out || self.has_length()
+        matches!(self.mode, Mode::In | Mode::InOut) || self.has_length()
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Types<'i> {
     ordered: HashSet<usize>,
     /// Those that need a default, because a procedure fills them.
     filled: HashSet<usize>,
+    /// Whether callers offer objects: then `Callback` is one of these, and no type of the user.
+    has_callbacks: bool,
 }
 
 /// A type of the user.
@@ -30,13 +32,14 @@ pub(super) struct UserType<'i> {
 }
 
 impl<'i> Types<'i> {
-    pub(super) fn of(interface: &'i Interface) -> Self {
+    pub(super) fn of(interface: &'i Interface, has_callbacks: bool) -> Self {
         let mut types = Self {
             all: Vec::new(),
             places: Vec::new(),
             outside: HashSet::new(),
             ordered: HashSet::new(),
             filled: HashSet::new(),
+            has_callbacks,
         };
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut namesakes: HashMap<&str, usize> = HashMap::new();
@@ -110,7 +113,8 @@ impl<'i> Types<'i> {
                 alias_name(element)
             );
         }
-        for (number, of) in self.all.iter().enumerate() {
+        let is_users = |of: &UserType<'_>| !self.has_callbacks || !is_callback(of.signature, of.place);
+        for (number, of) in self.all.iter().enumerate().filter(|(_, of)| is_users(of)) {
             let definition = Definition { types: self, docs: &docs, number, of }.text();
             text.push('\n');
             match &of.module {
@@ -337,6 +341,11 @@ pub(super) fn is_plain(body: &Body) -> bool {
         Body::Struct(_) => false,
         Body::Enum(variants) => variants.iter().all(|variant| variant.fields.all.is_empty()),
     }
+}
+
+/// Whether it is what a call tells of the object that its caller offers.
+pub(super) fn is_callback(signature: &Signature, place: usize) -> bool {
+    signature.canonical(place) == "Callback{client: u64}"
 }
 
 /// The types of keys and of elements of sets, without those inside of the user's types.

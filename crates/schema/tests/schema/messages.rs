@@ -113,3 +113,35 @@ fn an_error_of_the_procedure_is_told_from_its_value() {
     let (json, is_error) = of.json_of_outcome(&outcome(Err(Value::Text("no".into()).into())));
     assert_eq!((json.to_string().as_str(), is_error), (r#"{"err": "no"}"#, true));
 }
+
+#[test]
+fn a_call_has_the_window_of_its_pipe_and_the_items_are_apart() {
+    let of = signature("f(a: pipe in str, n: u8, b: pipe out slice<u16>)");
+    let mut arguments = of.arguments_of(&Json::parse(r#"{"n": 1}"#).unwrap()).unwrap();
+    let (place, numbers) = of.pipe(Mode::PipeOut).unwrap();
+    arguments[place] = Argument::Window(16);
+    let mut packet = Vec::new();
+    let mut writer = Writer::new(&mut packet, 0, 4096);
+    of.put_call(&arguments, &mut writer).unwrap();
+    let len = writer.finish().unwrap();
+    assert_eq!(packet[..len], [1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(of.take_call(&mut Reader::new(&packet[..len])).unwrap(), arguments);
+
+    let (_, texts) = of.pipe(Mode::PipeIn).unwrap();
+    let counted = signature("f(a: pipe in [u16])");
+    let (_, counted_pipe) = counted.pipe(Mode::PipeIn).unwrap();
+    let pair = || Value::Sequence(vec![Value::Unsigned(258), Value::Unsigned(4)]);
+    for (of, pipe, value, bytes) in [
+        (&of, texts, Value::Text("ab".into()), &b"ab"[..]),
+        (&of, numbers, pair(), &[2, 1, 4, 0]),
+        (&counted, counted_pipe, pair(), &[2, 0, 0, 0, 2, 1, 4, 0]),
+    ] {
+        let mut item = Vec::new();
+        let mut writer = Writer::new(&mut item, 0, 4096);
+        of.put_item(pipe, &value, &mut writer).unwrap();
+        let len = writer.finish().unwrap();
+        assert_eq!(&item[..len], bytes);
+        assert_eq!(of.take_item(pipe, bytes).unwrap(), value);
+    }
+    assert!(of.take_item(numbers, &[1, 2, 3]).is_err() && of.take_item(texts, &[0xff]).is_err());
+}

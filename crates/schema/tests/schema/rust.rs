@@ -74,3 +74,29 @@ fn namesakes_are_in_modules_of_their_own() {
         assert!(text.lines().any(|of| of == line), "{line}\n{text}");
     }
 }
+
+#[test]
+fn pipes_and_offered_objects_are_printed_as_the_trait_has_them() {
+    let signatures = [
+        "tail(from: u64, lines: pipe out str) -> u64",
+        "put(parts: pipe in slice<u8>, sums: pipe out [u16])",
+        "join(guest: Callback{client: u64}, at: pipe in P(u8))",
+        "callback(offered: Guest_00112233445566ff{client: u64}, answers: pipe in slice<u8>, calls: pipe out slice<u8>)",
+    ];
+    let rust = interface(&signatures).rust();
+    for line in [
+        "#[stoop::interface(callback = Guest)]",
+        "    fn tail(&self, from: u64, lines: stoop::Sender<str>) -> u64;",
+        "    fn put(&self, parts: stoop::Receiver<[u8]>, sums: stoop::Sender<Vec<u16>>);",
+        "    fn join(&self, #[callback] guest: GuestClient, at: stoop::Receiver<P>);",
+    ] {
+        assert!(rust.lines().any(|of| of == line), "{line}\n{rust}");
+    }
+    assert_eq!((rust.matches("fn ").count(), rust.matches("struct ").count()), (3, 1), "{rust}");
+    let all = interface(&signatures);
+    assert!(all.overview().starts_with("Store.tail(from: u64, lines: pipe out str) -> u64\n"));
+    assert!(all.json().to_string().contains(r#""mode": "pipe in", "type": "slice<u8>""#), "{}", all.json());
+    for wrong in ["f(a: pipe in u8, b: pipe in u8)", "one_way f(a: pipe in u8)", "f(a: pipe in slice<str>)"] {
+        assert!(Signature::parse(wrong).is_err(), "{wrong}");
+    }
+}
