@@ -39,7 +39,7 @@ mod client;
 mod exported;
 mod interned;
 
-pub use crate::dynamic::client::{Begin, Client};
+pub use crate::dynamic::client::{Begin, Client, PipedCall};
 pub use crate::dynamic::exported::{Exported, NoResult};
 pub use crate::dynamic::interned::{Interface, InterfaceError, Procedure};
 pub use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};

@@ -1,13 +1,15 @@
 //! Calls of an interface that is known at run time only.
 
+use crate::calling::begun::Outcome;
 use crate::client::Binding;
 use crate::client::pending::Pending;
 use crate::client::{self, Route};
 use crate::dynamic::Interface;
 use crate::error::{BindError, CallError};
 use crate::options::BindOptions;
+use crate::{Receiver, Sender};
 use std::time::Duration;
-use stoop_marshal::{DecodeError, Reader, Writer};
+use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};
 
 /// The trait of all interfaces that are known at run time only. It has no implementation, so that no call goes through it.
 trait ByBytes: Send + Sync {}
@@ -208,6 +210,60 @@ impl Begin<'_> {
         write: impl FnOnce(&mut Writer<'_>),
         mut read: impl FnMut(&mut Reader<'_>) -> Result<R, DecodeError> + Send + 'static,
     ) -> Pending<Result<R, CallError>> {
+        let (call, written) = self.started(procedure, write);
+        call.submit_with(written, move |outcome| decoded(outcome, &mut read))
+    }
+
+    /// As [`call`](Self::call), of a procedure with [pipes](Sender): their items are bytes, as `docs/native-form.md` has values. `write` gets
+    /// the number that is written, as a `u64`, in the place of a pipe *from* the procedure; for one *to* the procedure nothing is written.
+    ///
+    /// # Panics
+    /// As [`call`](Self::call).
+    ///
+    /// ```
+    /// # #[stoop::interface] trait Logs { fn tail(&self, from: u32, lines: stoop::Sender<str>) -> u32; }
+    /// # struct Disk;
+    /// # impl Logs for Disk {
+    /// #     fn tail(&self, from: u32, lines: stoop::Sender<str>) -> u32 { lines.send("one").unwrap(); from + 1 }
+    /// # }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = stoop::Server::new().export(LogsServer::new(Disk)).listen("udp://127.0.0.1:0")?.start()?;
+    /// # let interface = stoop::dynamic::Interface::ask(&server.uris()[0], "Logs", &stoop::BindOptions::new())?;
+    /// # let client = stoop::dynamic::Client::bind(&server.uris()[0], interface, &stoop::BindOptions::new())?;
+    /// use stoop::dynamic::PipedCall;
+    ///
+    /// // tail(from: u32, lines: pipe out str) -> u32
+    /// let PipedCall { pending, receiver, .. } = client.begin().call_with_pipes(
+    ///     0,
+    ///     |arguments, window| { arguments.value(&7_u32); arguments.value(&window) },
+    ///     |result| result.value::<u32>(),
+    /// );
+    /// let lines: Vec<Vec<u8>> = receiver.ok_or("it has no such pipe")?.collect::<Result<_, _>>()?;
+    /// assert_eq!((&*lines[0], pending.wait()?), (&b"one"[..], 8));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_with_pipes<R: 'static>(
+        &self,
+        procedure: u16,
+        write: impl FnOnce(&mut Writer<'_>, u64),
+        mut read: impl FnMut(&mut Reader<'_>) -> Result<R, DecodeError> + Send + 'static,
+    ) -> PipedCall<R> {
+        let window = self.begin.window();
+        let (call, written) = self.started(procedure, |arguments| write(arguments, window));
+        let pipes = self.client.interface.pipes(procedure);
+        let (pending, mut ends) =
+            call.submit_with_pipes(written, pipes, move |outcome| decoded(outcome, &mut read));
+        let sender = pipes.to_procedure.then(|| ends.sender());
+        let receiver = pipes.from_procedure.then(|| ends.receiver());
+        PipedCall { pending, sender, receiver }
+    }
+
+    fn started(
+        &self,
+        procedure: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> (client::Beginning<'_>, Result<usize, EncodeError>) {
         self.client.check(procedure);
         let mut call = self.begin.start(procedure);
         let written = {
@@ -215,11 +271,26 @@ impl Begin<'_> {
             write(&mut arguments);
             arguments.finish()
         };
-        call.submit_with(written, move |outcome| {
-            outcome.and_then(|mut result| {
-                let decoded = read(&mut result).and_then(|value| result.finish().map(|()| value));
-                decoded.map_err(CallError::undecoded)
-            })
-        })
+        (call, written)
     }
+}
+
+/// A call of a procedure with pipes, and its caller's ends of these.
+#[derive(Debug)]
+pub struct PipedCall<R> {
+    /// The handle, which gives the result.
+    pub pending: Pending<Result<R, CallError>>,
+    /// The end of the pipe to the procedure, if it has one.
+    pub sender: Option<Sender<[u8]>>,
+    /// The end of the pipe from the procedure, if it has one.
+    pub receiver: Option<Receiver<[u8]>>,
+}
+
+fn decoded<R>(
+    outcome: Outcome<'_>,
+    read: &mut impl FnMut(&mut Reader<'_>) -> Result<R, DecodeError>,
+) -> Result<R, CallError> {
+    let mut result = outcome?;
+    let decoded = read(&mut result).and_then(|value| result.finish().map(|()| value));
+    decoded.map_err(CallError::undecoded)
 }

@@ -64,7 +64,8 @@ where
     F: Fn(u16, &[u8], &mut Writer<'_>) -> Result<(), NoResult> + Send + Sync + 'static,
 {
     /// Exports `interface`: `serve` gets the number of the procedure and the bytes of the arguments, and writes the bytes of the result.
-    /// Within it [`current_call`](crate::current_call) is the call. It has to check the arguments.
+    /// Within it [`current_call`](crate::current_call) is the call. It has to check the arguments. It has no ends of pipes: those of a
+    /// call end with its result.
     pub fn new(interface: Interface, serve: F) -> Self {
         Self { interface, serve }
     }

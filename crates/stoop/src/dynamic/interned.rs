@@ -3,6 +3,7 @@
 use crate::interface;
 use crate::locked::locked;
 use crate::options::BindOptions;
+use crate::pipes::contract::Pipes;
 use crate::reflection::{self, AskError};
 use std::collections::HashMap;
 use std::fmt;
@@ -205,6 +206,13 @@ impl Interface {
     /// their names with a file of such lines.
     pub fn names(&self) -> String {
         self.0.for_exchange().names()
+    }
+
+    /// The pipes of a procedure, as its signature has them.
+    pub(crate) fn pipes(&self, procedure: u16) -> Pipes {
+        let signature = self.0.procedures[usize::from(procedure)].signature();
+        let has = |words| signature.contains(words);
+        Pipes { to_procedure: has(": pipe in "), from_procedure: has(": pipe out ") }
     }
 
     /// Whether some procedure is one-way.
