@@ -1,6 +1,6 @@
 //! `stoop call`: a call of a running server, whose types are not known before.
 
-use crate::prepared::{NoResult, Prepared, read_file};
+use crate::prepared::{Made, NoResult, Prepared, read_file};
 use crate::remote::{ask, dynamic_of, options};
 use crate::sun::{self, XFile};
 use crate::terminal::{harmless, shown};
@@ -11,7 +11,7 @@ use stoop::dynamic::{self, Client};
 use stoop::{BindOptions, CallError, Ran};
 use stoop_schema::json::{Json, nearest};
 use stoop_schema::rust::Interface;
-use stoop_schema::{Argument, Outcome, Signature};
+use stoop_schema::{Argument, Mode, Outcome, Signature};
 
 /// The call that `call` makes.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) struct CallArgs {
     /// Prints an object with the outcome, whether the procedure ran, the time, and the result
     #[arg(long, conflicts_with = "raw")]
     json: bool,
-    /// Prints the bytes of a text or of bytes in the result as they are: of the part at this path, or of all for an empty one
+    /// Prints the bytes of a text or of bytes in the result (of a pipe: in each item) as they are: of the part at this path, or of all for an empty one
     #[arg(long, value_name = "PATH")]
     raw: Option<String>,
     #[command(flatten)]
@@ -47,6 +47,9 @@ Arguments:
   name:=JSON      JSON; name:=@FILE from a file
   {…}, @FILE, -   JSON of all arguments, also from a file or standard input
   TEXT            as name=TEXT, of the next argument
+
+Pipes: each item from the procedure is printed as a line of JSON when it comes;
+  each line of standard input is an item to it. Ctrl-C cancels the call.
 
 Exit status: 0 a result, 1 the procedure's own error, 2 wrong usage,
   3 the procedure did not run, 4 it ran and there is no result, 5 it may have run";
@@ -83,26 +86,45 @@ fn native(args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
     let number = number.ok_or_else(|| NoResult::usage(no_procedure(&interface, procedure)))?;
     let signature = interface.procedures[number].signature.clone();
     let arguments = signature.arguments_of_words(&args.arguments, &mut read_file).map_err(NoResult::usage)?;
+    payload(&signature, &arguments, 0)?;
+    let has_pipe = |mode| signature.pipe(mode).is_some();
+    let (has_items, takes_items) = (has_pipe(Mode::PipeOut), has_pipe(Mode::PipeIn));
+    if takes_items && args.repeat > 1 {
+        return Err(NoResult::usage(
+            "the items are read from standard input, for one call; leave --repeat out",
+        ));
+    }
+    let client = bound(&args.uri, &interface, &options)?;
+    let transport = client.binding().describe();
+    let call = Native { client, number: number as u16, signature, arguments };
+    let raw = args.raw.clone();
+    let make = move || match has_items || takes_items {
+        true => call.make_with_pipes(raw.as_deref()),
+        false => Ok(call.make().map(|outcome| call.signature.json_of_outcome(&outcome))),
+    };
+    Ok(Prepared { make: Box::new(make), has_items, transport })
+}
+
+/// The payload of a call, whose pipe from the procedure has that window at first.
+fn payload(signature: &Signature, arguments: &[Argument], window: u64) -> Result<Vec<u8>, NoResult> {
+    let mut arguments = arguments.to_vec();
+    if let Some((place, _)) = signature.pipe(Mode::PipeOut) {
+        arguments[place] = Argument::Window(window);
+    }
     let mut written = Vec::new();
     let mut writer = dynamic::Writer::new(&mut written, 0, u32::MAX as usize);
     signature.put_call(&arguments, &mut writer).map_err(NoResult::usage)?;
     let len = writer.finish().map_err(NoResult::usage)?;
     written.truncate(len);
-    let client = bound(&args.uri, &interface, &options)?;
-    let transport = client.binding().describe();
-    let call = Native { client, number: number as u16, signature, arguments, written };
-    let made = move || call.make().map(|outcome| call.signature.json_of_outcome(&outcome));
-    Ok(Prepared { make: Box::new(made), transport })
+    Ok(written)
 }
 
 /// A call by Stoop's own protocol.
-struct Native {
-    client: Client,
-    number: u16,
-    signature: Signature,
-    arguments: Vec<Argument>,
-    /// The payload.
-    written: Vec<u8>,
+pub(crate) struct Native {
+    pub(crate) client: Client,
+    pub(crate) number: u16,
+    pub(crate) signature: Signature,
+    pub(crate) arguments: Vec<Argument>,
 }
 
 fn no_procedure(interface: &Interface, procedure: &str) -> String {
@@ -117,8 +139,14 @@ fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Clie
 }
 
 impl Native {
+    /// The payload.
+    pub(crate) fn written(&self, window: u64) -> Vec<u8> {
+        payload(&self.signature, &self.arguments, window)
+            .unwrap_or_else(|_| unreachable!("it has been written before"))
+    }
+
     fn make(&self) -> Result<Outcome, CallError> {
-        let write = |writer: &mut dynamic::Writer<'_>| writer.scalars(&self.written);
+        let write = |writer: &mut dynamic::Writer<'_>| writer.scalars(&self.written(0));
         if self.signature.one_way {
             self.client.tell(self.number, write)?;
             // The process ends, and the call would end with it.
@@ -135,7 +163,7 @@ impl Prepared {
         let mut worst = 0;
         for _ in 0..args.repeat {
             let begun = Instant::now();
-            let outcome = (self.make)();
+            let outcome = (self.make)()?;
             let took = begun.elapsed();
             worst = worst.max(self.print(args, outcome, took)?);
         }
@@ -143,12 +171,7 @@ impl Prepared {
     }
 
     /// Prints the outcome. Returns its exit status.
-    fn print(
-        &self,
-        args: &CallArgs,
-        outcome: Result<(Json, bool), CallError>,
-        took: Duration,
-    ) -> Result<u8, NoResult> {
+    fn print(&self, args: &CallArgs, outcome: Made, took: Duration) -> Result<u8, NoResult> {
         let status = match &outcome {
             Ok((_, is_error)) => u8::from(*is_error),
             Err(why) => match why.ran() {
@@ -162,6 +185,8 @@ impl Prepared {
             return Ok(status);
         }
         match outcome {
+            // What is printed as it is are the items.
+            Ok((json, false)) if self.has_items && (args.raw.is_some() || json == Json::Null) => {}
             Ok((json, _)) => match &args.raw {
                 Some(path) => print_raw(&json, path)?,
                 None => println!("{}", shown(&json)),
@@ -171,7 +196,7 @@ impl Prepared {
         Ok(status)
     }
 
-    fn envelope(&self, outcome: &Result<(Json, bool), CallError>, took: Duration) -> Json {
+    fn envelope(&self, outcome: &Made, took: Duration) -> Json {
         let (name, ran, rest) = match outcome {
             Ok((json, false)) => ("result", Ran::Yes, ("result", json.clone())),
             Ok((json, true)) => ("application_error", Ran::Yes, ("result", json.clone())),
@@ -202,7 +227,7 @@ fn kind(why: &CallError) -> &'static str {
     }
 }
 
-fn print_raw(json: &Json, path: &str) -> Result<(), NoResult> {
+pub(crate) fn print_raw(json: &Json, path: &str) -> Result<(), NoResult> {
     let bytes = json.at(path).and_then(Json::to_bytes);
     let bytes = bytes
         .ok_or_else(|| NoResult::usage(format!("there is no text and no bytes at {path:?} in {json}")))?;

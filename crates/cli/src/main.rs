@@ -13,6 +13,7 @@ mod generate;
 #[cfg(feature = "seal")]
 mod key;
 mod ping;
+mod piped;
 mod prepared;
 mod remote;
 mod sun;

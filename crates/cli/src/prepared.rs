@@ -5,10 +5,15 @@ use std::io::{self, Read};
 use stoop::CallError;
 use stoop_schema::json::Json;
 
+/// What has become of a call: the result, and whether that is the procedure's own error.
+pub(crate) type Made = Result<(Json, bool), CallError>;
+
 /// A call that can be made.
 pub(crate) struct Prepared {
-    /// Makes it: the result, and whether that is the procedure's own error.
-    pub(crate) make: Box<dyn Fn() -> Result<(Json, bool), CallError>>,
+    /// Makes it.
+    pub(crate) make: Box<dyn Fn() -> Result<Made, NoResult>>,
+    /// Whether it prints items: then a result that says nothing is not printed.
+    pub(crate) has_items: bool,
     /// The transport, in words.
     pub(crate) transport: String,
 }

@@ -158,9 +158,9 @@ impl XFile {
             let arguments = Arguments(|writer: &mut Writer<'_>| writer.opaque_fixed(&written, written.len()));
             let result =
                 client.call_with(procedure.number(), &arguments, |result| procedure.take_result(result));
-            result.map(|json| (json, false))
+            Ok(result.map(|json| (json, false)))
         };
-        Ok(Prepared { make: Box::new(make), transport })
+        Ok(Prepared { make: Box::new(make), has_items: false, transport })
     }
 }
 

@@ -97,7 +97,7 @@ fn serve(name: &str) -> (RunningServer, String) {
     (server, uri)
 }
 
-fn stoop_with(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
+pub(crate) fn stoop_with(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stoop"));
     let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = pipes.spawn().expect("stoop can be started");

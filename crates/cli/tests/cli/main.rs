@@ -10,6 +10,7 @@ mod call;
 mod check;
 mod generate;
 mod ping;
+mod piped;
 #[path = "../../../onc/tests/interop/sandbox.rs"]
 #[allow(dead_code)]
 mod sandbox;
