@@ -40,12 +40,11 @@ pub(crate) trait Carrier: Send + Sync {
 pub(crate) struct QueueEnd<C> {
     pub(crate) queue: Arc<PipeQueue>,
     pub(crate) carrier: C,
-    /// How long a program may wait for room, in nanoseconds.
-    pub(crate) step_ns: u64,
+    /// How long the caller's program may wait for room, in nanoseconds. `None`: the program is a procedure. Its server knows how long, and
+    /// the answer of its call closes the pipe.
+    pub(crate) callers_step_ns: Option<u64>,
     /// Bytes of the longest item.
     pub(crate) item_max: usize,
-    /// The program is a procedure: the answer of its call closes the pipe.
-    pub(crate) is_served: bool,
 }
 
 impl<C: Carrier> QueueEnd<C> {
@@ -113,9 +112,9 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
     }
 
     fn close(&self, how: Close) {
-        match self.is_served {
-            true => self.carrier.flush(),
-            false => {
+        match self.callers_step_ns {
+            None => self.carrier.flush(),
+            Some(_) => {
                 if let Some(wakeup) = self.queue.close(how) {
                     wakeup.give();
                     self.carrier.ended();
@@ -125,7 +124,7 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
     }
 
     fn step_ns(&self) -> u64 {
-        self.step_ns
+        self.callers_step_ns.unwrap_or(u64::MAX)
     }
 
     fn item_max(&self) -> usize {

@@ -110,7 +110,7 @@ impl LocalPipes {
         let end = |queue: &Arc<PipeQueue>| {
             let (pipes, calls, queue) = (self.clone(), Weak::clone(calls), Arc::clone(queue));
             let carrier = Callers { pipes, calls, call, step_ns };
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: false })
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns: Some(step_ns), item_max })
         };
         let Both { to_procedure, from_procedure, .. } = &*self.0;
         Ends {
@@ -122,8 +122,8 @@ impl LocalPipes {
     /// The ends of the procedure.
     pub(crate) fn servers_ends(&self, item_max: usize) -> Ends {
         let end = |queue: &Arc<PipeQueue>| {
-            let (queue, carrier, step_ns) = (Arc::clone(queue), Procedures, STEP_NS);
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+            let (queue, carrier) = (Arc::clone(queue), Procedures);
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
         };
         let Both { to_procedure, from_procedure, .. } = &*self.0;
         Ends {
@@ -156,6 +156,3 @@ impl LocalPipes {
         }
     }
 }
-
-/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
-const STEP_NS: u64 = 30_000_000_000;

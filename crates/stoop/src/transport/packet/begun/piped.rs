@@ -65,10 +65,10 @@ impl<L: PacketLink> PacketCalls<L> {
     fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>) -> Ends {
         let sends = Arc::new(Sends { calls: Arc::clone(self), pipes: Arc::clone(pipes) });
         let end = |queue: &Arc<PipeQueue>, side| {
-            let (queue, step_ns) = (Arc::clone(queue), pipes.step_ns);
+            let (queue, callers_step_ns) = (Arc::clone(queue), Some(pipes.step_ns));
             let item_max = self.link.binding.options.max_message;
             let carrier = CallersEnd { sends: Arc::clone(&sends), side };
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: false })
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns, item_max })
         };
         Ends {
             sending: pipes.out.as_ref().map(|queue| end(queue, Side::Sending) as _),

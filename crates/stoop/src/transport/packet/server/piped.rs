@@ -66,9 +66,6 @@ struct ProceduresEnd<S: ServerEndpoint> {
     is_receiving: bool,
 }
 
-/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
-const STEP_NS: u64 = 30_000_000_000;
-
 /// How long calls with pipes may go on when their server shuts down.
 const GRACE_NS: u64 = 5_000_000_000;
 
@@ -212,9 +209,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let sends = Arc::new(Sends { pool: self.open_calls.answers(), pipes: Arc::clone(&served) });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));
-            let (step_ns, item_max) = (STEP_NS, self.message_max);
+            let item_max = self.message_max;
             let carrier = ProceduresEnd { sends, is_receiving };
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
         };
         later.give_ends(Ends {
             sending: served.out.as_ref().map(|queue| end(queue, false) as _),

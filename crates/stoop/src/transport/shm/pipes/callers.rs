@@ -102,7 +102,7 @@ impl CallersPipes {
         let open = AtomicU8::new(u8::from(pipes.to_procedure) + u8::from(pipes.from_procedure));
         let session = Arc::clone(session);
         let side = Arc::new(CallersSide { session, waiting, calls, call, open, step_ns });
-        let terms = Terms { step_ns, item_max, is_served: false, limit: FIRST_WINDOW };
+        let terms = Terms { callers_step_ns: Some(step_ns), item_max, limit: FIRST_WINDOW };
         let writing =
             pipes.to_procedure.then(|| WritingEnd::new(&side, Writing::new(Way::Call, lane), terms));
         let reading = pipes.from_procedure.then(|| {

@@ -32,12 +32,11 @@ pub(crate) struct WritingEnd<S: Side> {
 /// What an end is told when it is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
-    /// How long a program may wait for room, in nanoseconds.
-    pub(crate) step_ns: u64,
+    /// How long the caller's program may wait for room, in nanoseconds. `None`: the program is a procedure. Its server knows how long, and
+    /// the answer of its call closes the pipe.
+    pub(crate) callers_step_ns: Option<u64>,
     /// Bytes of the longest item.
     pub(crate) item_max: usize,
-    /// The program is a procedure: the answer of its call closes the pipe.
-    pub(crate) is_served: bool,
     /// An item may begin below this offset at first.
     pub(crate) limit: u64,
 }
@@ -450,7 +449,7 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
     }
 
     fn close(&self, how: Close) {
-        if self.terms.is_served {
+        if self.terms.callers_step_ns.is_none() {
             return;
         }
         let mut state = self.state();
@@ -465,7 +464,7 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
     }
 
     fn step_ns(&self) -> u64 {
-        self.terms.step_ns
+        self.terms.callers_step_ns.unwrap_or(u64::MAX)
     }
 
     fn item_max(&self) -> usize {

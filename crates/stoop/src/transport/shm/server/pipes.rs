@@ -44,9 +44,6 @@ struct ServersSide {
     spinners_max: u32,
 }
 
-/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
-const STEP_NS: u64 = 30_000_000_000;
-
 impl Side for ServersSide {
     #[inline]
     fn segment(&self) -> &Segment {
@@ -141,7 +138,7 @@ impl Binding {
         item_max: usize,
     ) -> Result<Ends, Disorder> {
         let side = Arc::new(ServersSide { binding: Arc::clone(self), waiting, spinners_max });
-        let terms = Terms { step_ns: STEP_NS, item_max, is_served: true, limit: 0 };
+        let terms = Terms { callers_step_ns: None, item_max, limit: 0 };
         let writing =
             pipes.from_procedure.then(|| WritingEnd::new(&side, Writing::new(Way::Result, lane), terms));
         let reading = pipes.to_procedure.then(|| {

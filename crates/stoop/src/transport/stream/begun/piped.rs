@@ -131,9 +131,9 @@ impl Outstanding {
     pub(super) fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>, call: u32) -> Ends {
         let end = |queue: &Arc<PipeQueue>, side| {
             let (calls, pipes, queue) = (Arc::clone(self), Arc::clone(pipes), Arc::clone(queue));
-            let (step_ns, item_max) = (pipes.step_ns, self.binding.options.max_message);
+            let (callers_step_ns, item_max) = (Some(pipes.step_ns), self.binding.options.max_message);
             let carrier = CallersEnd { calls, pipes, call, side };
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: false })
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns, item_max })
         };
         Ends {
             sending: pipes.pipes.out.as_ref().map(|queue| end(queue, Side::Sending) as _),

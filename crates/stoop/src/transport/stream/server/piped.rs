@@ -31,9 +31,6 @@ struct ProceduresEnd {
     is_receiving: bool,
 }
 
-/// How long a procedure may wait for room: as long as a call may take unless it says otherwise.
-const STEP_NS: u64 = 30_000_000_000;
-
 /// How long calls with pipes may go on when their server shuts down.
 const GRACE_NS: u64 = 5_000_000_000;
 
@@ -118,9 +115,9 @@ impl StreamEndpoint {
         let sends = Arc::new(Sends { pool, connection });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
-            let (step_ns, item_max) = (STEP_NS, self.service.message_max);
+            let item_max = self.service.message_max;
             let carrier = ProceduresEnd { sends, pipes, is_receiving };
-            Arc::new(QueueEnd { queue, carrier, step_ns, item_max, is_served: true })
+            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
         };
         later.give_ends(Ends {
             sending: pipes.out.as_ref().map(|queue| end(queue, false) as _),
