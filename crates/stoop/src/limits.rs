@@ -33,6 +33,7 @@ pub struct Limits {
     pub(crate) result_bytes: Option<usize>,
     pub(crate) open_calls: Option<usize>,
     pub(crate) pipe_threads: Option<usize>,
+    pub(crate) pipe_bytes: Option<usize>,
     pub(crate) pipe_step: Option<Duration>,
     /// Most bytes of each of the two unless they are set; `None`: nothing limits the memory of the process.
     pub(crate) affordable: Option<usize>,
@@ -155,6 +156,22 @@ impl Limits {
     /// or beyond the share of a host or user, calls are refused. 256 unless set.
     pub fn pipe_threads(mut self, most: usize) -> Self {
         self.pipe_threads = Some(most);
+        self
+    }
+
+    /// At `udp:` and `ether:` addresses: most bytes that the [pipes](crate::Sender) of all calls hold, or that their callers may send. 16 KiB
+    /// are counted for a call whose procedure receives. Beyond it, or beyond the share of a host, such calls are refused, windows do not
+    /// grow, and procedures that send wait for room. 256 MiB unless set, or a quarter of the memory of the process if that is
+    /// limited and less.
+    ///
+    /// ```
+    /// use stoop::{Limits, Server};
+    ///
+    /// // A host has at most three quarters of it: some 1500 uploads at the same time.
+    /// let server = Server::new().limits(Limits::new().pipe_bytes(32 << 20));
+    /// ```
+    pub fn pipe_bytes(mut self, most: usize) -> Self {
+        self.pipe_bytes = Some(most);
         self
     }
 

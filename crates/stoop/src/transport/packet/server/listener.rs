@@ -67,6 +67,7 @@ impl<S: ServerEndpoint> Listener for PacketListener<S> {
             packets: set.retained_results.unwrap_or(default.packets),
             incomplete: set.argument_bytes.unwrap_or(set.unset_bytes(default.incomplete)).max(most),
             retained: set.result_bytes.unwrap_or(set.unset_bytes(default.retained)).max(most),
+            pipes: set.pipe_bytes.unwrap_or(set.unset_bytes(default.pipes)),
             max_message,
             ..default
         };
