@@ -2,6 +2,7 @@
 
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
+use crate::account::piped::{PipeCounts, PipedItems};
 use crate::account::sampled::Samples;
 use crate::account::slow::{Facts, Last, SlowCall};
 use crate::account::spans::{BegunSpans, Spans};
@@ -10,12 +11,15 @@ use crate::account::times::{ProcedureTimes, Times};
 use crate::error::CallError;
 use crate::interface::Interface;
 use crate::metadata::trace::CurrentSpan;
+use crate::metadata::without_metadata;
+use crate::pipes::contract::Ends;
 use std::sync::Arc;
 
 /// The calls of a binding that keeps an account.
 pub(crate) struct Recorder {
     interface: &'static Interface,
     times: Times<ProcedureTimes>,
+    pipes: PipeCounts,
     slow: Last<SlowCall>,
     samples: Option<Samples>,
     spans: Option<Arc<Spans>>,
@@ -27,6 +31,7 @@ impl Recorder {
         Self {
             interface,
             times: Times::new(interface.procedures.len(), options),
+            pipes: PipeCounts::new(interface.procedures.len()),
             slow: Last::new(options.slow_kept),
             samples: Samples::of_caller(interface, options),
             spans: Spans::new(interface, uri, options).map(Arc::new),
@@ -100,6 +105,13 @@ impl Recorder {
         }
     }
 
+    /// The ends of the pipes of a call, which count if there is an account.
+    #[cold]
+    pub(crate) fn counted(recorder: Option<&Self>, procedure: u16, ends: Ends) -> Ends {
+        let Some(Self { interface, pipes, .. }) = recorder else { return ends };
+        pipes.count(usize::from(interface.base(without_metadata(procedure))), ends)
+    }
+
     /// The span in which this thread makes a call, if the calls of the binding become spans.
     #[inline]
     pub(crate) fn current_span(&self) -> Option<CurrentSpan> {
@@ -115,8 +127,9 @@ impl Recorder {
     pub(crate) fn account(&self) -> CallAccount {
         let procedures = self.interface.procedures.iter().enumerate().filter_map(|(number, procedure)| {
             let ([whole, server, rest], failed) = self.times.sum(number);
-            let is_called = failed > 0 || whole.count() > 0;
-            is_called.then_some(CalledProcedure { name: procedure.name, whole, server, rest, failed })
+            let pipes = self.pipes.of(number);
+            let is_called = failed > 0 || whole.count() > 0 || !pipes.is_none();
+            is_called.then_some(CalledProcedure { name: procedure.name, whole, server, rest, failed, pipes })
         });
         CallAccount {
             interface: self.interface.name,
@@ -190,6 +203,8 @@ pub struct CalledProcedure {
     pub rest: Histogram,
     /// Calls that ended without a result; they are in no histogram.
     pub failed: u64,
+    /// What their pipes have carried at this end, also of calls that have not ended.
+    pub pipes: PipedItems,
 }
 
 impl CallAccount {

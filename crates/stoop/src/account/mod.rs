@@ -35,6 +35,9 @@
 //! reading the clock would take a tenth of such a call. Calls through `local:` and Sun RPC, and calls that were begun over shared memory,
 //! are not recorded.
 //!
+//! Of procedures with pipes it has how many items were sent and received, and how long programs waited for room and for items; over shared
+//! memory, too.
+//!
 //! With the cargo feature `opentelemetry`, `AccountOptions::spans` makes spans of slow calls, of failed ones and of a share of the
 //! others, at the caller and at the server.
 //!
@@ -45,6 +48,7 @@ pub(crate) mod calls;
 mod histogram;
 mod options;
 mod peers;
+mod piped;
 mod prometheus;
 #[cfg(feature = "account")]
 mod sampled;
@@ -66,6 +70,7 @@ pub use crate::account::calls::{CallAccount, CalledProcedure};
 pub use crate::account::histogram::Histogram;
 pub use crate::account::options::AccountOptions;
 pub use crate::account::peers::CallingPeer;
+pub use crate::account::piped::PipedItems;
 pub use crate::account::prometheus::counters_for_prometheus;
 pub use crate::account::served::{ServedProcedure, ServerAccount};
 pub use crate::account::slow::{Part, SlowCall};

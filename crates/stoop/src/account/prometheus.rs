@@ -2,9 +2,10 @@
 //!
 //! The form is that of <https://prometheus.io/docs/instrumenting/exposition_formats/>, which OpenMetrics collectors read as well.
 
-use crate::account::calls::CallAccount;
+use crate::account::calls::{CallAccount, CalledProcedure};
 use crate::account::histogram::Histogram;
-use crate::account::served::ServerAccount;
+use crate::account::piped::PipedItems;
+use crate::account::served::{ServedProcedure, ServerAccount};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter, Result};
 use std::time::Duration;
@@ -75,6 +76,8 @@ impl Display for Text<&CallAccount> {
                 histogram(f, "stoop_call_seconds", &labels, times)?;
             }
         }
+        let of = |procedure: &CalledProcedure| (labels(interface, procedure.name), procedure.pipes);
+        pipes(f, &procedures.iter().map(of).collect::<Vec<_>>())?;
         describe(f, "stoop_calls_failed_total", "counter", "Calls that ended without a result.")?;
         procedures.iter().try_for_each(|procedure| {
             let labels = labels(interface, procedure.name);
@@ -101,6 +104,9 @@ impl Display for Text<&ServerAccount> {
             let labels = labels(&procedure.interface, &procedure.name);
             writeln!(f, "stoop_served_running{{{labels}}} {}", procedure.running)?;
         }
+        let of =
+            |procedure: &ServedProcedure| (labels(&procedure.interface, &procedure.name), procedure.pipes);
+        pipes(f, &procedures.iter().map(of).collect::<Vec<_>>())?;
         let mut sums: BTreeMap<&str, (u64, Duration)> = BTreeMap::new();
         for peer in peers {
             let (calls, ran) = sums.entry(host_or_user(&peer.peer)).or_default();
@@ -121,6 +127,26 @@ impl Display for Text<&ServerAccount> {
             writeln!(f, "stoop_peer_seconds_total{{peer=\"{}\"}} {seconds}", escaped(peer))
         })
     }
+}
+
+/// What the pipes of procedures with these labels have carried.
+fn pipes(f: &mut Formatter<'_>, procedures: &[(String, PipedItems)]) -> Result {
+    let piped = || procedures.iter().filter(|(_, pipes)| !pipes.is_none());
+    if piped().next().is_none() {
+        return Ok(());
+    }
+    describe(f, "stoop_pipe_items_total", "counter", "Items of pipes that were sent or received here.")?;
+    for (labels, pipes) in piped() {
+        writeln!(f, "stoop_pipe_items_total{{{labels},way=\"sent\"}} {}", pipes.sent)?;
+        writeln!(f, "stoop_pipe_items_total{{{labels},way=\"received\"}} {}", pipes.received)?;
+    }
+    describe(f, "stoop_pipe_wait_seconds_total", "counter", "Time for which programs waited at pipes.")?;
+    for (labels, pipes) in piped() {
+        let (room, items) = (pipes.waited_for_room.as_secs_f64(), pipes.waited_for_items.as_secs_f64());
+        writeln!(f, "stoop_pipe_wait_seconds_total{{{labels},for=\"room\"}} {room}")?;
+        writeln!(f, "stoop_pipe_wait_seconds_total{{{labels},for=\"items\"}} {items}")?;
+    }
+    Ok(())
 }
 
 /// `user 7` of `process 9 of user 7`; other callers as they are.

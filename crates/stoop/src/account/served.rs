@@ -6,6 +6,7 @@
 use crate::account::histogram::Histogram;
 use crate::account::options::AccountOptions;
 use crate::account::peers::{CallingPeer, Peer, PeerTimes};
+use crate::account::piped::{PipeCounts, PipedItems};
 use crate::account::sampled::Samples;
 use crate::account::spans::ServedSpans;
 use crate::account::steps::ProcedureSteps;
@@ -17,6 +18,7 @@ use crate::later::deferred::Later;
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
+use crate::pipes::contract::Ends;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use std::any::Any;
@@ -34,6 +36,8 @@ pub(crate) struct Ledger {
     interfaces: Vec<&'static Interface>,
     /// For each interface.
     times: Vec<Times<Served>>,
+    /// Likewise.
+    pipes: Vec<PipeCounts>,
     peers: PeerTimes,
     /// For each interface, if calls are sampled.
     samples: Vec<Option<Samples>>,
@@ -49,6 +53,7 @@ impl Ledger {
         let times = interfaces.iter().map(|interface| Times::new(interface.procedures.len(), &options));
         Self {
             times: times.collect(),
+            pipes: interfaces.iter().map(|interface| PipeCounts::new(interface.procedures.len())).collect(),
             peers: PeerTimes::default(),
             samples: interfaces.iter().map(|interface| Samples::of_server(interface, &options)).collect(),
             spans: ServedSpans::new(&options),
@@ -114,10 +119,17 @@ impl Ledger {
         returned
     }
 
+    /// The ends of the pipes of a call, which count.
+    fn count_pipes(&self, (interface, procedure): (usize, u16), ends: Ends) -> Ends {
+        self.pipes[interface].count(procedure.into(), ends)
+    }
+
     /// Has a call counted, and timed from `begun_ns` on, when its answer has come.
     #[cold]
     fn follow(self: &Arc<Self>, later: Later, call: (usize, u16), begun_ns: Option<u64>) -> Unserved {
         let (ledger, caller) = (Arc::clone(self), Peer::serving());
+        let counting = Arc::clone(self);
+        let later = later.with_ends(move |ends| counting.count_pipes(call, ends));
         Unserved::Later(later.holding(Box::new(Followed { ledger, call, begun_ns, caller })))
     }
 
@@ -140,13 +152,14 @@ impl Ledger {
 
     /// The figures recorded so far.
     pub(crate) fn account(&self) -> ServerAccount {
-        let interfaces = self.interfaces.iter().zip(&self.times).zip(&self.older);
-        let procedures = interfaces.flat_map(|((interface, times), older)| {
+        let interfaces = self.interfaces.iter().zip(&self.times).zip(self.older.iter().zip(&self.pipes));
+        let procedures = interfaces.flat_map(|((interface, times), (older, pipes))| {
             let of = |(number, procedure): (usize, &crate::interface::Procedure)| {
                 let (calls, running, ran) = times.served(number);
                 let older = older_calls(interface, older, number);
                 let (interface, name) = (interface.name.to_owned(), procedure.name.to_owned());
-                ServedProcedure { interface, name, calls, running, ran, older }
+                let pipes = pipes.of(number);
+                ServedProcedure { interface, name, calls, running, ran, older, pipes }
             };
             interface.procedures.iter().enumerate().map(of).collect::<Vec<_>>()
         });
@@ -342,4 +355,7 @@ pub struct ServedProcedure {
     /// procedure held, and how many. When there are none any more, `oldest` can be raised.
     #[stoop(since = 1)]
     pub older: Vec<(u32, u64)>,
+    /// What their pipes have carried at the server.
+    #[stoop(since = 1)]
+    pub pipes: PipedItems,
 }

@@ -349,9 +349,45 @@ impl Later {
         self.answer.give_ends(ends);
     }
 
+    /// The same; if the call has pipes, the program gets what `change` makes of their ends.
+    pub(crate) fn with_ends(self, change: impl Fn(Ends) -> Ends + Send + 'static) -> Self {
+        match self.pipes().count() {
+            0 => self,
+            _ => Self { answer: Box::new(WithEnds { answer: self.answer, change }), ..self },
+        }
+    }
+
     /// Has the answer go to this call.
     pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
         self.answer.goes_to(call);
+    }
+}
+
+/// The answer of a call with pipes, whose ends are changed.
+struct WithEnds<F> {
+    answer: Box<dyn Unanswered>,
+    change: F,
+}
+
+impl<F: Fn(Ends) -> Ends + Send> Unanswered for WithEnds<F> {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        self.answer.goes_to(call);
+    }
+
+    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+        self.answer.has_begun()
+    }
+
+    fn pipes(&self) -> Pipes {
+        self.answer.pipes()
+    }
+
+    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        self.answer.belong_to(room);
+    }
+
+    fn give_ends(&mut self, ends: Ends) {
+        self.answer.give_ends((self.change)(ends));
     }
 }
 

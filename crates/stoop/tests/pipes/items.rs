@@ -13,6 +13,51 @@ claims! { [
     many_calls_with_pipes_run_beside_each_other
 ] }
 
+mod with_an_account {
+    use super::*;
+    use std::time::Duration;
+    use stoop::BindOptions;
+    use stoop::account::{AccountOptions, PipedItems};
+
+    claims! { @ tcp [items_and_waits_are_counted_at_both_ends] }
+    claims! { @ shm [items_and_waits_are_counted_at_both_ends] }
+    claims! { @ udp [items_and_waits_are_counted_at_both_ends] }
+
+    fn items_and_waits_are_counted_at_both_ends(transport: &str) {
+        let server = Server::new().export(WorksServer::new(Bench::default())).account(AccountOptions::new());
+        let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+        let options = BindOptions::new().account(AccountOptions::new());
+        let client = WorksClient::bind_with(&server.uris()[0], &options).unwrap();
+        let (call, texts, mut back) = client.echo();
+        for text in ["a", "b", "c"] {
+            texts.send(text).unwrap();
+            assert_eq!(back.recv().unwrap().as_deref(), Some(text), "one after the other, so that both wait");
+        }
+        texts.finish();
+        assert_eq!(back.recv().unwrap(), None);
+        call.wait().unwrap();
+        // A task.
+        let (call, numbers, doubled) = client.double();
+        assert_eq!(doubled.fed_by(numbers, 0..1000).map(Result::unwrap).count(), 1000);
+        assert_eq!(call.wait().unwrap(), 1000);
+        let of_client = client.binding().account();
+        let of_server = server.account();
+        let at_server = |name: &str| of_server.procedures.iter().find(|it| it.name == name).unwrap().pipes;
+        let ends = |name: &str| [of_client.procedure(name).unwrap().pipes, at_server(name)];
+        let counts = |it: PipedItems| (it.sent, it.received);
+        assert_eq!(ends("echo").map(counts), [(3, 3); 2]);
+        assert_eq!(ends("double").map(counts), [(1000, 1000); 2]);
+        let waits = ends("echo");
+        assert!(
+            waits.iter().any(|it| it.waits_for_items > 0 && it.waited_for_items > Duration::ZERO),
+            "{waits:?}"
+        );
+        let text = of_client.prometheus().to_string();
+        let labels = "interface=\"Works\",procedure=\"echo\",way=\"sent\"";
+        assert!(text.contains(&format!("stoop_pipe_items_total{{{labels}}} 3\n")), "{text}");
+    }
+}
+
 fn items_arrive_once_and_in_order(transport: &str) {
     let (_server, _, client) = works(transport);
     let (call, numbers) = client.count(5, 100_000);

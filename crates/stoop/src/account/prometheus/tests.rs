@@ -3,6 +3,7 @@
 use crate::account::calls::{CallAccount, CalledProcedure};
 use crate::account::histogram::{Histogram, LiveHistogram};
 use crate::account::peers::CallingPeer;
+use crate::account::piped::PipedItems;
 use crate::account::prometheus::counters_for_prometheus;
 use crate::account::served::{ServedProcedure, ServerAccount};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,6 +127,7 @@ fn server_account() -> ServerAccount {
         calls: 9,
         running: 2,
         ran: ran.clone(),
+        pipes: PipedItems { sent: 7, waited_for_room: Duration::from_millis(500), ..PipedItems::default() },
         ..ServedProcedure::default()
     };
     let peer = |name: &str| CallingPeer { peer: name.into(), calls: 3, ran: Duration::from_millis(1500) };
@@ -144,6 +146,10 @@ fn account_of_a_server_has_the_text_form() {
         samples.iter().find(is_it).expect("the bucket is there").2
     };
     assert_eq!(["0.000001024", "0.000002048", "68.719476736", "+Inf"].map(bucket), [1.0, 3.0, 3.0, 4.0]);
+    let of =
+        |metric: &str| samples.iter().filter(|sample| sample.0 == metric).map(|it| it.2).collect::<Vec<_>>();
+    assert_eq!(of("stoop_pipe_items_total"), [7.0, 0.0, 7.0, 0.0]);
+    assert_eq!(of("stoop_pipe_wait_seconds_total"), [0.5, 0.0, 0.5, 0.0]);
     for peer in &account.peers {
         let labels = [("peer".to_owned(), peer.peer.clone())];
         let is_it = |sample: &&Sample| sample.0 == "stoop_peer_seconds_total" && sample.1 == labels;
@@ -159,6 +165,7 @@ fn account_of_a_binding_has_the_text_form() {
         server: histogram(&[]),
         rest: histogram(&[4_000, 70_000]),
         failed: 1,
+        pipes: PipedItems::default(),
     };
     let account = CallAccount {
         interface: "A",

@@ -1,5 +1,6 @@
 //! The caller's ends of the pipes of a begun call over packets.
 
+use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::error::{CallError, SendError};
@@ -59,7 +60,7 @@ impl<L: PacketLink> PacketCalls<L> {
             self.wake_background();
         }
         self.unlock(calls, &mut Wakeups::default());
-        Ok((call, self.ends_of(&pipes)))
+        Ok((call, Recorder::counted(self.link.binding.recorder.as_ref(), procedure, self.ends_of(&pipes))))
     }
 
     fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>) -> Ends {

@@ -3,6 +3,7 @@
 //! The background thread takes their answers, as those of all managed calls, and attends to the ends of their pipes for which no thread of
 //! the program waits.
 
+use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::calling::call_table::{CallTable, Wakeup};
@@ -107,7 +108,7 @@ impl ManagedCalls {
         self.count_slow();
         self.count_queued();
         self.wake_background();
-        Ok((call, ends))
+        Ok((call, Recorder::counted(self.binding.recorder.as_ref(), procedure, ends)))
     }
 
     /// The present session, or another if that is lost.
