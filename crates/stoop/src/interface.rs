@@ -58,6 +58,14 @@ pub enum Signature {
     Text(&'static str),
 }
 
+impl Interface {
+    /// Whether some procedure has a pipe.
+    #[cfg(feature = "onc")]
+    pub(crate) fn has_pipes(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.signature().contains(": pipe "))
+    }
+}
+
 impl Procedure {
     /// The text of its signature.
     pub fn signature(&self) -> String {

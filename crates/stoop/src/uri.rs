@@ -80,8 +80,8 @@ fn unknown(scheme: &str, schemes: impl Iterator<Item = &'static Scheme>) -> Stri
     }
     // Servers and typed clients of Sun RPC take such an address apart by themselves.
     if matches!(scheme, "onc+udp" | "onc+tcp" | "onc+unix") {
-        return "only interfaces with `#[stoop::interface(program = N, version = N)]` are called by Sun RPC; write an address of \
-                another transport at which the server listens (`rpcinfo` asks servers of Sun RPC whether they answer)"
+        return "only interfaces with `#[stoop::interface(program = N, version = N)]`, which have no pipes, are called by Sun RPC; write \
+                an address of another transport at which the server listens (`rpcinfo` asks servers of Sun RPC whether they answer)"
             .into();
     }
     let is_word =

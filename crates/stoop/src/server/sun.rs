@@ -124,7 +124,13 @@ impl Server {
             self.listeners.iter().partition(|listener| listener.is_of_sun_rpc());
         let has_programs =
             self.has_programs() || self.exports.iter().any(|export| export.program().is_some());
+        let has_pipes = || self.exports.iter().any(|export| export.interface().has_pipes());
         let missing = match (sun.is_empty(), native.is_empty()) {
+            (false, _) if !has_programs && has_pipes() => {
+                "the server listens for Sun RPC, which has no pipes, and an interface that it exports has some; listen at addresses of \
+                 other transports, and export another interface, without pipes and with numbers (`#[interface(program = …, \
+                 version = …)]`), for Sun RPC"
+            }
             (false, _) if !has_programs => {
                 "the server listens for Sun RPC and has no program; declare the numbers of an interface (`#[interface(program = …, \
                  version = …)]`), or call Server::program"

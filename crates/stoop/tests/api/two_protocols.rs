@@ -242,7 +242,21 @@ fn a_server_that_could_not_serve_one_of_its_addresses_does_not_start() {
     impl Plain for Nothing {
         fn null(&self) {}
     }
+    #[stoop::interface]
+    trait Piped {
+        fn tail(&self, lines: stoop::Sender<str>);
+    }
+    impl Piped for Nothing {
+        fn tail(&self, _: stoop::Sender<str>) {}
+    }
     let why = |server: Server| server.start().map(drop).unwrap_err().to_string();
+    let piped = Server::new().export(PipedServer::new(Nothing)).listen("onc+tcp://127.0.0.1").unwrap();
+    assert!(
+        why(piped)
+            .contains("no pipes, and an interface that it exports has some; listen at addresses of other")
+    );
+    let why_not_bound = PipedClient::bind("onc+tcp://127.0.0.1").unwrap_err().to_string();
+    assert!(why_not_bound.contains("no pipes, are called by Sun RPC; write an address of another transport"));
     let plain = || Server::new().export(PlainServer::new(Nothing));
     assert!(why(plain().listen("onc+udp://127.0.0.1").unwrap()).contains("has no program"));
     assert!(why(plain().listen("udp://127.0.0.1:0").unwrap().register()).contains("no address of Sun RPC"));
