@@ -11,6 +11,7 @@ claims! { [
     a_cancel_wakes_a_procedure_that_waits
     a_client_that_ends_is_told_to_the_procedure
     a_server_that_ends_is_an_error_and_no_end
+    a_restarted_server_is_called_again_after_one_error
     nothing_can_be_sent_after_the_answer
 ] }
 
@@ -128,6 +129,23 @@ fn a_server_that_ends_is_an_error_and_no_end(transport: &str) {
     let why = numbers.recv().unwrap_err();
     assert!(is_lost(&why) || matches!(why, PipeError::Aborted), "{why}");
     assert!(call.wait().is_err());
+}
+
+fn a_restarted_server_is_called_again_after_one_error(transport: &str) {
+    let (server, _, client) = works(transport);
+    let count = || {
+        let (call, numbers) = client.count(0, 3);
+        (numbers.filter(Result::is_ok).count(), call.wait())
+    };
+    assert!(matches!(count(), (3, Ok(3))));
+    let uri = server.uris()[0].clone();
+    server.shut_down();
+    drop(server);
+    let again = Server::new().export(WorksServer::new(Bench::default())).listen_there(&uri).unwrap();
+    let _again = again.start().unwrap();
+    let first = count();
+    let second = count();
+    assert!(matches!(second, (3, Ok(3))), "{first:?}, and then {second:?}");
 }
 
 fn nothing_can_be_sent_after_the_answer(transport: &str) {

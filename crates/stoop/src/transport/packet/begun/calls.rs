@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::task::Waker;
 use stoop_calls::life::Told;
 use stoop_exchange::caller::Waits;
+use stoop_exchange::outcome::Unbound;
 use stoop_exchange::{Flow, Instant, RoundTrip};
 use stoop_wire::Header;
 
@@ -73,6 +74,8 @@ pub(crate) struct Calls<L: PacketLink> {
     pub(crate) leaves: bool,
     /// The server is perhaps elsewhere.
     pub(crate) doubts: bool,
+    /// How the server has refused a call with pipes because it does not know the session any more. No call waits for another then.
+    pub(crate) unknown: Option<Unbound>,
     /// The round trip, as compact calls have measured it.
     pub(crate) path: RoundTrip,
     pub(crate) past: CallCounters,
@@ -129,6 +132,7 @@ impl<L: PacketLink> Calls<L> {
             generation: session.generation,
             leaves: false,
             doubts: false,
+            unknown: None,
             path: RoundTrip::default(),
             past: CallCounters::default(),
             failures: Failures::default(),

@@ -11,11 +11,12 @@ use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::call_pipes::CallerPipes;
+use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::goal::Goal;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::link::PacketLink;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use stoop_exchange::Instant;
 
 /// Which of the ends.
@@ -53,14 +54,34 @@ impl<L: PacketLink> PacketCalls<L> {
             return Err(CallError::not_sent(SendError::DeadlinePassed));
         }
         let pipes = CallerPipes::new(terms, batch.timeout_ns);
-        let mut calls = self.calls();
-        calls.note_session();
+        let mut calls = self.calls_of_known_session(batch.deadline)?;
         let call = calls.begin_piped(batch, (procedure, len), &pipes)?;
         if self.background.is_idle() {
             self.wake_background();
         }
         self.unlock(calls, &mut Wakeups::default());
         Ok((call, Recorder::counted(self.link.binding.recorder.as_ref(), procedure, self.ends_of(&pipes))))
+    }
+
+    /// The calls. Binds again before, if the server shuts down, or has refused a call with pipes because it does not know the session any
+    /// more.
+    fn calls_of_known_session(&self, deadline: Instant) -> Result<MutexGuard<'_, Calls<L>>, CallError> {
+        let mut calls = self.calls();
+        calls.note_session();
+        let (session, unknown) = (Arc::clone(&calls.session), calls.unknown);
+        if unknown.is_none() && !session.is_closing() {
+            return Ok(calls);
+        }
+        drop(calls);
+        let binding = &self.link.binding;
+        let rebound = match unknown {
+            Some(refusal) => binding.rebind(&session, Some(refusal), deadline).map(drop),
+            None => binding.leave(&session, deadline).map(drop),
+        };
+        rebound.map_err(|why| CallError::not_sent(SendError::Bind(Box::new(why))))?;
+        let mut calls = self.calls();
+        calls.note_session();
+        Ok(calls)
     }
 
     fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>) -> Ends {

@@ -62,7 +62,7 @@ impl<L: PacketLink> Calls<L> {
         self.longest_call = located.session.longest_call;
         self.flow.begin_again(located.session.bound.credit, located.session.round_trip);
         let before = std::mem::replace(&mut self.session, Arc::clone(&located.session));
-        self.leaves = false;
+        (self.leaves, self.unknown) = (false, None);
         if before.server != located.session.server {
             self.link.endpoint.redirect(&located.address);
             located.session.prepare(&self.link.endpoint);
@@ -92,6 +92,9 @@ impl<L: PacketLink> Calls<L> {
         if slot.pipes.is_some() {
             // Such a call is never made again by itself.
             let why = slot.lost_with_session();
+            if slot.session.generation == self.generation {
+                self.unknown = slot.refusal.take();
+            }
             slot.lane.abandon(now());
             return self.fail(call, why, now());
         }
