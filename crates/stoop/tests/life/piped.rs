@@ -1,10 +1,12 @@
 //! Quiet pipes whose other end dies: real processes.
 
+use crate::harness::child::Child;
 use crate::harness::loopback;
 use crate::harness::processes::Process;
 use crate::harness::{LIMIT, eventually};
 use std::sync::{Arc, Mutex};
-use stoop::{PipeError, Receiver, Sender, Server};
+use stoop::error::UnknownCause;
+use stoop::{CallError, PipeError, Receiver, Sender, Server};
 
 #[stoop::interface]
 trait Lines {
@@ -12,6 +14,8 @@ trait Lines {
     fn follow(&self, numbers: Sender<u64>);
     /// Receives numbers, and notes how that ends.
     fn collect(&self, numbers: Receiver<u64>);
+    /// Gives numbers back, and returns how many.
+    fn echo(&self, numbers: Receiver<u64>, back: Sender<u64>) -> u64;
 }
 
 #[derive(Clone, Default)]
@@ -40,6 +44,10 @@ impl Lines for Quiet {
             self.note(number);
         }
     }
+
+    fn echo(&self, numbers: Receiver<u64>, back: Sender<u64>) -> u64 {
+        numbers.map(|number| back.send(&number.unwrap()).unwrap()).count() as u64
+    }
 }
 
 /// Plays the role of a process of these tests; `false`: it is none of them.
@@ -57,9 +65,43 @@ pub(crate) fn play(role: &str, uri: &str) -> bool {
             println!("sent");
             call.wait().unwrap();
         }
+        "fork-with-pipes" => fork_with_pipes(uri),
         _ => return false,
     }
     true
+}
+
+/// Its child has the ends of its pipes, too, and uses and drops them.
+fn fork_with_pipes(uri: &str) {
+    let client = LinesClient::bind(uri).unwrap();
+    let mut slot = Some(client.echo());
+    for round in 0..3 {
+        let child = Child::fork(|| {
+            let (call, numbers, mut back) = slot.take().unwrap();
+            let whys = [numbers.send(&9).unwrap_err(), back.recv().unwrap_err()];
+            let is_forked =
+                |why: &CallError| matches!(why, CallError::Unknown { cause: UnknownCause::Forked, .. });
+            assert!(whys.iter().all(|why| matches!(why, PipeError::Lost(why) if is_forked(why))), "{whys:?}");
+            assert!(numbers.is_stopped());
+            match round {
+                0 => drop((call, numbers, back)),
+                1 => numbers.finish(),
+                _ => back.stop(),
+            }
+            // Its own call is like that of any process.
+            let (call, numbers, back) = client.echo();
+            assert_eq!(back.fed_by(numbers, 0..100).map(Result::unwrap).sum::<u64>(), 4950);
+            assert_eq!(call.wait().unwrap(), 100);
+        });
+        child.ends_well();
+        let (_, numbers, back) = slot.as_mut().unwrap();
+        numbers.send(&round).unwrap();
+        assert_eq!(back.recv().unwrap(), Some(round), "a child does nothing to the pipes of its parent");
+    }
+    let (call, numbers, _back) = slot.unwrap();
+    numbers.finish();
+    assert_eq!(call.wait().unwrap(), 3);
+    println!("well");
 }
 
 /// An address of each transport that leads to another process.
@@ -95,5 +137,15 @@ fn a_procedure_that_waits_for_items_notices_that_its_caller_was_killed() {
         caller.kill();
         eventually(|| quiet.noted().len() > 1);
         assert!(quiet.noted()[1].starts_with("Err("), "{uri}: {:?}", quiet.noted());
+    }
+}
+
+#[test]
+fn a_forked_child_has_no_ends_of_its_parents_pipes() {
+    for uri in addresses("forked") {
+        let server = Server::new().export(LinesServer::new(Quiet::default())).listen(&uri).unwrap();
+        let server = server.start().unwrap();
+        let mut caller = Process::start("fork-with-pipes", &server.uris()[0]);
+        caller.find_line(|line| line.ends_with("well"));
     }
 }
