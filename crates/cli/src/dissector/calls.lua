@@ -202,7 +202,9 @@ local function note_call_packet(record, ends, h, frame, time, payload)
     local lane = ends .. h.binding .. h.lane
     if h.kind == KIND.CALL then
         local is_first = note_message(record, call, h, frame, payload)
-        if h.at == 0 then call.procedure, call.has_metadata = h.procedure, h.has_metadata end
+        if h.at == 0 then
+            call.procedure, call.has_metadata, call.has_pipe_out = h.procedure, h.has_metadata, h.has_pipe_out
+        end
         if not call.frame and is_first then
             call.frame, call.time = frame, time
             if h.left then call.deadline = time + h.left end

@@ -28,11 +28,12 @@ local NO_DEADLINE = 4294967295
 local KIND = {
     BIND = 1, BIND_REPLY = 2, CALL = 3, RESULT = 4, ACKNOWLEDGEMENT = 5, PROBE = 6, REFUSAL = 7, FAILURE = 8, CHALLENGE = 9,
     PROOF = 10, UNBIND = 11, DESCRIBE = 12, DESCRIPTION = 13, RECEIPT = 14, CANCEL = 15, ATTACH = 16, HANDSHAKE = 17,
-    VERSIONS = 18, PROBES = 19, ACKNOWLEDGEMENTS = 20,
+    VERSIONS = 18, PROBES = 19, ACKNOWLEDGEMENTS = 20, DATA = 21,
 }
 local kinds = {
     "Bind", "Bind reply", "Call", "Result", "Acknowledgement", "Probe", "Refusal", "Failure", "Challenge", "Proof", "Unbind",
     "Describe", "Description", "Receipt", "Cancel", "Attach", "Handshake (reserved)", "Versions", "Probes", "Acknowledgements",
+    "Data",
 }
 local refusals = {
     "unknown binding", "unknown procedure", "arguments cannot be decoded", "overloaded", "shutting down",
@@ -62,6 +63,8 @@ F.flag_key_phase = ProtoField.bool("stoop.flags.key_phase", "Key phase", 8, nil,
 F.flag_bundle = ProtoField.bool("stoop.flags.bundle", "Bundle", 8, nil, 0x08)
 F.flag_free = ProtoField.bool("stoop.flags.unknown", "Unknown", 8, nil, 0x02)
 F.flag_credit = ProtoField.bool("stoop.flags.credit", "Credit", 8, nil, 0x10)
+F.flag_pipe_in = ProtoField.bool("stoop.flags.pipe_in", "Pipe in", 8, nil, 0x20)
+F.flag_pipe_out = ProtoField.bool("stoop.flags.pipe_out", "Pipe out", 8, nil, 0x40)
 F.lane = ProtoField.uint16("stoop.lane", "Lane")
 F.procedure = ProtoField.uint16("stoop.procedure", "Procedure", base.DEC, nil, 0x7fff)
 F.has_metadata = ProtoField.bool("stoop.has_metadata", "Metadata", 16, nil, 0x8000)
@@ -133,6 +136,15 @@ F.range_begin = ProtoField.uint32("stoop.receipt.range.begin", "Range from")
 F.range_end = ProtoField.uint32("stoop.receipt.range.end", "Range before")
 F.listed_lane = ProtoField.uint16("stoop.listed.lane", "Lane")
 F.listed_number = ProtoField.uint32("stoop.listed.number", "Call number")
+-- Pipes.
+F.data_length = ProtoField.uint16("stoop.pipe.length", "Bytes of the pipe in this packet")
+F.pipe_end = ProtoField.bool("stoop.pipe.end", "The pipe ends behind them", 8, nil, 0x04)
+F.pipe_abort = ProtoField.bool("stoop.pipe.abort", "The pipe is aborted", 8, nil, 0x08)
+F.pipe_offset = ProtoField.uint64("stoop.pipe.offset", "Offset in the pipe")
+F.pipe_receipt = ProtoField.bool("stoop.receipt.pipe", "For data of a pipe", 8, nil, 0x80)
+F.pipe_stop = ProtoField.bool("stoop.receipt.stop", "The receiver takes no more", 8, nil, 0x04)
+F.pipe_up_to = ProtoField.uint64("stoop.receipt.pipe_up_to", "Here are all bytes of the pipe before")
+F.pipe_length = ProtoField.uint64("stoop.pipe.total", "Bytes of the pipe to the caller")
 -- Payloads.
 F.metadata_length = ProtoField.uint16("stoop.metadata.length", "Bytes of metadata")
 F.metadata = ProtoField.bytes("stoop.metadata", "Metadata")

@@ -52,6 +52,23 @@ local function is_sealed_at(tvb, at, h)
     return #behind == trailer and behind:sub(1, 2) ~= "\215\1" and behind:find("[^%z]") ~= nil
 end
 
+-- The words of data, and of a receipt for data: bits 32–55 of an offset are beside eight flags.
+local function words_of_pipe(h)
+    local word = h.is_data and h.length or h.offset
+    local flags, high = word % 256, math.floor(word / 256)
+    if h.is_data then
+        h.len, h.pipe_at = h.procedure, high * 2 ^ 32 + h.offset
+        h.ends, h.is_aborted = flags == 4, flags == 8
+        local after = h.pipe_at + h.len + (h.ends and 1 or 0)
+        if flags ~= 0 and not h.ends and not (h.is_aborted and h.len == 0) or h.len > 65528 or after > 2 ^ 56 then
+            h.why = "no data of a pipe"
+        end
+    else
+        h.pipe_high, h.len = high, math.min(h.length, PACKET_DATA)
+        if flags ~= 0x80 and flags ~= 0x84 then h.why = "a receipt of neither a message nor a pipe" end
+    end
+end
+
 -- The part of the message that a packet has.
 local function place_of(h, is_stream)
     h.is_part = not is_stream and h.is_message and (h.is_sized or h.offset > 0)
@@ -102,6 +119,10 @@ local function parsed(raw, is_stream)
     h.is_message = h.kind == KIND.CALL or h.kind == KIND.RESULT
     h.is_sized = has_bit(h.flags, 0)
     h.has_credit = has_bit(h.flags, 4) and h.is_message
+    h.is_data = h.kind == KIND.DATA
+    h.is_pipe_receipt = h.kind == KIND.RECEIPT and h.offset > 0
+    h.has_pipe_out = has_bit(h.flags, 6)
+    h.tells_pipe = h.has_pipe_out and (h.kind == KIND.RESULT or h.kind == KIND.FAILURE)
     h.is_bundle = has_bit(h.flags, 3) and h.is_message and h.has_bit_62 and not is_stream
     if h.magic ~= 0xd7 or (h.version ~= 1 and h.kind ~= KIND.VERSIONS) then
         h.is_foreign = true
@@ -109,7 +130,11 @@ local function parsed(raw, is_stream)
     end
     if not kinds[h.kind] then h.why = "unknown kind" end
     h.trailer = h.is_checked and CHECKSUM_LEN or 0
-    if not h.has_word then place_of(h, is_stream) end
+    if h.is_data or h.is_pipe_receipt then
+        words_of_pipe(h)
+    elseif not h.has_word then
+        place_of(h, is_stream)
+    end
     -- The top bit of the procedure's number, where that is.
     local names_procedure = h.is_message and not h.is_bundle and not (h.is_part and not h.is_sized) and not (h.kind == KIND.RESULT and h.has_credit)
     if names_procedure and h.procedure >= 0x8000 then h.has_metadata, h.procedure = true, h.procedure - 0x8000 end
@@ -139,7 +164,8 @@ local SHORTEST = {
 local function is_surely_ours(h, payload, is_stream)
     if h.is_foreign or h.why or h.kind == KIND.HANDSHAKE or h.kind == KIND.ATTACH then return false end
     if h.kind == KIND.VERSIONS then return h.flags == 0 and h.version > 0 and h.versions:find(string.char(h.version), 1, true) ~= nil end
-    local flags = (h.is_sized and 1 or 0) + (h.has_credit and 16 or 0)
+    local of_pipes = h.kind == KIND.CALL and h.flags - h.flags % 32 or h.tells_pipe and 64 or 0
+    local flags = (h.is_sized and 1 or 0) + (h.has_credit and 16 or 0) + (of_pipes < 128 and of_pipes or 0)
         + (h.is_sealed and has_bit(h.flags, 2) and 4 or 0) + (h.is_sealed and h.is_bundle and 8 or 0)
     if h.flags ~= flags or h.lane >= (is_stream and 1024 or 32768) then return false end
     if UNNUMBERED[h.kind] then
@@ -148,9 +174,10 @@ local function is_surely_ours(h, payload, is_stream)
         return false
     end
     if h.has_word or h.is_sealed then return true end
-    if not h.is_message and h.offset > 0 then return false end
+    if h.is_data then return true end
+    if not h.is_message and h.offset > 0 and not h.is_pipe_receipt then return false end
     if EMPTY[h.kind] then return h.length == 0 and (h.kind == KIND.UNBIND and h.number == 0 or h.time == 0) end
-    if h.kind == KIND.REFUSAL or h.kind == KIND.FAILURE then return h.length <= 512 and h.time > 0 and h.time < 256 end
+    if h.kind == KIND.REFUSAL or h.kind == KIND.FAILURE then return h.length <= 520 and h.time > 0 and h.time < 256 end
     if h.kind == KIND.PROBES or h.kind == KIND.ACKNOWLEDGEMENTS then
         if h.length % 6 > 0 or h.time > 0 then return false end
     elseif h.kind == KIND.RECEIPT then
@@ -335,16 +362,28 @@ payloads[KIND.DESCRIPTION] = function(c, found)
     found.summary = signature == "" and ": no such procedure" or " " .. signature
 end
 
-payloads[KIND.RECEIPT] = function(c, found)
+payloads[KIND.RECEIPT] = function(c, found, h)
     c:number(F.latest, 4)
     c:number(F.delay, 4)
     c:number(F.limit, 4)
-    local up_to = c:number(F.up_to, 4)
+    local up_to, item = c:number(F.up_to, 4)
+    if up_to and h.is_pipe_receipt then
+        item:add(F.pipe_up_to, UInt64.new(up_to, h.pipe_high)):set_generated()
+        up_to = h.pipe_high * 2 ^ 32 + up_to
+    end
     while not c.is_short and c.at < c.stop do
         c:number(F.range_begin, 4)
         c:number(F.range_end, 4)
     end
-    found.summary = up_to and " up to byte " .. up_to
+    local of_pipe = h.is_pipe_receipt and " for data" or ""
+    found.summary = up_to and of_pipe .. " up to byte " .. string.format("%.0f", up_to)
+end
+
+payloads[KIND.DATA] = function(c, found, h)
+    c:bytes(F.data, c.stop - c.at)
+    local last = string.format("%.0f", h.pipe_at + h.len)
+    local ends = h.is_aborted and ": aborted" or h.ends and ": the end" or h.len == 0 and ": a question" or ""
+    found.summary = string.format(" %.0f–%s of the pipe", h.pipe_at, last) .. ends
 end
 
 local function add_calls(c, found, h)
@@ -363,7 +402,13 @@ end
 payloads[KIND.PROBES] = add_calls
 payloads[KIND.ACKNOWLEDGEMENTS] = add_calls
 
-local function add_explanation(c, found)
+-- What begins the results, or the explanation of a failure, of a call with a pipe to its caller.
+local function add_pipe_length(c, h)
+    if h.tells_pipe then c:number(F.pipe_length, 8) end
+end
+
+local function add_explanation(c, found, h)
+    add_pipe_length(c, h)
     local range = c.stop > c.at and c:take(c.stop - c.at)
     if range then c.tree:add(F.explanation, range, range:string(ENC_UTF_8)) end
 end
@@ -378,6 +423,7 @@ local function add_content(c, h, has_metadata)
         c.is_short = true
         return
     end
+    add_pipe_length(c, h)
     c:bytes(h.kind == KIND.CALL and F.arguments or F.results, c.stop - block - c.at)
     if block > 0 then
         c:bytes(F.metadata, block - 2)

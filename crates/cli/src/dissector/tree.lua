@@ -38,7 +38,8 @@ end
 local function add_flags(tree, tvb, at, h)
     local item = tree:add(F.flags, tvb(at + 3, 1))
     if h.flags > 0 then
-        for _, field in ipairs({ F.flag_sized, F.flag_key_phase, F.flag_bundle, F.flag_free, F.flag_credit }) do
+        for _, field in ipairs({ F.flag_sized, F.flag_key_phase, F.flag_bundle, F.flag_free, F.flag_credit, F.flag_pipe_in,
+            F.flag_pipe_out }) do
             item:add(field, tvb(at + 3, 1))
         end
     end
@@ -51,6 +52,8 @@ local function add_procedure(tree, range, h)
         field = F.apart
     elseif h.is_part and not h.is_sized then
         field = F.part_length
+    elseif h.is_data then
+        field = F.data_length
     elseif h.is_unknown_binding then
         field = F.up_time
     elseif h.kind == KIND.REFUSAL then
@@ -70,6 +73,14 @@ local function add_lengths(tree, tvb, at, h)
         tree:add_le(F.cookie, tvb(at + 20, 8))
     elseif h.is_unknown_binding then
         tree:add_le(F.incarnation, tvb(at + 20, 8))
+    elseif h.is_data then
+        tree:add(F.pipe_end, tvb(at + 20, 1))
+        tree:add(F.pipe_abort, tvb(at + 20, 1))
+        tree:add(F.pipe_offset, tvb(at + 21, 7), UInt64.new(h.offset, math.floor(h.length / 256)))
+    elseif h.is_pipe_receipt then
+        tree:add_le(F.message_length, tvb(at + 20, 4))
+        tree:add(F.pipe_receipt, tvb(at + 24, 1))
+        tree:add(F.pipe_stop, tvb(at + 24, 1))
     else
         tree:add_le(F.message_length, tvb(at + 20, 4))
         tree:add_le(h.is_part and h.is_sized and F.part_length or F.offset, tvb(at + 24, 4))
@@ -86,7 +97,7 @@ local function add_time(tree, range, h)
         tree:add_le(F.unbind, range)
     elseif h.kind == KIND.RECEIPT then
         tree:add_le(F.receipt, range)
-    elseif h.is_part and h.at > 0 then
+    elseif h.is_data or h.is_part and h.at > 0 then
         tree:add_le(F.transmission, range)
     elseif h.left then
         tree:add(F.left, range, span(h.left))
@@ -317,6 +328,8 @@ function dissect_packet(tvb, pinfo, tree, at, size, h, context)
     if found.why then item:add_proto_expert_info(X.malformed, "Malformed: " .. found.why) end
     if there < h.len then item:add_proto_expert_info(X.clipped) end
     if record.message then
+        -- A long result does not say so itself.
+        h.tells_pipe = h.tells_pipe or h.kind == KIND.RESULT and record.call.has_pipe_out
         local whole = ByteArray.new(record.message, true):tvb("Message of " .. #record.message .. " bytes")
         item:add(F.packets, record.packets):set_generated()
         add_content(cursor(whole, 0, #record.message, item), h, has_metadata(h, record))

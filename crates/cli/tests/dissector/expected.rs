@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts};
 use stoop_wire::metadata::{Block, IN_PROCEDURE};
 use stoop_wire::{
-    BindingId, CHECKSUM_LEN, CallList, HEADER_LEN, Header, Kind, Receipt, STREAM_FRAGMENT, flags,
-    nanos_of_left,
+    BindingId, CHECKSUM_LEN, CallList, Data, HEADER_LEN, Header, Kind, PipeEnd, PipeReceipt, Receipt,
+    STREAM_FRAGMENT, flags, nanos_of_left,
 };
 
 /// Values by the name of their field, in the order of their places.
@@ -76,8 +76,8 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
     expected.add("kind", kind as u8);
     expected.add("flags", format!("0x{flags:02x}"));
     if flags > 0 {
-        let names = ["sized", "key_phase", "unknown", "credit"];
-        let bits = [flags::SIZED, flags::KEY_PHASE, 10, flags::CREDIT];
+        let names = ["sized", "key_phase", "unknown", "credit", "pipe_in", "pipe_out"];
+        let bits = [flags::SIZED, flags::KEY_PHASE, 10, flags::CREDIT, flags::PIPE_IN, flags::PIPE_OUT];
         for (name, bit) in names.iter().zip(bits) {
             expected.add(&format!("flags.{name}"), u8::from(flags & bit > 0));
         }
@@ -92,6 +92,7 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         Kind::Refusal if header.incarnation().is_some() => "up_time",
         Kind::Refusal => "retry_after",
         Kind::Acknowledgements => "acknowledged",
+        Kind::Data => "pipe.length",
         Kind::Result if flags & flags::CREDIT > 0 => "credit",
         _ if is_message && !is_first && usize::from(procedure) == payload.len() => "part_length",
         _ => "procedure",
@@ -111,6 +112,14 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         expected.long("cookie", cookie.0);
     } else if let Some(incarnation) = header.incarnation() {
         expected.long("incarnation", incarnation);
+    } else if let Some(data) = Data::of(header) {
+        expected.add("pipe.end", u8::from(data.end == Some(PipeEnd::Finished)));
+        expected.add("pipe.abort", u8::from(data.end == Some(PipeEnd::Aborted)));
+        expected.add("pipe.offset", data.at);
+    } else if let Some(receipt) = PipeReceipt::of(header) {
+        expected.add("message_length", message_len);
+        expected.add("receipt.pipe", 1);
+        expected.add("receipt.stop", u8::from(receipt.stop));
     } else {
         expected.add("message_length", message_len);
         match is_sized {
@@ -123,6 +132,7 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         Kind::Failure => expected.add("failure", time),
         Kind::Unbind => expected.add("unbind", time),
         Kind::Receipt => expected.add("receipt", time),
+        Kind::Data => expected.add("transmission", time),
         Kind::Call if is_first && time != u32::MAX => expected.time("time_left", nanos_of_left(time)),
         Kind::Result if header.server_ns().is_some() => {
             expected.time("server_time", time.into());
@@ -133,7 +143,19 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         }
         _ => expected.hex("time", time),
     }
-    add_payload(expected, header, payload);
+    let tells_pipe = flags & flags::PIPE_OUT > 0 && matches!(kind, Kind::Result | Kind::Failure);
+    let rest = match payload.split_first_chunk() {
+        Some((total, rest)) if tells_pipe => {
+            expected.add("pipe.total", u64::from_le_bytes(*total));
+            rest
+        }
+        _ => payload,
+    };
+    add_payload(
+        expected,
+        &Header { message_len: message_len - (payload.len() - rest.len()) as u32, ..*header },
+        rest,
+    );
 }
 
 fn add_payload(expected: &mut Expected, header: &Header, payload: &[u8]) {
@@ -174,6 +196,9 @@ fn add_payload(expected: &mut Expected, header: &Header, payload: &[u8]) {
             expected.add("receipt.delay", receipt.delay_ns);
             expected.add("receipt.limit", receipt.limit);
             expected.add("receipt.up_to", receipt.up_to);
+            if let Some(of_pipe) = PipeReceipt::of(header) {
+                expected.add("receipt.pipe_up_to", u64::from(of_pipe.high) << 32 | u64::from(receipt.up_to));
+            }
             for (begin, end) in receipt.ranges() {
                 expected.add("receipt.range.begin", begin);
                 expected.add("receipt.range.end", end);
@@ -293,6 +318,8 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.flags.key_phase",
     "stoop.flags.unknown",
     "stoop.flags.credit",
+    "stoop.flags.pipe_in",
+    "stoop.flags.pipe_out",
     "stoop.lane",
     "stoop.procedure",
     "stoop.has_metadata",
@@ -355,6 +382,14 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.receipt.delay",
     "stoop.receipt.limit",
     "stoop.receipt.up_to",
+    "stoop.receipt.pipe",
+    "stoop.receipt.stop",
+    "stoop.receipt.pipe_up_to",
+    "stoop.pipe.length",
+    "stoop.pipe.end",
+    "stoop.pipe.abort",
+    "stoop.pipe.offset",
+    "stoop.pipe.total",
     "stoop.receipt.range.begin",
     "stoop.receipt.range.end",
     "stoop.listed.lane",

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use stoop::stub::Exported;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts, ServerClock};
 use stoop_wire::{
-    BindingId, CallList, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM, Receipt,
-    RefusalCode, Template, left_of_nanos,
+    BindingId, CallList, CallNumber, Challenge, Data, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM,
+    PipeEnd, PipeReceipt, Receipt, RefusalCode, Template, flags, left_of_nanos,
 };
 
 fn of(kind: Kind) -> Header {
@@ -85,6 +85,15 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
     );
     let call = Header { procedure: 2, time: left_of_nanos(30_000_001_000), ..of(Kind::Call) };
     let result = Header { procedure: 2, time: 50_001, ..of(Kind::Result) };
+    let data = |at, len: u16, end, transmission| {
+        let header = Data { at, len, end, transmission }.header(BINDING, LaneId(5), CallNumber(7));
+        [&header.to_bytes()[..], &vec![0xab; len.into()]].concat()
+    };
+    let of_pipe = |stop, high| PipeReceipt { stop, high }.put(Header { time: 2, ..of(Kind::Receipt) });
+    let flagged = |mut packet: Vec<u8>, flags: u8| {
+        packet[3] |= flags;
+        packet
+    };
     let mut with_credit = packet(call, b"in");
     Header::set_credit(&mut with_credit, None);
     let mut granting = packet(result, b"out");
@@ -135,6 +144,15 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
         }),
         (Client, list[..list_len].to_vec()),
         (Server, answer),
+        (Client, flagged(packet(call, b"window"), flags::PIPE_IN | flags::PIPE_OUT)),
+        (Server, flagged(packet(result, b"12345678results"), flags::PIPE_OUT)),
+        (Server, flagged(packet(Header { time: 1, ..of(Kind::Failure) }, b"12345678why"), flags::PIPE_OUT)),
+        (Server, data(1 << 40, 64, None, 9)),
+        (Client, data(7, 8, Some(PipeEnd::Finished), 10)),
+        (Client, data(15, 0, Some(PipeEnd::Aborted), 11)),
+        (Server, data(0, 0, None, 12)),
+        (Client, packet(of_pipe(false, 0), &bytes[..receipt_len])),
+        (Server, packet(of_pipe(true, 0x00ab_cdef), &bytes[..receipt_len])),
     ];
     let statuses = [
         BindStatus::NoSuchInterface,
@@ -184,7 +202,7 @@ fn every_field_of_every_kind_is_what_was_sent() {
     let compared = [SENT, &["stoop.arguments", "stoop.results"]].concat();
     let shown = tshark::fields(&capture, &compared, &AS_OURS);
     let kinds: BTreeSet<u8> = packets.iter().map(|(_, packet)| packet[2]).collect();
-    assert!(kinds.iter().copied().eq(1..=20), "{kinds:?}");
+    assert!(kinds.iter().copied().eq(1..=21), "{kinds:?}");
     let none = Fields::new();
     for (at, (_, packet)) in packets.iter().enumerate() {
         let mut expected = Expected::default();

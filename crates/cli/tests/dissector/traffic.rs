@@ -8,7 +8,7 @@ use crate::tshark;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
-use stoop::{BindError, BindOptions, Metadata, PacketOptions, RunningServer, Server};
+use stoop::{BindError, BindOptions, Metadata, PacketOptions, Receiver, RunningServer, Sender, Server};
 use stoop_ether::frame::{EtherType, Frame as EtherFrame};
 use stoop_wire::{MAGIC, VERSION};
 
@@ -20,6 +20,7 @@ trait Shop {
     fn fail(&self);
     #[one_way]
     fn note(&self, number: u32);
+    fn double(&self, numbers: Receiver<u64>, doubled: Sender<u64>) -> u64;
 }
 
 struct Counter;
@@ -37,6 +38,9 @@ impl Shop for Counter {
     }
     fn note(&self, number: u32) {
         let _ = number;
+    }
+    fn double(&self, numbers: Receiver<u64>, doubled: Sender<u64>) -> u64 {
+        numbers.map(|number| doubled.send(&(2 * number.unwrap())).unwrap()).count() as u64
     }
 }
 
@@ -85,6 +89,9 @@ pub(crate) fn call_all(uri: &str, options: &BindOptions) -> u64 {
     stoop::wait_all(pending).into_iter().for_each(|result| result.expect("the server answers"));
     drop(client.begin().sleep(Duration::from_millis(200)));
     client.null().expect("the server answers");
+    let (call, numbers, doubled) = client.double();
+    assert_eq!(doubled.fed_by(numbers, 0..1000).map(Result::unwrap).sum::<u64>(), 999_000);
+    assert_eq!(call.wait().expect("the server answers"), 1000);
     let refused = other::ShopClient::bind_with(uri, options).map(drop).expect_err("it has another signature");
     assert!(matches!(refused, BindError::Mismatch { .. }), "{refused}");
     let sent_again = sent_again() - before;
@@ -188,7 +195,7 @@ fn calls_over_udp_are_shown_as_they_were_sent() {
             Some(())
         };
         let kinds = assert_frames_are_shown(&capture, read, &names);
-        let usual = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15];
+        let usual = [1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15, 21];
         assert!(usual.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
         assert_conclusions(&capture, &["-o", &names], 2, "");
         let calls = "stoop.kind == 3 && !(stoop.procedure_name == \"Shop.echo\")";
