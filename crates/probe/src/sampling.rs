@@ -310,7 +310,7 @@ pub fn claim(role: Role, claim: Claim) {
     SIDES.with(|sides| sides[role as usize].claim.set(claim));
 }
 
-/// Whether this thread's list of samples [is full](kept): no more can be kept until it is taken. Says so once for each list.
+/// Whether this thread's list of samples is full: no more can be kept until it is taken. Says so once for each list.
 #[inline]
 #[must_use]
 pub fn take_is_full(role: Role) -> bool {
