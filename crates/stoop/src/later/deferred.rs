@@ -318,9 +318,12 @@ impl Later {
         Self { is_counted: true, ..self }
     }
 
-    /// Has this dropped when the call is over, however it ends.
+    /// Has this dropped when the call is over, however it ends; before what it holds already.
     pub(crate) fn holding(self, held: Held) -> Self {
-        debug_assert!(self.held.is_none(), "it holds one thing");
+        let held = match self.held {
+            Some(before) => Box::new((held, before)) as Held,
+            None => held,
+        };
         Self { held: Some(held), ..self }
     }
 

@@ -1,11 +1,13 @@
 //! Clients that break the protocol of callbacks, made by hand: they call the procedure that carries callbacks themselves.
 
 use crate::harness::eventually;
+use crate::harness::transports::{ListenThere, address};
 use crate::{GuestClient, Hall, RunningServer, Screen, claims};
 use std::thread;
 use std::time::Duration;
+use stoop::account::AccountOptions;
 use stoop::error::SendError;
-use stoop::{CallError, Ran, Receiver, Sender};
+use stoop::{CallError, Limits, Ran, Receiver, RefusalCode, Sender, Server};
 use theirs::{Callback, Offered, RoomClient};
 
 claims! { @ tcp [
@@ -15,6 +17,8 @@ claims! { @ tcp [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    objects_count_in_the_share_of_their_client_and_the_account_shows_them
+    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
 claims! { @ shm [
     answers_to_no_callback_have_no_effect
@@ -23,6 +27,8 @@ claims! { @ shm [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    objects_count_in_the_share_of_their_client_and_the_account_shows_them
+    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
 claims! { @ udp [
     answers_to_no_callback_have_no_effect
@@ -31,6 +37,8 @@ claims! { @ udp [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    objects_count_in_the_share_of_their_client_and_the_account_shows_them
+    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
 
 /// The interface as the emitter spells it.
@@ -94,11 +102,16 @@ struct ByHand {
 impl ByHand {
     fn offer(server: &RunningServer, client: u64) -> Self {
         let room = RoomClient::bind(&server.uris()[0]).unwrap();
-        let (call, answers, mut calls) = room.callback(Offered(client));
-        let accepted = calls.recv().unwrap().unwrap();
-        assert_eq!((accepted.len(), accepted[8]), (24, 4));
+        let offered = Self::offer_by(&room, client).unwrap();
         room.join(Callback { client }).unwrap();
-        Self { room, _call: call, answers, calls }
+        offered
+    }
+
+    fn offer_by(room: &RoomClient, client: u64) -> Result<Self, CallError> {
+        let (call, answers, mut calls) = room.callback(Offered(client));
+        let Ok(Some(accepted)) = calls.recv() else { return Err(call.wait().unwrap_err()) };
+        assert_eq!((accepted.len(), accepted[8]), (24, 4));
+        Ok(Self { room: room.clone(), _call: call, answers, calls })
     }
 
     /// The number of the next callback.
@@ -214,5 +227,48 @@ fn a_number_that_is_offered_again_takes_the_place_of_the_first(transport: &str) 
     second.answer(number, 1, 8);
     assert_eq!(call.join().unwrap().unwrap(), 8);
     drop(first);
+    is_unharmed(&other);
+}
+
+fn objects_count_in_the_share_of_their_client_and_the_account_shows_them(transport: &str) {
+    let server = Server::new()
+        .export(crate::RoomServer::new(Hall::default()))
+        .limits(Limits::new().open_calls(8))
+        .account(AccountOptions::new())
+        .listen_there(&address(transport))
+        .unwrap()
+        .start()
+        .unwrap();
+    let room = RoomClient::bind(&server.uris()[0]).unwrap();
+    let mut offered = Vec::new();
+    let error = loop {
+        match ByHand::offer_by(&room, offered.len() as u64 + 1) {
+            Ok(object) => offered.push(object),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&error, CallError::Refused(why, _) if why.code == RefusalCode::Overloaded), "{error}");
+    assert_eq!(offered.len(), 6);
+    let running = || server.account().procedures.iter().find(|each| each.name == "callback").unwrap().running;
+    assert_eq!(running(), 6);
+    drop(offered.pop());
+    eventually(|| running() == 5);
+    eventually(|| ByHand::offer_by(&room, 9).is_ok());
+}
+
+fn kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server(transport: &str) {
+    let (server, hall, other) = hall(transport);
+    let room = RoomClient::bind(&server.uris()[0]).unwrap();
+    for client in 1..100 {
+        let object = ByHand::offer_by(&room, client).unwrap();
+        room.join(Callback { client }).unwrap();
+        drop(object);
+    }
+    eventually(|| server.counters().open == 1 && server.counters().pipes == 2);
+    assert_eq!(hall.len(), 100);
+    let gone = |guest: &GuestClient| {
+        matches!(guest.next(7).unwrap_err(), CallError::NotSent(SendError::ClientGone, _))
+    };
+    assert!(hall.guests.lock().unwrap()[1..].iter().all(gone));
     is_unharmed(&other);
 }
