@@ -9,9 +9,16 @@ mod many_bindings;
 mod onc;
 mod open_calls;
 mod soak;
+mod waiting;
 
 /// No test of its own: another process, when it is started as such.
 #[test]
 fn process() {
-    harness::processes::play(&[little::play, many_bindings::play, open_calls::play, soak::play]);
+    harness::processes::play(&[
+        little::play,
+        many_bindings::play,
+        open_calls::play,
+        soak::play,
+        waiting::play,
+    ]);
 }

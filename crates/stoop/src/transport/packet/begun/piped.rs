@@ -3,6 +3,7 @@
 use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
+use crate::calling::unpark::unparks_this_thread;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::pipes::contract::Ends;
@@ -13,11 +14,16 @@ use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::call_pipes::CallerPipes;
 use crate::transport::packet::begun::calls::Calls;
 use crate::transport::packet::begun::goal::Goal;
+use crate::transport::packet::begun::receiver::QUIET;
 use crate::transport::packet::begun::wakeups::Wakeups;
 use crate::transport::packet::link::PacketLink;
+use crate::transport::packet::now;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
+use std::thread;
+use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_net::waiting::Waiting;
 
 /// Which of the ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,8 +165,21 @@ impl<L: PacketLink> Carrier for CallersEnd<L> {
         self.sends.send_pipes();
     }
 
+    /// A thread that receives looks several times in 20 ms whether others have begun calls. When nothing comes, it leaves that to the
+    /// background thread, which sleeps until something does, as for tasks.
     fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
-        self.sends.calls.wait_for(&Goal::Pipe(queue, awaited), Instant::from_nanos(until_ns));
+        let until = Instant::from_nanos(until_ns);
+        let spins = matches!(self.sends.calls.link.binding.options.waiting, Waiting::Spin);
+        let soon = match awaited {
+            Awaited::Bytes if !spins => until.min(now() + QUIET),
+            // Several threads may wait for room, and one task.
+            Awaited::Bytes | Awaited::Room => until,
+        };
+        let has = self.sends.calls.wait_for(&Goal::Pipe(queue, awaited), soon).is_some();
+        if !has && soon < until && !queue.poll(awaited, &unparks_this_thread()) {
+            self.polled();
+            thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(soon.as_nanos())));
+        }
     }
 
     fn polled(&self) {

@@ -33,7 +33,7 @@ const BUFFER_LEN: usize = 64 << 10;
 
 /// After so long without the end of a call, and when no packet is there, the background thread sleeps until one comes or a timeout is due. It
 /// is to be woken for others.
-const QUIET: Duration = Duration::from_millis(20);
+pub(super) const QUIET: Duration = Duration::from_millis(20);
 
 /// How much later than the receiving thread other threads look at timeouts.
 pub(crate) const AFTER_THE_RECEIVER: Duration = Duration::from_millis(1);
