@@ -13,6 +13,7 @@ pub(crate) mod handshake;
 pub(crate) mod kept_memory;
 pub(crate) mod lane_counters;
 pub(crate) mod lanes;
+pub(crate) mod message;
 pub(crate) mod order;
 pub(crate) mod patience;
 pub(crate) mod receive_role;

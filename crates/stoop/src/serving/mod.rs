@@ -11,6 +11,7 @@ pub(crate) mod drain;
 pub(crate) mod handshake_thread;
 #[cfg(feature = "seal")]
 pub(crate) mod handshakes;
+pub(crate) mod here;
 #[cfg(feature = "seal")]
 pub(crate) mod identity;
 pub(crate) mod intercepted;

@@ -145,7 +145,7 @@ impl Outcome {
     }
 
     #[cold]
-    fn finished_too_late() -> Self {
+    pub(crate) fn finished_too_late() -> Self {
         Self::failed(FailureCode::FinishedTooLate, String::new())
     }
 }

@@ -22,6 +22,7 @@ use crate::message_buffer::keep_arguments;
 use crate::pipes::contract::Ends;
 use crate::pipes::error::PipeError;
 use crate::serving::dispatch::{CallLimits, Outcome as Ran};
+use crate::serving::here::result_len;
 use crate::serving::one_call;
 use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
@@ -427,16 +428,6 @@ impl Calls {
 /// What the caller gets of a call that has run so, with its result in `packet`.
 fn outcome(ran: Ran, packet: Vec<u8>) -> Outcome {
     result_len(ran).map(|len| Payload::new(packet, HEADER_LEN, len))
-}
-
-/// Bytes of the result of a call that has run so.
-pub(crate) fn result_len(ran: Ran) -> Result<usize, CallError> {
-    match ran {
-        Ran::Result(len) => Ok(len),
-        Ran::Refused(why) => Err(refused(why.0, why.1)),
-        Ran::Failed(why) => Err(CallError::failed(Failure { code: why.0, detail: why.1 })),
-        Ran::Later(_) => unreachable!("it has no answer yet"),
-    }
 }
 
 fn failed(code: FailureCode) -> Outcome {
