@@ -1,12 +1,11 @@
 //! Callbacks: calls from a server to an object that its client offers.
 //!
-//! They are [records](record) in the two pipes of a call that the client keeps open: the procedure `callback`, which every interface with
+//! They are [records](stoop_calls::callbacks::record) in the two pipes of a call that the client keeps open: the procedure `callback`, which every interface with
 //! callbacks has behind its own. So they travel by every transport that carries pipes, and no transport knows of them. At the server the
 //! object is a binding like others, of the [transport](crate::transport::callback) whose records these are. At the client a
 //! [session](session) runs the procedures of the object.
 
 pub(crate) mod nested;
-pub(crate) mod record;
 pub(crate) mod session;
 
 use crate::pipes::contract::Pipes;

@@ -1,13 +1,10 @@
 //! A session of callbacks at the client: it receives their records, runs the procedures, and sends the answers.
 //!
-//! One thread receives at a time, and then runs what it has received. So many callbacks run at once as the options say; with one, the
-//! usual number, they run in the order in which they were made. A callback that waits for a call of its own does not count as one that
-//! runs: another thread runs the callbacks that this call makes, so that a server can call back while it is called by a callback. One-way
-//! callbacks, for which no call waits, keep their order: they are kept until no callback waits.
+//! One thread receives at a time, and then runs what it has received, when it has its [turn](Turns). While a callback waits for a call of
+//! its own, another thread runs others.
 
 use crate::agreed::Agreed;
 use crate::callbacks::nested::{self, RunsCallbacks};
-use crate::callbacks::record::{ANSWER_HEAD, AnswerHead, AnswerKind, CallHead, CallKind};
 use crate::context::cancelled::{self, CallId};
 use crate::context::{Caller, is_too_late, noting_asked};
 use crate::error::{FailureCode, RefusalCode};
@@ -18,18 +15,14 @@ use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
 use crate::serving::dispatch::{CallLimits, Exports, Outcome};
 use crate::serving::one_call;
-use std::collections::VecDeque;
 use std::io;
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use stoop_calls::callbacks::record::{ANSWER_HEAD, AnswerHead, AnswerKind, CallHead, CallKind};
+use stoop_calls::callbacks::{Admitted, Turns};
 use stoop_net::{clock, threads};
 use stoop_wire::HEADER_LEN;
 
-/// Callbacks that wait for calls of their own, at most, while others run.
-const DEPTH_MAX: usize = 8;
-/// Bytes of one-way callbacks that are kept while a callback waits.
-const KEPT_MAX: usize = 256 * 1024;
 /// Detail of the refusal of a callback that is nested deeper.
 const TOO_DEEP: &str = "eight callbacks of this client wait for calls of their own; a callback that calls its server, which calls back, \
     may go on for so long only";
@@ -54,18 +47,13 @@ pub(crate) struct Session {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
+    turns: Turns,
     threads: usize,
-    /// Callbacks that run, and those that wait for calls of their own.
-    running: usize,
-    waiting: usize,
-    /// Their numbers and names.
+    /// Threads that wait until fewer run.
+    delayed: usize,
+    /// The numbers and names of those that run.
     current: Vec<(u64, CallId)>,
-    /// Records that wait until no callback waits.
-    kept: VecDeque<Vec<u8>>,
-    kept_bytes: usize,
-    is_over: bool,
 }
 
 /// The ends of the two pipes of a session.
@@ -80,14 +68,6 @@ impl SessionEnds {
     }
 }
 
-/// What becomes of a record.
-enum Admitted {
-    Run,
-    Kept,
-    TooDeep,
-    Over,
-}
-
 impl Session {
     /// A session in the pipes of a call that has this handle, for at most so many callbacks at a time.
     pub(crate) fn new(
@@ -95,6 +75,7 @@ impl Session {
         SessionEnds { receiver, sending }: SessionEnds,
         call: Box<dyn Send>,
     ) -> Arc<Self> {
+        let turns = Turns::new(most);
         Arc::new(Self {
             exports: Arc::clone(exports),
             most,
@@ -102,7 +83,7 @@ impl Session {
             receiver: Mutex::new(receiver),
             sending,
             call: Mutex::new(Some(call)),
-            state: Mutex::default(),
+            state: Mutex::new(State { turns, threads: 0, delayed: 0, current: Vec::new() }),
             changed: Condvar::new(),
         })
     }
@@ -136,7 +117,7 @@ impl Session {
 
     /// The session has ended, or is to end.
     pub(crate) fn end(&self) {
-        self.state().is_over = true;
+        self.state().turns.close();
         self.changed.notify_all();
         let call = locked(&self.call).take();
         drop(call);
@@ -144,14 +125,17 @@ impl Session {
 
     fn work(self: &Arc<Self>, stays: bool) {
         let (mut record, mut packet) = (Vec::new(), vec![0; HEADER_LEN]);
-        while self.receive(&mut record) {
-            self.run(&record, &mut packet);
-            while self.take_kept(&mut record) {
+        loop {
+            while self.begin_kept(&mut record) {
                 self.run(&record, &mut packet);
             }
             if !stays && self.leave_if_spare() {
                 return;
             }
+            if !self.receive(&mut record) {
+                break;
+            }
+            self.run(&record, &mut packet);
         }
         self.state().threads -= 1;
     }
@@ -159,7 +143,7 @@ impl Session {
     /// Ends a thread of which there is no need.
     fn leave_if_spare(&self) -> bool {
         let mut state = self.state();
-        let is_spare = state.threads - state.running - state.waiting > self.most;
+        let is_spare = state.threads - state.turns.begun() > self.most;
         state.threads -= usize::from(is_spare);
         is_spare
     }
@@ -187,7 +171,7 @@ impl Session {
             };
             match admitted {
                 Admitted::Run => return true,
-                Admitted::Kept => {}
+                Admitted::Kept | Admitted::NotYet => {}
                 Admitted::TooDeep => {
                     let refused = Outcome::refused(RefusalCode::Overloaded, TOO_DEEP.into());
                     self.answer(head.number, &refused, &mut vec![0; HEADER_LEN]);
@@ -200,33 +184,24 @@ impl Session {
     fn admit(&self, kind: CallKind, record: &mut Vec<u8>) -> Admitted {
         let mut state = self.state();
         loop {
-            let is_nested = state.waiting > 0;
-            let is_kept = if is_nested { kind == CallKind::OneWay } else { !state.kept.is_empty() };
-            if state.is_over {
-                return Admitted::Over;
-            } else if is_kept && state.kept_bytes < KEPT_MAX {
-                state.keep(mem::take(record));
-                return if state.take_kept(self.most, record) { Admitted::Run } else { Admitted::Kept };
-            } else if !is_kept && state.running < self.most {
-                if state.running + state.waiting >= self.most + DEPTH_MAX {
-                    return Admitted::TooDeep;
-                }
-                state.running += 1;
-                return Admitted::Run;
+            match state.turns.admit(kind == CallKind::OneWay, record) {
+                Admitted::NotYet => {}
+                admitted => return admitted,
             }
+            state.delayed += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.delayed -= 1;
         }
     }
 
-    /// Takes a callback that was kept and may run now.
-    fn take_kept(&self, record: &mut Vec<u8>) -> bool {
-        self.state().take_kept(self.most, record)
+    fn begin_kept(&self, record: &mut Vec<u8>) -> bool {
+        self.state().turns.begin_kept(record)
     }
 
     fn run(self: &Arc<Self>, record: &[u8], packet: &mut Vec<u8>) {
         let Ok((head, arguments)) = CallHead::split(record) else { return self.ended(None) };
         let call = CallId::local(LAST_ID.fetch_add(1, Ordering::Relaxed));
-        let limits = self.limits(head.left_ns, call);
+        let limits = self.limits(clock::now_ns().saturating_add(head.left_ns), call);
         self.state().current.push((head.number, call));
         let procedure = self.agreed.as_ref().map_or(head.procedure, |agreed| agreed.own(head.procedure));
         let run = || self.exports.run(0, procedure, arguments, packet, limits);
@@ -251,23 +226,30 @@ impl Session {
         self.ended(Some(call));
     }
 
-    fn limits(&self, left_ns: u64, call: CallId) -> CallLimits {
+    fn limits(&self, deadline_ns: u64, call: CallId) -> CallLimits {
         let result_max = self.sending.item_max().saturating_sub(ANSWER_HEAD);
-        let deadline_ns = clock::now_ns().saturating_add(left_ns);
         CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max }
     }
 
     /// A callback has ended.
     fn ended(&self, call: Option<CallId>) {
         let mut state = self.state();
-        state.running -= 1;
+        state.turns.end();
         if let Some(call) = call {
             state.current.retain(|(_, current)| *current != call);
             // Under the lock under which it can be cancelled.
             cancelled::ended(call);
         }
+        self.wake_delayed(state);
+    }
+
+    /// Fewer callbacks run than before.
+    fn wake_delayed(&self, state: MutexGuard<'_, State>) {
+        let is_any = state.delayed > 0;
         drop(state);
-        self.changed.notify_all();
+        if is_any {
+            self.changed.notify_all();
+        }
     }
 
     fn cancel(&self, number: u64) {
@@ -276,9 +258,8 @@ impl Session {
             cancelled::cancel(*call);
         }
         // One-way callbacks are never cancelled, and a call is kept only behind them.
-        state
-            .kept
-            .retain(|record| !matches!(CallHead::split(record), Ok((head, _)) if head.number == number));
+        let is_it = |record: &[u8]| CallHead::split(record).is_ok_and(|(head, _)| head.number == number);
+        state.turns.cancel_kept(is_it);
     }
 
     /// Sends the answer of a callback; a result is in `packet`, behind the place of a header.
@@ -318,32 +299,12 @@ impl Session {
     }
 }
 
-impl State {
-    fn keep(&mut self, record: Vec<u8>) {
-        self.kept_bytes += record.len();
-        self.kept.push_back(record);
-    }
-
-    fn take_kept(&mut self, most: usize, record: &mut Vec<u8>) -> bool {
-        if self.waiting > 0 || self.running >= most {
-            return false;
-        }
-        let Some(kept) = self.kept.pop_front() else { return false };
-        self.kept_bytes -= kept.len();
-        self.running += 1;
-        *record = kept;
-        true
-    }
-}
-
 impl RunsCallbacks for Session {
     fn begin_wait(self: Arc<Self>) {
         let mut state = self.state();
-        state.running -= 1;
-        state.waiting += 1;
-        let receives_none = state.threads == state.running + state.waiting;
-        drop(state);
-        self.changed.notify_all();
+        state.turns.begin_wait();
+        let receives_none = state.threads == state.turns.begun();
+        self.wake_delayed(state);
         if receives_none {
             // Without one, callbacks wait until this one has ended.
             let _ = self.start_thread();
@@ -351,9 +312,7 @@ impl RunsCallbacks for Session {
     }
 
     fn end_wait(&self) {
-        let mut state = self.state();
-        state.running += 1;
-        state.waiting -= 1;
+        self.state().turns.end_wait();
     }
 }
 
@@ -385,6 +344,6 @@ impl Open for Unanswered {
     }
 
     fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::SeqCst) || self.session.state().is_over
+        self.is_over.load(Ordering::SeqCst) || self.session.state().turns.is_over()
     }
 }

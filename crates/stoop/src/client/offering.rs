@@ -1,7 +1,6 @@
 //! The object that a client offers to its server, for [callbacks](crate::callbacks): a thread keeps it offered, also after the client was
 //! bound again.
 
-use crate::callbacks::record::{CallHead, CallKind};
 use crate::callbacks::session::{Session, SessionEnds};
 use crate::callbacks::{Callback, PIPES};
 use crate::client::begin::{Begin, Beginning};
@@ -21,6 +20,7 @@ use std::fmt::Debug;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
+use stoop_calls::callbacks::record::{CallHead, CallKind};
 use stoop_exchange::Instant;
 use stoop_marshal::EncodeError;
 use stoop_net::{clock, threads};

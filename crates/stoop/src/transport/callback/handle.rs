@@ -4,7 +4,6 @@
 //! are outstanding, a waker at the pipe has arriving answers noted.
 
 use crate::agreed::Agreed;
-use crate::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
 use crate::calling::receive_role::{Pause, ReceiveRole};
@@ -24,6 +23,7 @@ use crate::pipes::record::Record;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Wake, Waker};
+use stoop_calls::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
 use stoop_exchange::Instant;
 use stoop_marshal::{EncodeError, Writer};
 use stoop_net::clock;

@@ -24,18 +24,21 @@
 //!
 //! One-way calls have no answers.
 
-use std::fmt;
+use core::fmt;
 
 /// Bytes before the arguments of a call.
-pub(crate) const CALL_HEAD: usize = 24;
+pub const CALL_HEAD: usize = 24;
 /// Bytes before the result of a call.
-pub(crate) const ANSWER_HEAD: usize = 16;
+pub const ANSWER_HEAD: usize = 16;
 
 /// What a record from the server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallKind {
+pub enum CallKind {
+    /// A callback that is answered.
     Call,
+    /// One that is not.
     OneWay,
+    /// Nobody waits for that callback any more.
     Cancel,
     /// The server has the object: callbacks may come from now on.
     Accepted,
@@ -43,33 +46,42 @@ pub(crate) enum CallKind {
 
 /// The head of a record from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallHead {
-    pub(crate) number: u64,
-    pub(crate) kind: CallKind,
-    pub(crate) procedure: u16,
-    pub(crate) left_ns: u64,
+pub struct CallHead {
+    /// Of the callback.
+    pub number: u64,
+    /// What it says.
+    pub kind: CallKind,
+    /// With the bit of metadata.
+    pub procedure: u16,
+    /// Nanoseconds that are left of its time.
+    pub left_ns: u64,
 }
 
 /// What a record from the client says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerKind {
+pub enum AnswerKind {
+    /// The procedure has returned it.
     Result,
+    /// The procedure has not run.
     Refusal,
+    /// It has run, and there is no result.
     Failure,
 }
 
 /// The head of a record from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AnswerHead {
-    pub(crate) number: u64,
-    pub(crate) kind: AnswerKind,
+pub struct AnswerHead {
+    /// Of the callback.
+    pub number: u64,
+    /// What it says.
+    pub kind: AnswerKind,
     /// Of a refusal or failure.
-    pub(crate) code: u32,
+    pub code: u32,
 }
 
 /// Bytes that are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRecord;
+pub struct NoRecord;
 
 impl fmt::Display for NoRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +90,8 @@ impl fmt::Display for NoRecord {
 }
 
 impl CallHead {
-    pub(crate) fn to_bytes(self) -> [u8; CALL_HEAD] {
+    /// The first bytes of the record.
+    pub fn to_bytes(self) -> [u8; CALL_HEAD] {
         let kind = match self.kind {
             CallKind::Call => 1,
             CallKind::OneWay => 2,
@@ -94,7 +107,10 @@ impl CallHead {
     }
 
     /// The head of a record, and the arguments behind it.
-    pub(crate) fn split(record: &[u8]) -> Result<(Self, &[u8]), NoRecord> {
+    ///
+    /// # Errors
+    /// It is no record.
+    pub fn split(record: &[u8]) -> Result<(Self, &[u8]), NoRecord> {
         let (head, arguments) = record.split_first_chunk::<CALL_HEAD>().ok_or(NoRecord)?;
         let kind = match head[8] {
             1 => CallKind::Call,
@@ -113,7 +129,8 @@ impl CallHead {
 }
 
 impl AnswerHead {
-    pub(crate) fn to_bytes(self) -> [u8; ANSWER_HEAD] {
+    /// The first bytes of the record.
+    pub fn to_bytes(self) -> [u8; ANSWER_HEAD] {
         let kind = match self.kind {
             AnswerKind::Result => 1,
             AnswerKind::Refusal => 2,
@@ -127,7 +144,10 @@ impl AnswerHead {
     }
 
     /// The head of a record, and what is behind it.
-    pub(crate) fn split(record: &[u8]) -> Result<(Self, &[u8]), NoRecord> {
+    ///
+    /// # Errors
+    /// It is no record.
+    pub fn split(record: &[u8]) -> Result<(Self, &[u8]), NoRecord> {
         let (head, rest) = record.split_first_chunk::<ANSWER_HEAD>().ok_or(NoRecord)?;
         let kind = match head[8] {
             1 => AnswerKind::Result,
