@@ -12,7 +12,7 @@
 //! calls than the servers can do, keep to credits, send refused calls again, and go from one server to the next; in the fourth,
 //! bindings are sealed, and an attacker is on the way.
 //!
-//! Calls with pipes have worlds and a ledger of their own ([`run_pipe_seed`]).
+//! Calls with pipes have worlds and a ledger of their own ([`run_pipe_seed`]), and so have callbacks ([`run_callback_seed`]).
 //!
 //! Small worlds are searched instead: [`Sim::search`] goes through every way in which a few things can go wrong.
 //! `tests/throughput.table` says how fast messages travel.
@@ -23,6 +23,7 @@
 
 mod bundles;
 mod by_hand;
+mod callbacks;
 mod caller_process;
 mod clock;
 mod events;
@@ -44,6 +45,7 @@ mod task;
 mod violation;
 mod world;
 
+pub use callbacks::{CallbackReport, CallbackSabotage, run_callback_seed};
 pub use clock::Stop;
 pub use ledger::{CallId, Told};
 pub use network::{Address, FRAME_OVERHEAD, Faults, Line, Losses, Side};

@@ -1,6 +1,7 @@
 //! Simulated worlds: scenarios, seeds, and the checkers that judge them.
 
 mod beginnings;
+mod callbacks;
 mod checkers;
 mod clocks;
 mod documented_bytes;
