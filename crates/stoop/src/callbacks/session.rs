@@ -2,6 +2,12 @@
 //!
 //! One thread receives at a time, and then runs what it has received, when it has its [turn](Turns). While a callback waits for a call of
 //! its own, another thread runs others.
+//!
+//! A thread of a server in this process that waits for a callback [runs](here) it itself, if no other comes first.
+
+mod here;
+
+pub(crate) use crate::callbacks::session::here::find;
 
 use crate::agreed::Agreed;
 use crate::callbacks::nested::{self, RunsCallbacks};
@@ -43,12 +49,15 @@ pub(crate) struct Session {
     sending: Arc<dyn SendingEnd>,
     /// The handle of the call in whose pipes the records travel.
     call: Mutex<Option<Box<dyn Send>>>,
+    /// The number of the object, if the server is in this process.
+    here: Option<u64>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
     turns: Turns,
+    /// With those of the server that run callbacks themselves.
     threads: usize,
     /// Threads that wait until fewer run.
     delayed: usize,
@@ -69,23 +78,28 @@ impl SessionEnds {
 }
 
 impl Session {
-    /// A session in the pipes of a call that has this handle, for at most so many callbacks at a time.
+    /// A session in the pipes of a call that has this handle, for at most so many callbacks at a time. `here`: the number of the object, if
+    /// the server is in this process.
     pub(crate) fn new(
         (exports, most, agreed): (&Arc<Exports>, usize, Option<Agreed>),
         SessionEnds { receiver, sending }: SessionEnds,
         call: Box<dyn Send>,
+        here: Option<u64>,
     ) -> Arc<Self> {
         let turns = Turns::new(most);
-        Arc::new(Self {
+        let session = Arc::new(Self {
             exports: Arc::clone(exports),
             most,
             agreed,
             receiver: Mutex::new(receiver),
             sending,
             call: Mutex::new(Some(call)),
+            here,
             state: Mutex::new(State { turns, threads: 0, delayed: 0, current: Vec::new() }),
             changed: Condvar::new(),
-        })
+        });
+        session.be_found();
+        session
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -119,6 +133,7 @@ impl Session {
     pub(crate) fn end(&self) {
         self.state().turns.close();
         self.changed.notify_all();
+        self.be_lost();
         let call = locked(&self.call).take();
         drop(call);
     }
@@ -203,7 +218,7 @@ impl Session {
         let call = CallId::local(LAST_ID.fetch_add(1, Ordering::Relaxed));
         let limits = self.limits(clock::now_ns().saturating_add(head.left_ns), call);
         self.state().current.push((head.number, call));
-        let procedure = self.agreed.as_ref().map_or(head.procedure, |agreed| agreed.own(head.procedure));
+        let procedure = self.own(head.procedure);
         let run = || self.exports.run(0, procedure, arguments, packet, limits);
         let (ran, asked) = match head.left_ns {
             0 => (Ok(Outcome::refused(RefusalCode::DeadlinePassed, String::new())), false),
@@ -224,6 +239,11 @@ impl Session {
             outcome => self.answer(head.number, &outcome, packet),
         }
         self.ended(Some(call));
+    }
+
+    /// The object's own number of a procedure.
+    fn own(&self, procedure: u16) -> u16 {
+        self.agreed.as_ref().map_or(procedure, |agreed| agreed.own(procedure))
     }
 
     fn limits(&self, deadline_ns: u64, call: CallId) -> CallLimits {

@@ -1,5 +1,6 @@
 //! The memory of a call whose procedure may run in the thread that makes it: its arguments, and its result.
 
+use crate::calling::call_table::Payload;
 use crate::error::{CallError, SendError};
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
@@ -45,6 +46,21 @@ impl Message {
     /// The result lies in the packet, behind the place of a header.
     pub(crate) fn set_result_len(&mut self, len: usize) {
         self.result = HEADER_LEN..HEADER_LEN + len;
+    }
+
+    /// The result has come in another packet.
+    pub(crate) fn set_result(&mut self, result: Payload) {
+        match result {
+            Payload::Short(short) => {
+                self.packet.truncate(HEADER_LEN);
+                self.packet.extend_from_slice(short.bytes());
+                self.set_result_len(short.bytes().len());
+            }
+            Payload::Packet { packet, start, len } => {
+                self.packet = packet;
+                self.result = start..start + len;
+            }
+        }
     }
 
     pub(crate) fn result(&self) -> &[u8] {

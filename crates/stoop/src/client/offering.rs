@@ -15,6 +15,7 @@ use crate::options::callbacks::{AfterBind, CallbackOptions};
 use crate::pipes::error::PipeError;
 use crate::pipes::receiver::Received;
 use crate::pipes::window::Window;
+use crate::transports::AnyBinding;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering;
@@ -178,8 +179,9 @@ impl<L: ?Sized + Send + Sync + 'static> Offers for Shared<L> {
         let mut ends = SessionEnds::of(ends.into_ends()).ok_or_else(ended)?;
         match ends.receiver.recv_timeout(within) {
             Ok(Received::Item(record)) if is_accepted(&record) => {
+                let is_here = matches!(self.binding.transport(), Some(AnyBinding::Local(_)));
                 let session = (&offering.exports, offering.threads, self.binding.agreed_on(number));
-                Ok(Session::new(session, ends, Box::new(pending)))
+                Ok(Session::new(session, ends, Box::new(pending), is_here.then_some(offering.client)))
             }
             Ok(Received::Nothing) => {
                 let (waited, cause) = (within, UnknownCause::DeadlinePassed);

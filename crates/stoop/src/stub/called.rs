@@ -98,9 +98,9 @@ impl<C: OfClient> Callbacks<C> {
             serial,
             is_over: Arc::clone(&is_over),
         };
-        let (own, uri) = (Arc::clone(own), name_of(&serving_caller()));
+        let (own, caller) = (Arc::clone(own), serving_caller());
         keep_open(PIPES, Box::new(offer), move |ends, open| {
-            own.accept((callback.client, serial), (uri, form), (ends, window), open);
+            own.accept((callback.client, serial), (&caller, form), (ends, window), open);
             // It may have ended before it was accepted.
             if is_over.load(Ordering::SeqCst) {
                 own.forget(callback.client, serial);
@@ -111,7 +111,7 @@ impl<C: OfClient> Callbacks<C> {
     fn accept(
         &self,
         (client, serial): (u64, u64),
-        (uri, form): (String, Option<Form>),
+        (caller, form): (&Caller, Option<Form>),
         (ends, window): (Ends, u64),
         open: OpenPipes,
     ) {
@@ -120,7 +120,9 @@ impl<C: OfClient> Callbacks<C> {
         };
         sending.grant(window);
         let agreed = form.map(|form| C::interface().agreed_at(form.revision()));
-        let handle = Handle::new((C::interface(), agreed), uri.clone(), sending, receiving);
+        let (uri, is_here) = (name_of(caller), matches!(caller, Caller::Local));
+        let named = (uri.clone(), is_here.then_some(client));
+        let handle = Handle::new((C::interface(), agreed), named, sending, receiving);
         let transport = AnyBinding::Callback(Arc::new(CallbackBinding { handle: Arc::clone(&handle) }));
         let of_object = C::of_client(Client::made(C::interface(), uri, transport));
         let offered = Offered { serial, client: of_object, handle: Arc::clone(&handle), open };

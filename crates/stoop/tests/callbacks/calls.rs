@@ -1,13 +1,15 @@
 //! Callbacks and their outcomes.
 
 use crate::harness::eventually;
-use crate::{claims, joined};
+use crate::{GuestClient, claims, joined};
+use std::thread;
 use stoop::{CallError, Ran, wait_all};
 
 claims! {[
     a_procedure_calls_its_caller_while_it_waits
     a_server_calls_the_object_of_a_client_when_it_likes
     one_way_callbacks_run_in_the_order_in_which_they_were_made
+    a_callback_runs_after_all_that_its_thread_has_made_before
     callbacks_are_begun_and_awaited
     a_handle_fails_when_its_client_has_gone
 ]}
@@ -35,6 +37,21 @@ fn one_way_callbacks_run_in_the_order_in_which_they_were_made(transport: &str) {
     (0..LINES).for_each(|line| guest.said(&line.to_string()).unwrap());
     eventually(|| screen.lines().len() == LINES);
     assert!(screen.lines().iter().enumerate().all(|(place, line)| *line == place.to_string()));
+}
+
+fn a_callback_runs_after_all_that_its_thread_has_made_before(transport: &str) {
+    let (_server, hall, screen, _room) = joined(transport);
+    let tell = |guest: GuestClient, text: &str| {
+        for round in 1..=30 {
+            (0..3).for_each(|_| guest.said(text).unwrap());
+            assert_eq!(guest.next(7).unwrap(), 8);
+            assert_eq!(screen.lines().iter().filter(|line| *line == text).count(), 3 * round);
+        }
+    };
+    thread::scope(|scope| {
+        let _other = scope.spawn(|| tell(hall.guest(), "other"));
+        tell(hall.guest(), "own");
+    });
 }
 
 fn callbacks_are_begun_and_awaited(transport: &str) {

@@ -4,8 +4,10 @@
 //! are outstanding, a waker at the pipe has arriving answers noted.
 
 use crate::agreed::Agreed;
+use crate::callbacks::session::{Session, find};
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
+use crate::calling::message::Message;
 use crate::calling::receive_role::{Pause, ReceiveRole};
 use crate::calling::recovery::lacks_form;
 use crate::calling::short_result::Short;
@@ -21,11 +23,11 @@ use crate::pipes::contract::{ReceivingEnd, SendingEnd};
 use crate::pipes::receiver::{Received, Receiver};
 use crate::pipes::record::Record;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Wake, Waker};
 use stoop_calls::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
 use stoop_exchange::Instant;
-use stoop_marshal::{EncodeError, Writer};
+use stoop_marshal::EncodeError;
 use stoop_net::clock;
 use stoop_wire::metadata::{BlockWriter, IN_PROCEDURE};
 
@@ -54,32 +56,18 @@ pub(crate) struct Handle {
     /// The client has taken nothing for the whole time of a call.
     is_stuck: AtomicBool,
     is_over: AtomicBool,
-    calls: AtomicU64,
+    /// The number of the object, if the client is bound within this process, and its session, once that was found.
+    here: Option<u64>,
+    session: OnceLock<Weak<Session>>,
+    /// Calls whose records were sent, and those that were run by the threads that made them.
+    sent: AtomicU64,
+    run_here: AtomicU64,
 }
 
 /// A callback that has not ended.
 pub(crate) struct Outstanding {
     id: u32,
     begun: Instant,
-}
-
-/// The arguments of a callback, behind room for the head of its record.
-pub(crate) struct Message {
-    pub(super) packet: Vec<u8>,
-    limit: usize,
-}
-
-impl Message {
-    pub(super) fn arguments(&mut self) -> Writer<'_> {
-        Writer::new(&mut self.packet, ARGUMENTS, self.limit)
-    }
-
-    /// Writes metadata behind arguments of so many bytes. Returns the length of both.
-    pub(super) fn append(&mut self, len: usize, block: &[u8]) -> Result<usize, CallError> {
-        let mut writer = self.arguments().behind(len, 0);
-        writer.scalars(block);
-        writer.finish().map_err(|why| CallError::not_sent(SendError::Arguments(why)))
-    }
 }
 
 /// What a thread does that begins a callback and finds no room for it.
@@ -90,9 +78,10 @@ pub(super) enum IfFull {
 }
 
 impl Handle {
+    /// `here`: the number of the object, if the client is bound within this process.
     pub(crate) fn new(
         (interface, agreed): (&'static Interface, Option<Agreed>),
-        client: String,
+        (client, here): (String, Option<u64>),
         sending: Arc<dyn SendingEnd>,
         receiving: Arc<dyn ReceivingEnd>,
     ) -> Arc<Self> {
@@ -110,7 +99,10 @@ impl Handle {
             looks_ns: AtomicU64::new(u64::MAX),
             is_stuck: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            calls: AtomicU64::new(0),
+            here,
+            session: OnceLock::new(),
+            sent: AtomicU64::new(0),
+            run_here: AtomicU64::new(0),
         })
     }
 
@@ -119,16 +111,13 @@ impl Handle {
     }
 
     pub(super) fn counters(&self) -> CallCounters {
-        CallCounters { calls: self.calls.load(Ordering::Relaxed), ..CallCounters::default() }
+        let calls = self.sent.load(Ordering::Relaxed) + self.run_here.load(Ordering::Relaxed);
+        CallCounters { calls, ..CallCounters::default() }
     }
 
     /// Bytes of the longest arguments.
     pub(super) fn arguments_max(&self) -> usize {
         self.sending.item_max().saturating_sub(CALL_HEAD)
-    }
-
-    pub(super) fn message(&self) -> Message {
-        Message { packet: Vec::new(), limit: self.arguments_max() }
     }
 
     /// Tells the client that callbacks may come from now on.
@@ -153,18 +142,45 @@ impl Handle {
         self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
     }
 
-    /// A callback of `procedure` with `len` bytes of arguments, which waits for its result.
+    /// Makes a callback of `procedure` with `len` bytes of arguments, and leaves its result in `message`.
     pub(super) fn call(
         &self,
         message: &mut Message,
         (procedure, len): (u16, usize),
         timeout_ns: u64,
-    ) -> Result<Payload, CallError> {
+    ) -> Result<(), CallError> {
         let now_ns = clock::now_ns();
-        let times = (Instant::from_nanos(now_ns), Instant::from_nanos(bounded_deadline(now_ns, timeout_ns)));
-        let call = self.begin_call(&mut message.packet, len, procedure, times, IfFull::Wait)?;
+        let deadline_ns = bounded_deadline(now_ns, timeout_ns);
+        if deadline_ns > now_ns
+            && let Some(agreed) = self.agreed_number(procedure)
+            && let Some(session) = self.session_here()
+        {
+            let (sent, arguments) = (self.sent.load(Ordering::SeqCst), ARGUMENTS..ARGUMENTS + len);
+            if let Some(ended) = session.run_here(sent, message, (agreed, arguments), deadline_ns) {
+                self.run_here.fetch_add(1, Ordering::Relaxed);
+                return ended;
+            }
+        }
+        let times = (Instant::from_nanos(now_ns), Instant::from_nanos(deadline_ns));
+        let call = self.begin_call(&mut message.arguments, len, procedure, times, IfFull::Wait)?;
         while self.wait_for(&[call], Instant::NEVER).is_none() {}
-        self.table().take(call)
+        let result = self.table().take(call)?;
+        message.set_result(result);
+        Ok(())
+    }
+
+    /// The session of the client, if it is in this process and bound within it.
+    fn session_here(&self) -> Option<Arc<Session>> {
+        let number = self.here.filter(|_| !self.is_over.load(Ordering::SeqCst))?;
+        match self.session.get() {
+            Some(session) => session.upgrade(),
+            None => {
+                let session = find(number)?;
+                // Another thread may have found it.
+                let _ = self.session.set(Arc::downgrade(&session));
+                Some(session)
+            }
+        }
     }
 
     /// Begins a callback, whose arguments lie [there](ARGUMENTS) in `packet`.
@@ -194,12 +210,14 @@ impl Handle {
         packet.resize(packet.len().max(ARGUMENTS + len), 0);
         packet[ARGUMENTS - CALL_HEAD..ARGUMENTS].copy_from_slice(&head.to_bytes());
         let record = Record::of(&packet[ARGUMENTS - CALL_HEAD..ARGUMENTS + len]);
+        // Before the client can have had it.
+        self.sent.fetch_add(1, Ordering::SeqCst);
         if let Err(error) = self.append(&record, (begun, deadline), if_full) {
+            self.sent.fetch_sub(1, Ordering::SeqCst);
             // No handle has it yet.
             drop(self.table().abandon(call));
             return Err(error);
         }
-        self.calls.fetch_add(1, Ordering::Relaxed);
         if is_one_way {
             let result = match procedure & IN_PROCEDURE {
                 0 => Vec::new(),
