@@ -32,6 +32,9 @@ const BUFFER_METHOD: &str = "in_place";
 /// Methods that a client has if some procedure has a pipe.
 const PIPE_METHODS: [&str; 2] = ["with_total", "with_window"];
 
+/// Method that a client has if some procedure is one-way.
+const ONE_WAY_METHOD: &str = "with_latest";
+
 /// The name of the procedure in whose pipes callbacks travel.
 pub(crate) const CALLBACK_PROCEDURE: &str = "callback";
 
@@ -81,7 +84,8 @@ fn names(interface: &Interface, mistakes: &mut Mistakes) {
         let text = name.to_string();
         let is_taken = CLIENT_METHODS.contains(&text.as_str())
             || text == BUFFER_METHOD && interface.has_buffers()
-            || PIPE_METHODS.contains(&text.as_str()) && interface.has_pipes();
+            || PIPE_METHODS.contains(&text.as_str()) && interface.has_pipes()
+            || text == ONE_WAY_METHOD && interface.has_one_way();
         if interface.callback.is_some() && text == CALLBACK_PROCEDURE {
             let advice = "every interface with callbacks has a procedure of that name; give this one another";
             mistakes.add(name, advice);

@@ -174,6 +174,11 @@ impl Interface {
         self.callback.is_some() || self.procedures.iter().any(Procedure::answers_later)
     }
 
+    /// Whether some procedure is one-way.
+    pub fn has_one_way(&self) -> bool {
+        self.procedures.iter().any(|procedure| procedure.one_way)
+    }
+
     /// Whether some procedure has a pipe.
     pub fn has_pipes(&self) -> bool {
         self.procedures.iter().any(Procedure::has_pipes)

@@ -225,6 +225,10 @@ pub mod stub {
             self.clone()
         }
 
+        pub fn with_latest(&self, _: u64) -> Self {
+            self.clone()
+        }
+
         pub fn binding(&self) -> &Binding {
             &Binding
         }

@@ -63,6 +63,7 @@ struct State {
     delayed: usize,
     /// The numbers and names of those that run.
     current: Vec<(u64, CallId)>,
+    skipped: u64,
 }
 
 /// The ends of the two pipes of a session.
@@ -95,7 +96,7 @@ impl Session {
             sending,
             call: Mutex::new(Some(call)),
             here,
-            state: Mutex::new(State { turns, threads: 0, delayed: 0, current: Vec::new() }),
+            state: Mutex::new(State { turns, threads: 0, delayed: 0, current: Vec::new(), skipped: 0 }),
             changed: Condvar::new(),
         });
         session.be_found();
@@ -127,6 +128,11 @@ impl Session {
             self.state().threads -= 1;
         }
         started.map(|_| ())
+    }
+
+    /// How many one-way callbacks others have replaced before they left.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.state().skipped
     }
 
     /// The session has ended, or is to end.
@@ -167,10 +173,15 @@ impl Session {
     fn receive(&self, record: &mut Vec<u8>) -> bool {
         let mut receiver = locked(&self.receiver);
         loop {
+            let skipped = receiver.skipped();
             let received = receiver.recv_with(|bytes| {
                 record.clear();
                 record.extend_from_slice(bytes);
             });
+            match receiver.skipped() - skipped {
+                0 => {}
+                more => self.note_skipped(more),
+            }
             let head = CallHead::split(record);
             let (Ok(Some(())), Ok((head, _))) = (received, head) else {
                 self.end();
@@ -194,6 +205,12 @@ impl Session {
                 Admitted::Over => return false,
             }
         }
+    }
+
+    fn note_skipped(&self, more: u64) {
+        let mut state = self.state();
+        state.turns.skip(more);
+        state.skipped += more;
     }
 
     fn admit(&self, kind: CallKind, record: &mut Vec<u8>) -> Admitted {

@@ -31,6 +31,9 @@ pub struct CallCounters {
     pub spun: u64,
     /// Waits that slept in the kernel.
     pub slept: u64,
+    /// One-way callbacks of the object that the client offers which the server has replaced by newer ones before they left, as far as
+    /// those have arrived; `docs/callbacks.md` says when.
+    pub skipped_callbacks: u64,
     /// Counters of the packet exchange; zero over other transports.
     pub packet: PacketCallCounters,
 }
@@ -58,6 +61,7 @@ impl CallCounters {
         self.packet.corrupt += other.packet.corrupt;
         self.spun += other.spun;
         self.slept += other.slept;
+        self.skipped_callbacks += other.skipped_callbacks;
     }
 
     #[inline]

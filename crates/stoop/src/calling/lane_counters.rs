@@ -32,7 +32,7 @@ impl LaneCounters {
     /// Stores the counters.
     #[inline]
     pub(crate) fn set(&self, counters: CallCounters) {
-        let CallCounters { calls, fast, ignored, spun, slept, packet } = counters;
+        let CallCounters { calls, fast, ignored, spun, slept, packet, skipped_callbacks: _ } = counters;
         self.calls.store(calls, Relaxed);
         self.fast.store(fast, Relaxed);
         self.retransmissions.store(packet.retransmissions, Relaxed);
@@ -56,6 +56,7 @@ impl LaneCounters {
                 // The binding counts these: they are rare.
                 corrupt: 0,
             },
+            skipped_callbacks: 0,
         }
     }
 }

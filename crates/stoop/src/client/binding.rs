@@ -313,6 +313,7 @@ impl Binding {
         if let Some(tables) = bound.tables.get() {
             counters.add(tables.counters());
         }
+        counters.skipped_callbacks = self.offering.as_ref().map_or(0, |offering| offering.skipped());
         counters
     }
 

@@ -320,6 +320,12 @@ impl<L: ?Sized> Client<L> {
         self.with_carried(Carried::with_answer(self.carried.as_deref(), answer))
     }
 
+    /// The same object of a client, whose one-way callbacks take the places of those with this key that have not left.
+    #[must_use]
+    pub fn with_latest(&self, key: u64) -> Self {
+        self.with_carried(Carried::with_latest(self.carried.as_deref(), key))
+    }
+
     fn with_carried(&self, carried: Carried) -> Self {
         Self { carried: Some(Arc::new(carried)), ..self.clone() }
     }

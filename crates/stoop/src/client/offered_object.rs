@@ -6,7 +6,7 @@ use crate::locked::locked;
 use crate::options::callbacks::{AfterBind, CallbackOptions};
 use crate::serving::dispatch::Exports;
 use crate::serving::procedures::ProcedureOptions;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use stoop_net::fork;
 use stoop_net::host::random_bytes;
@@ -18,6 +18,8 @@ pub(super) struct Offering {
     pub(super) threads: usize,
     pub(super) after_bind: Option<AfterBind>,
     pub(super) session: Mutex<Option<Arc<Session>>>,
+    /// One-way callbacks of sessions that have ended which others have replaced.
+    skipped_before: AtomicU64,
     pub(super) is_over: AtomicBool,
     pub(super) ended: Condvar,
 }
@@ -41,6 +43,7 @@ impl OwnOffering {
             threads: options.threads.unwrap_or(1).max(1),
             after_bind: options.after_bind.clone(),
             session: Mutex::default(),
+            skipped_before: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             ended: Condvar::new(),
         };
@@ -49,6 +52,13 @@ impl OwnOffering {
 
     pub(super) fn callback(&self) -> Callback {
         Callback { client: self.offering.client }
+    }
+
+    /// How many one-way callbacks others have replaced before they left.
+    pub(super) fn skipped(&self) -> u64 {
+        let session = locked(&self.offering.session);
+        self.offering.skipped_before.load(Ordering::SeqCst)
+            + session.as_ref().map_or(0, |session| session.skipped())
     }
 }
 
@@ -68,6 +78,14 @@ impl Offering {
         let session = locked(&self.session).take();
         self.ended.notify_all();
         session.into_iter().for_each(|session| session.end());
+    }
+
+    /// A session has ended.
+    pub(super) fn ends(&self, session: &Session) {
+        session.end();
+        let mut present = locked(&self.session);
+        self.skipped_before.fetch_add(session.skipped(), Ordering::SeqCst);
+        *present = None;
     }
 
     /// Callbacks travel in this session from now on.

@@ -210,11 +210,10 @@ impl Offering {
             if let Some(session) = session.take() {
                 let begun_ns = clock::now_ns();
                 let served = session.serve();
-                session.end();
+                self.ends(&session);
                 if served.is_ok() && clock::now_ns() - begun_ns > nanos(PAUSE_MAX) {
                     pause = PAUSE_MIN;
                 }
-                *locked(&self.session) = None;
                 self.rest(&mut pause);
             }
             let Some(client) = client.upgrade().filter(|_| !self.is_over.load(Ordering::SeqCst)) else {

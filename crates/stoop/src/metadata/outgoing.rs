@@ -64,18 +64,29 @@ impl AnswerMetadata {
 pub(crate) struct Carried {
     pub(crate) metadata: Metadata,
     pub(crate) answer: Option<AnswerMetadata>,
+    /// A one-way callback takes the place of one that has this, too, and has not left.
+    pub(crate) latest: Option<u64>,
 }
 
 impl Carried {
     /// The same with other pairs.
     pub(crate) fn with_metadata(carried: Option<&Self>, metadata: Metadata) -> Self {
-        Self { metadata, answer: carried.and_then(|carried| carried.answer.clone()) }
+        Self { metadata, ..carried.cloned().unwrap_or_default() }
     }
 
     /// The same with another place for the metadata of answers.
     pub(crate) fn with_answer(carried: Option<&Self>, answer: &AnswerMetadata) -> Self {
-        let metadata = carried.map(|carried| carried.metadata.clone()).unwrap_or_default();
-        Self { metadata, answer: Some(answer.clone()) }
+        Self { answer: Some(answer.clone()), ..carried.cloned().unwrap_or_default() }
+    }
+
+    /// The same with another key of one-way callbacks.
+    pub(crate) fn with_latest(carried: Option<&Self>, key: u64) -> Self {
+        Self { latest: Some(key), ..carried.cloned().unwrap_or_default() }
+    }
+
+    /// Whether calls send nothing for it. Pairs that cannot travel are none, and their call fails.
+    fn has_none(&self) -> bool {
+        self.answer.is_none() && self.metadata.to_send().is_ok_and(<[u8]>::is_empty)
     }
 
     /// A result has brought this block.
@@ -106,7 +117,7 @@ impl Outgoing {
         span: Option<&CurrentSpan>,
         most: usize,
     ) -> Result<Option<Self>, MetadataError> {
-        if carried.is_none() && span.is_none() && !served::goes_on() {
+        if carried.is_none_or(Carried::has_none) && span.is_none() && !served::goes_on() {
             return Ok(None);
         }
         // A thread that ends has none.

@@ -46,13 +46,14 @@ impl CarryingCalls {
     }
 
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        match &self.block {
-            Ok(None) => self.table.begin(batch, procedure, len),
-            Ok(Some(outgoing)) => {
-                let len = append(batch, len, outgoing.block())?;
-                self.table.begin(batch, procedure | IN_PROCEDURE, len)
-            }
-            Err(why) => Err((*why).into()),
+        let (procedure, len) = match &self.block {
+            Ok(None) => (procedure, len),
+            Ok(Some(outgoing)) => (procedure | IN_PROCEDURE, append(batch, len, outgoing.block())?),
+            Err(why) => return Err((*why).into()),
+        };
+        match (&self.table, self.carried.latest) {
+            (AnyCalls::Callback(object), Some(key)) => object.begin_latest(batch, procedure, len, key),
+            (table, _) => table.begin(batch, procedure, len),
         }
     }
 

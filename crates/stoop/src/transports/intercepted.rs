@@ -93,7 +93,7 @@ impl InterceptedCalls {
         let (len, carried) = match has_metadata {
             true => {
                 let (arguments, block) = block_of_result(&batch.packet[batch.start..batch.start + len])?;
-                (arguments.len(), Some(Carried { metadata: Metadata::of(block), answer: None }))
+                (arguments.len(), Some(Carried { metadata: Metadata::of(block), ..Carried::default() }))
             }
             false => (len, None),
         };

@@ -15,6 +15,7 @@ claims! {[
     a_callback_may_be_answered_later_and_by_a_task
     a_client_that_offers_no_object_is_refused_before_the_procedure_runs
     a_client_that_takes_nothing_is_waited_for_once_and_harms_no_other
+    of_unsent_one_way_callbacks_with_one_key_the_latest_arrives_and_the_others_are_counted
     a_cancelled_callback_does_not_run_if_it_has_not_begun
     a_long_argument_and_a_long_result_travel
 ]}
@@ -135,6 +136,33 @@ fn a_client_that_takes_nothing_is_waited_for_once_and_harms_no_other(transport: 
     // All that were sent arrive, and it can be called again.
     eventually(|| slow.lines().len() == told);
     eventually(|| guest.next(7).is_ok_and(|number| number == 8));
+}
+
+fn of_unsent_one_way_callbacks_with_one_key_the_latest_arrives_and_the_others_are_counted(transport: &str) {
+    const TOLD: usize = 2000;
+    let (_server, hall, screen, room) = joined(transport);
+    let _opens = screen.gate.open_on_drop();
+    let guest = hall.guest();
+    let holds = guest.begin().next_later(7);
+    screen.gate.await_inside(1);
+    let text = |number: usize| format!("{number:1000}");
+    let (latest, other) = (guest.with_latest(1), guest.with_latest(2));
+    for number in 0..TOLD {
+        latest.said(&text(number)).unwrap();
+        if number == TOLD / 2 {
+            other.said("other").unwrap();
+        }
+    }
+    screen.gate.open();
+    assert_eq!(holds.wait().unwrap(), 8);
+    eventually(|| screen.lines().contains(&text(TOLD - 1)));
+    eventually(|| screen.lines().contains(&"other".into()));
+    // A call with a result is none that is replaced, and comes behind them.
+    assert_eq!(latest.next(7).unwrap(), 8);
+    let mut lines = screen.lines();
+    lines.retain(|line| line != "other");
+    assert!(lines.is_sorted() && lines.len() < TOLD, "{}", lines.len());
+    assert_eq!(lines.len() as u64 + room.binding().counters().skipped_callbacks, TOLD as u64);
 }
 
 fn a_cancelled_callback_does_not_run_if_it_has_not_begun(transport: &str) {

@@ -25,6 +25,7 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
     let methods = numbered.map(|(index, each)| method(index, number(index), each, in_order, names));
     let older = later::client_functions(interface, names);
     let close = close(interface, names);
+    let latest = latest(interface);
     let begin = begin::method(names);
     let to_async = asynchronous::method(names);
     let in_place = buffers::client_method(interface, names);
@@ -80,6 +81,8 @@ pub(super) fn client(interface: &Interface, names: &Names) -> TokenStream {
             pub fn with_answer_metadata(&self, answer: &#root::AnswerMetadata) -> Self {
                 Self { client: self.client.with_answer_metadata(answer) }
             }
+
+            #latest
 
             /// The binding: its address, its transport in words (`describe`), and what its calls have seen (`counters`).
             pub fn binding(&self) -> &#root::Binding {
@@ -229,6 +232,21 @@ fn by_begin(
             #begin { begin: #begun }.#name(#(#passed),*)#wait
         }
     }
+}
+
+/// The method for one-way callbacks of which only the latest counts, if some procedure is one-way.
+fn latest(interface: &Interface) -> Option<TokenStream> {
+    (interface.has_one_way() && program::numbers(interface).is_none()).then(|| {
+        quote! {
+            /// The same object, if a client offers it for callbacks: of its one-way callbacks one that has not left, because the client
+            /// is slow, is replaced by the next one with this key, and none waits for room. To calls of a server it makes no difference.
+            #[allow(dead_code)]
+            #[must_use]
+            pub fn with_latest(&self, key: u64) -> Self {
+                Self { client: self.client.with_latest(key) }
+            }
+        }
+    })
 }
 
 /// The methods of a client that are for pipes, if some procedure has one.

@@ -14,16 +14,42 @@ impl BeginsCalls for Handle {
     }
 
     fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        batch.read_clock();
         // A task that has no room must not wait for it.
         let if_full = if batch.in_background { IfFull::Fail } else { IfFull::Wait };
+        self.begin_or(batch, procedure, len, if_full)
+    }
+
+    fn submit(&self, _: CallBatch) {}
+}
+
+impl Handle {
+    /// As [`begin`](BeginsCalls::begin). A one-way callback takes the place of one with this key that has not left.
+    pub(crate) fn begin_latest(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        key: u64,
+    ) -> Result<u32, CallError> {
+        match self.is_one_way(procedure) {
+            true => self.begin_or(batch, procedure, len, IfFull::Replace(key)),
+            false => self.begin(batch, procedure, len),
+        }
+    }
+
+    fn begin_or(
+        &self,
+        batch: &mut CallBatch,
+        procedure: u16,
+        len: usize,
+        if_full: IfFull,
+    ) -> Result<u32, CallError> {
+        batch.read_clock();
         let times = (batch.begun, batch.deadline);
         let call = self.begin_call(&mut batch.packet, len, procedure, times, if_full)?;
         self.receive_in_background();
         Ok(call)
     }
-
-    fn submit(&self, _: CallBatch) {}
 }
 
 impl OutstandingCalls for Handle {

@@ -75,6 +75,8 @@ pub(crate) struct Outstanding {
 pub(super) enum IfFull {
     Wait,
     Fail,
+    /// It takes the place of one with that key that has found no room.
+    Replace(u64),
 }
 
 impl Handle {
@@ -199,8 +201,7 @@ impl Handle {
             return Err(CallError::not_sent(SendError::ClientGone));
         }
         let Some(agreed) = self.agreed_number(procedure) else { return Err(lacks_form()) };
-        let base = self.interface.base(procedure & !IN_PROCEDURE);
-        let is_one_way = self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way);
+        let is_one_way = self.is_one_way(procedure);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
         let call = self.table().open(deadline.as_nanos(), Outstanding { id, begun });
         let kind = if is_one_way { CallKind::OneWay } else { CallKind::Call };
@@ -236,6 +237,11 @@ impl Handle {
         Ok(call)
     }
 
+    pub(super) fn is_one_way(&self, procedure: u16) -> bool {
+        let base = self.interface.base(procedure & !IN_PROCEDURE);
+        self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way)
+    }
+
     fn append(
         &self,
         record: &Record<'_>,
@@ -247,6 +253,10 @@ impl Handle {
             EncodeError::TooLarge { needed_at_least: record.item().len(), limit: self.sending.item_max() };
         if record.item().len() > self.sending.item_max() {
             return not_sent(SendError::Arguments(too_large));
+        }
+        if let IfFull::Replace(key) = if_full {
+            let appended = self.sending.append_latest(key, record);
+            return appended.or_else(|_| not_sent(SendError::ClientGone));
         }
         loop {
             match self.sending.append(record) {
