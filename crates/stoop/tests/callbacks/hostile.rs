@@ -17,6 +17,7 @@ claims! { @ tcp [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
     objects_count_in_the_share_of_their_client_and_the_account_shows_them
     kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
@@ -27,6 +28,7 @@ claims! { @ shm [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
     objects_count_in_the_share_of_their_client_and_the_account_shows_them
     kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
@@ -37,6 +39,7 @@ claims! { @ udp [
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
+    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
     objects_count_in_the_share_of_their_client_and_the_account_shows_them
     kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
@@ -228,6 +231,24 @@ fn a_number_that_is_offered_again_takes_the_place_of_the_first(transport: &str) 
     assert_eq!(call.join().unwrap().unwrap(), 8);
     drop(first);
     is_unharmed(&other);
+}
+
+fn a_client_that_answers_no_callback_has_so_many_of_them_and_no_more(transport: &str) {
+    let (server, hall, other) = hall(transport);
+    let mut hand = ByHand::offer(&server, 7);
+    // None of them ends meanwhile.
+    let guest = hall.guest().with_timeout(Duration::from_secs(3600));
+    let reads = thread::spawn(move || while let Ok(Some(_)) = hand.calls.recv() {});
+    let begin = guest.begin();
+    let calls: Vec<_> = (0..16_400).map(|number| begin.next(number)).collect();
+    drop(begin);
+    assert!(calls.iter().filter(|call| call.is_ready()).count() >= 16);
+    let error = guest.next(7).unwrap_err();
+    assert!(matches!(error, CallError::NotSent(SendError::ClientBusy { .. }, _)), "{error}");
+    is_unharmed(&other);
+    drop(calls);
+    drop(server);
+    reads.join().unwrap();
 }
 
 fn objects_count_in_the_share_of_their_client_and_the_account_shows_them(transport: &str) {

@@ -25,6 +25,7 @@ use crate::pipes::record::Record;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 use stoop_calls::callbacks::record::{AnswerHead, AnswerKind, CALL_HEAD, CallHead, CallKind};
 use stoop_exchange::Instant;
 use stoop_marshal::EncodeError;
@@ -33,6 +34,9 @@ use stoop_wire::metadata::{BlockWriter, IN_PROCEDURE};
 
 /// Where arguments lie in memory, so that they are aligned. The head of their record is before them.
 pub(super) const ARGUMENTS: usize = 32;
+
+/// Callbacks that a client has not answered, at most: one that takes them and never answers costs the server no more memory.
+const OUTSTANDING_MAX: usize = 16_384;
 
 const _: () = assert!(CALL_HEAD <= ARGUMENTS);
 
@@ -201,6 +205,9 @@ impl Handle {
             return Err(CallError::not_sent(SendError::ClientGone));
         }
         let Some(agreed) = self.agreed_number(procedure) else { return Err(lacks_form()) };
+        if self.table().open_count() >= OUTSTANDING_MAX {
+            return Err(CallError::not_sent(SendError::ClientBusy { waited: Duration::ZERO }));
+        }
         let is_one_way = self.is_one_way(procedure);
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
         let call = self.table().open(deadline.as_nanos(), Outstanding { id, begun });
