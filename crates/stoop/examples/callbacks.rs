@@ -3,14 +3,14 @@
 //! In one process, in alternating slices: the median of a call of `null()` and of a callback of `null()`, made by a thread of the server's
 //! program that kept the handle, and the median of their ratios; then one-way callbacks a second, until the client has run the last one.
 //! With `--clients N` the server is another process: the memory that N clients take there with an object and without one, and the share of
-//! a processor that it needs to call each of them once a second.
+//! a processor that it needs to call each of them once a second, one after the other, and all at once.
 
 use std::io::{BufRead, BufReader, Write, stdin};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use stoop::{BindOptions, Server};
+use stoop::{BindOptions, Server, wait_all};
 
 #[stoop::interface]
 trait Guest {
@@ -101,10 +101,16 @@ fn serve(address: &str) -> Result<(), Failed> {
     let server = Server::new().export(RoomServer::new(hall.clone())).listen(address)?.start()?;
     println!("{}", server.uris()[0]);
     for line in stdin().lines() {
-        if line? == "call" {
-            let begun = Instant::now();
-            let guests = hall.0.lock().unwrap().clone();
-            guests.iter().for_each(|guest| guest.null().unwrap());
+        let (line, begun, guests) = (line?, Instant::now(), hall.0.lock().unwrap().clone());
+        match &*line {
+            "call" => guests.iter().for_each(|guest| guest.null().unwrap()),
+            "begin" => {
+                let calls: Vec<_> = guests.iter().map(|guest| guest.begin().null()).collect();
+                wait_all(calls).into_iter().for_each(|ended| ended.unwrap());
+            }
+            _ => {}
+        }
+        if line != "look" {
             std::thread::sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
         }
         let status = std::fs::read_to_string("/proc/self/status")?;
@@ -152,16 +158,15 @@ fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
         let all = (0..count).map(bind).collect::<Result<Vec<_>, _>>()?;
         let after = ask("look")?;
         let kib = (after.0 - before.0) as f64 / count as f64;
-        let mut share = 0.0;
-        if offers {
-            let begun = ask("call")?;
-            let seconds = 10;
-            let ended = (0..seconds).try_fold(begun, |_, _| ask("call"))?;
-            share = (ended.1 - begun.1) as f64 / seconds as f64; // ticks of a hundredth
+        println!("{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server");
+        for how in if offers { &["call", "begin"][..] } else { &[] } {
+            let (seconds, begun) = (10, ask(how)?);
+            let ended = (0..seconds).try_fold(begun, |_, _| ask(how))?;
+            let share = (ended.1 - begun.1) as f64 / seconds as f64; // ticks of a hundredth
+            println!(
+                "{scheme:6} {count} clients, each called once a second, {how}: {share:.1} % of a processor"
+            );
         }
-        println!(
-            "{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server, {share:.1} % of a processor"
-        );
         drop((warm, all));
         server.kill()?;
         server.wait()?;
