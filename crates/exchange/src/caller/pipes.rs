@@ -241,7 +241,7 @@ impl Lane {
         let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() else { return };
         from.take(len);
         if from.is_held_up() {
-            from.widen(2 * from.window());
+            from.widen(from.wider());
         }
     }
 

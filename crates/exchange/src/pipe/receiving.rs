@@ -94,6 +94,11 @@ impl Receiving {
         if has_all { 0 } else { (self.limit() - self.taken) as usize }
     }
 
+    /// The next window if a larger one [would help](Self::is_held_up).
+    pub fn wider(&self) -> u32 {
+        (2 * self.window).min(self.window_max)
+    }
+
     /// The byte before which the sender may send.
     pub fn granted(&self) -> u64 {
         self.granted

@@ -142,7 +142,7 @@ impl Link {
             assert!(self.sending.len() <= self.receiving.granted() + u64::from(FIRST_WINDOW));
             self.take(most);
             if self.receiving.is_held_up() {
-                self.receiving.widen(2 * self.receiving.window());
+                self.receiving.widen(self.receiving.wider());
             }
             assert!(self.step() || self.receiving.received() != (&[], Rest::Open), "it goes on");
         }

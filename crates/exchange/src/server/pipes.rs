@@ -390,7 +390,7 @@ impl<P: Peer> Server<P> {
     pub fn pipe_take(&mut self, call: CallKey, len: usize) {
         let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) else { return };
         from.take(len);
-        let wider = if from.is_held_up() { 2 * from.window() } else { 0 };
+        let wider = if from.is_held_up() { from.wider() } else { 0 };
         if let Some((pipes, _, shares, share)) = self.pipes_of(call) {
             pipes.recount(shares, share);
         }
