@@ -73,6 +73,9 @@ pub(crate) struct PipeTable {
     pub(crate) gathering: Gathering,
 }
 
+/// Packets of data of one call that are sent at once: one is too small for an item of 64 KiB.
+const AT_ONCE: usize = 3;
+
 /// How far the packets of a call have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketsSent {
@@ -204,20 +207,25 @@ impl Sending {
         receipt.put(&mut packet[at..]);
     }
 
-    /// Takes the next bytes that may leave. Returns the header of their packet, and how many they are.
-    fn next_data(&mut self, out: &PipeQueue, wakeup: &mut Wakeup) -> Option<(Data, usize)> {
+    /// Takes what is to leave from the queue, if all that was taken before has left.
+    fn pull(&mut self, out: &PipeQueue) -> Wakeup {
+        let mut wakeup = Wakeup::default();
         if out.is_over() {
             (self.run, self.at, self.has_ended) = (Vec::new(), 0, true);
-        }
-        if self.has_ended {
-            return None;
-        }
-        if self.at == self.run.len() {
+        } else if self.at == self.run.len() && !self.has_ended {
             self.run.clear();
             self.at = 0;
             let written;
-            (written, self.closed, *wakeup) = out.pull(&mut self.run);
+            (written, self.closed, wakeup) = out.pull(&mut self.run);
             self.next = written - self.run.len() as u64;
+        }
+        wakeup
+    }
+
+    /// The next bytes that may leave: the header of their packet, and how many they are.
+    fn next_data(&mut self, out: &PipeQueue) -> Option<(Data, usize)> {
+        if self.has_ended {
+            return None;
         }
         let unsent = self.run.len() - self.at;
         let len = if self.next < out.limit() { unsent.min(Data::LEN_MAX.into()) } else { 0 };
@@ -311,7 +319,7 @@ impl PipeTable {
         call
     }
 
-    /// Sends the packets that are due of the first call in the list: a receipt, and one run of data. The calling thread has the right to
+    /// Sends the packets that are due of the first call in the list: a receipt, and a few of data. The calling thread has the right to
     /// send, and nothing of another packet is left. Bytes that `send` does not take go to the end of `rest`.
     pub(crate) fn send_next(
         &self,
@@ -322,24 +330,34 @@ impl PipeTable {
         let Some(call) = self.next_ready() else { return Ok(PacketsSent::Nothing) };
         let Some(&(lane, number)) = call.key.get() else { return Ok(PacketsSent::Whole) };
         let mut sending = locked(&call.sending);
-        let mut heads = Vec::with_capacity(2 * HEADER_LEN + 16);
+        let mut heads = Vec::with_capacity((1 + AT_ONCE) * HEADER_LEN + 16);
         sending.put_receipt(&call, Header::bare(Kind::Receipt, binding, lane, number), &mut heads);
-        let (mut run, mut wakeup) = (0..0, Wakeup::default());
-        let data = call.out.as_ref().and_then(|out| sending.next_data(out, &mut wakeup));
-        if let Some((data, len)) = data {
+        let wakeup = call.out.as_ref().map_or_else(Wakeup::default, |out| sending.pull(out));
+        let mut pieces = Vec::with_capacity(AT_ONCE);
+        while let Some((data, len)) = call.out.as_ref().and_then(|out| sending.next_data(out)) {
             heads.extend_from_slice(&data.header(binding, lane, number).to_bytes());
-            run = sending.at..sending.at + len;
+            pieces.push((heads.len(), sending.at..sending.at + len));
             sending.at += len;
+            if pieces.len() == AT_ONCE || sending.at == sending.run.len() {
+                break;
+            }
         }
-        let data = &sending.run[run];
-        let all = heads.len() + data.len();
-        let sent = match all {
-            0 => 0,
-            _ => send(&[IoSlice::new(&heads), IoSlice::new(data)])?,
-        };
-        if sent < all {
-            rest.extend_from_slice(&heads[sent.min(heads.len())..]);
-            rest.extend_from_slice(&data[sent.saturating_sub(heads.len())..]);
+        let mut slices = Vec::with_capacity(2 * AT_ONCE);
+        let mut begin = 0;
+        for (end, run) in pieces {
+            slices.extend([&heads[begin..end], &sending.run[run]].map(IoSlice::new));
+            begin = end;
+        }
+        if begin < heads.len() {
+            slices.push(IoSlice::new(&heads[begin..]));
+        }
+        let all: usize = slices.iter().map(|slice| slice.len()).sum();
+        let sent = if all > 0 { send(&slices)? } else { 0 };
+        let mut left = sent;
+        for slice in slices {
+            let unsent = slice.get(left..).unwrap_or_default();
+            rest.extend_from_slice(unsent);
+            left = left.saturating_sub(slice.len());
         }
         let has_more = call.has_more(&sending);
         drop(sending);
