@@ -106,6 +106,11 @@ impl<A: Answers> OpenCalls<A> {
         to_open.open(call, later);
     }
 
+    /// The threads that have the pool.
+    pub(crate) fn answering(&self) -> Arc<Answering> {
+        Arc::clone(&self.answering)
+    }
+
     /// Waits for the threads that have answered calls: they have the pool until they have returned.
     pub(crate) fn wait_for_threads(&self) {
         self.answering.wait();

@@ -4,7 +4,8 @@
 //! wakes the thread that does the work, with no thread in between (F10). While that worker runs a procedure, it is
 //! *away*. A procedure that is known to take long is not begun before the role has been passed on. For the others
 //! there is the *background thread*: asleep while the endpoint is idle, it looks once a millisecond while there are calls.
-//! When the worker has been away too long, it takes the role and gives it to another worker, up to a bound.
+//! When the worker has been away too long, it takes the role and gives it to another worker, up to a bound. A procedure that waits for what
+//! comes by its pipes may have the role as a [guest].
 //!
 //! **Overload.** A call waits in the [queue] if its owner has its share of the workers, or if more calls have come than the workers can
 //! begin. As long as a waiting call could run, the background thread holds the role: once a millisecond it takes all calls that have
@@ -13,6 +14,7 @@
 
 pub(crate) mod background;
 mod computing;
+pub(crate) mod guest;
 pub(crate) mod idle;
 mod open;
 mod queue;
@@ -31,7 +33,7 @@ use crate::serving::terms::CallTerms;
 pub(crate) use crate::serving::workers::background::Background;
 use crate::serving::workers::idle::{IdleWorker, LEAVE};
 use crate::serving::workers::queue::Charge;
-use crate::serving::workers::role::Role;
+use crate::serving::workers::role::{Request, Role};
 use crate::serving::workers::shared_queue::SharedQueue;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -53,13 +55,19 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn worker(&self) -> Self::WorkerState;
 
     /// Receives until there is a call to run, and answers by itself all that needs no procedure. `None` when there is
-    /// nothing (if not `patient`) or `stopping` is set.
+    /// nothing, if not `patient` or `interrupted` is set.
     fn receive(
         &self,
         worker: &mut Self::WorkerState,
         patient: bool,
-        stopping: &AtomicBool,
+        interrupted: &AtomicBool,
     ) -> Option<Self::Call>;
+
+    /// Receives once what is there, for a [guest](guest) with the role.
+    fn look(&self, worker: &mut Self::WorkerState) -> Looked<Self::Call> {
+        let _ = worker;
+        unreachable!("it has no guests")
+    }
 
     /// Whether the call's procedure is known to take so long that another worker should receive meanwhile.
     fn takes_long(&self, call: &Self::Call) -> bool;
@@ -200,6 +208,14 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     fn counters(&self) -> ServerCounters;
 }
 
+/// What one look of a [guest](guest) has found.
+pub(crate) enum Looked<C> {
+    Nothing,
+    /// Packets, but no call.
+    Packets,
+    Call(C),
+}
+
 /// An endpoint and its threads.
 pub(crate) struct WorkerPool<E: Endpoint> {
     pub(crate) endpoint: E,
@@ -215,6 +231,9 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     workers: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
     stopping: AtomicBool,
+    /// The pool is stopping, or a guest asks for the role.
+    interrupted: AtomicBool,
+    request: Mutex<Option<Request>>,
     /// Held by the background thread, or a worker in its place, while it receives a call and queues it, and while the background thread
     /// gives the role away.
     queueing: Mutex<()>,
@@ -253,6 +272,8 @@ impl<E: Endpoint> WorkerPool<E> {
             workers: AtomicUsize::new(0),
             threads: Mutex::default(),
             stopping: AtomicBool::new(false),
+            interrupted: AtomicBool::new(false),
+            request: Mutex::default(),
             queueing: Mutex::new(()),
             cancels_seen: AtomicU64::new(0),
             receive_at_ns: AtomicU64::new(0),
@@ -313,6 +334,7 @@ impl<E: Endpoint> WorkerPool<E> {
     /// Ends all threads; procedures that run are waited for.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+        self.interrupted.store(true, Ordering::SeqCst);
         self.endpoint.wake();
         locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.command(LEAVE));
         self.endpoint.background().wake();

@@ -6,6 +6,7 @@ claims! { [
     items_arrive_once_and_in_order
     every_item_has_come_when_the_pipe_has_ended_and_the_result_comes_after
     items_of_all_lengths_come_back_as_they_were
+    calls_are_answered_while_items_go_there_and_back
     an_item_of_many_windows_arrives
     an_item_longer_than_a_message_is_refused_and_the_next_arrives
     items_come_before_the_typed_error
@@ -90,6 +91,24 @@ fn items_of_all_lengths_come_back_as_they_were(transport: &str) {
     texts.finish();
     assert_eq!(back.recv().unwrap(), None);
     assert_eq!(back.recv().unwrap(), None, "the end is told again");
+    call.wait().unwrap();
+}
+
+fn calls_are_answered_while_items_go_there_and_back(transport: &str) {
+    let (_server, _, client) = works(transport);
+    let (call, texts, mut back) = client.echo();
+    std::thread::scope(|scope| {
+        let calls = scope.spawn(|| (0..300).map(|number| client.next(number).unwrap()).sum::<u64>());
+        while !calls.is_finished() {
+            for _ in 0..20 {
+                texts.send("there").unwrap();
+                assert_eq!(back.recv().unwrap().as_deref(), Some("there"));
+            }
+        }
+        assert_eq!(calls.join().unwrap(), (1..=300).sum());
+    });
+    texts.finish();
+    assert_eq!(back.recv().unwrap(), None);
     call.wait().unwrap();
 }
 

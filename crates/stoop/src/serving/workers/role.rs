@@ -1,6 +1,7 @@
 //! The receive role: one word that says which thread receives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
 use stoop_net::fence;
 
 /// A state, and above it a number that tells one absence of the receiving worker from another.
@@ -47,4 +48,10 @@ impl Role {
     pub(crate) fn is_with_background(&self) -> bool {
         self.word() & STATE == BACKGROUND
     }
+}
+
+/// The request of a thread that is no worker for the role: of one thread at a time.
+pub(super) struct Request {
+    pub(super) thread: Thread,
+    pub(super) is_granted: bool,
 }

@@ -34,7 +34,7 @@ impl<E: Endpoint> WorkerPool<E> {
                 active.holds_role = self.leave_to_background(&mut worker);
                 continue;
             }
-            let mut received = self.endpoint.receive(&mut worker, true, &self.stopping);
+            let mut received = self.endpoint.receive(&mut worker, true, &self.interrupted);
             if let Some(call) = &received {
                 // If this worker panics in a procedure, the background thread takes the role: it is away.
                 active.holds_role = false;
@@ -45,6 +45,9 @@ impl<E: Endpoint> WorkerPool<E> {
                     }
                     true => self.serve_with_care(&mut worker, received),
                 };
+            } else if self.grant() {
+                active.holds_role = false;
+                self.endpoint.give_back(&mut worker);
             }
         }
         self.endpoint.give_back(&mut worker);
@@ -263,7 +266,7 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Gives the role to another worker: an idle one, or a new one if there may be more.
-    fn pass_on(self: &Arc<Self>) -> bool {
+    pub(super) fn pass_on(self: &Arc<Self>) -> bool {
         match self.choose() {
             Some(idle_worker) => {
                 idle_worker.command(RECEIVE);

@@ -23,7 +23,7 @@ use crate::later::open_calls::OpenCalls;
 use crate::serving::counters::{PacketServerCounters, ServerCounters};
 use crate::serving::drain::wait_for_readers;
 use crate::serving::terms::{CallTerms, may_be_behind};
-use crate::serving::workers::{Background, Endpoint, WorkerPool};
+use crate::serving::workers::{Background, Endpoint, Looked, WorkerPool};
 use crate::transport::packet::link::{Peer as _, ServerEndpoint};
 use crate::transport::packet::server::call::{PacketCall, PacketLocation};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -50,13 +50,17 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         &self,
         worker: &mut WorkerState<S>,
         patient: bool,
-        stopping: &AtomicBool,
+        interrupted: &AtomicBool,
     ) -> Option<PacketCall<S::Peer>> {
         let waiting = if self.batch.is_pending() { self.take_over(worker) } else { None };
         match waiting {
-            None => self.receive_next(worker, patient, stopping),
+            None => self.receive_next(worker, patient, interrupted),
             waiting => waiting,
         }
+    }
+
+    fn look(&self, worker: &mut WorkerState<S>) -> Looked<PacketCall<S::Peer>> {
+        self.look_once(worker)
     }
 
     #[inline]

@@ -157,7 +157,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     #[inline(always)]
-    fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<ShmCall> {
+    fn receive(&self, worker: &mut WorkerState, patient: bool, interrupted: &AtomicBool) -> Option<ShmCall> {
         if !patient {
             // The last receiver may still be about to leave.
             let mut bindings = self.bindings.try_lock().ok()?;
@@ -166,7 +166,7 @@ impl Endpoint for ShmEndpoint {
         if let Some(call) = self.take_another(worker) {
             return Some(call);
         }
-        self.wait_for_call(&mut self.bindings(), worker, stopping)
+        self.wait_for_call(&mut self.bindings(), worker, interrupted)
     }
 
     #[inline]

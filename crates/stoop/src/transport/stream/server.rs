@@ -31,7 +31,7 @@ use crate::serving::message_memory::MessageMemory;
 use crate::serving::running::Setup;
 use crate::serving::service::Service;
 use crate::serving::terms::{CallTerms, may_be_behind};
-use crate::serving::workers::{Background, Endpoint, WorkerPool};
+use crate::serving::workers::{Background, Endpoint, Looked, WorkerPool};
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::{Connection, LANES};
 use crate::transport::stream::server::connections::Connections;
@@ -231,7 +231,12 @@ impl Endpoint for StreamEndpoint {
     }
 
     #[inline]
-    fn receive(&self, worker: &mut WorkerState, patient: bool, stopping: &AtomicBool) -> Option<StreamCall> {
+    fn receive(
+        &self,
+        worker: &mut WorkerState,
+        patient: bool,
+        interrupted: &AtomicBool,
+    ) -> Option<StreamCall> {
         let pending = self.next_pending(worker);
         if pending.is_some() {
             return pending;
@@ -245,7 +250,11 @@ impl Endpoint for StreamEndpoint {
             }
             return worker.found.take();
         }
-        self.wait_for_call(worker, stopping)
+        self.wait_for_call(worker, interrupted)
+    }
+
+    fn look(&self, worker: &mut WorkerState) -> Looked<StreamCall> {
+        self.look_once(worker)
     }
 
     #[inline]

@@ -161,6 +161,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.attend_later(worker, exchange, len);
             }
             Effect::Pipe(call, _) => {
+                worker.has_part = true;
                 let mut exchange = exchange;
                 let wakeups = self.look_at_pipes(&mut exchange, &[call]);
                 self.attend_later(worker, exchange, len);
@@ -210,7 +211,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let wakeups = match &arrived.piped[..] {
             [] => Vec::new(),
-            piped => self.look_at_pipes(&mut exchange, piped),
+            piped => {
+                worker.has_part = true;
+                self.look_at_pipes(&mut exchange, piped)
+            }
         };
         match attention {
             true => self.attend_later(worker, exchange, 0),

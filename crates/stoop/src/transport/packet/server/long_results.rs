@@ -28,7 +28,15 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         exchange: MutexGuard<'_, Server<S::Peer>>,
         len: usize,
     ) {
-        let until_ns = if exchange.may_transmit() { 0 } else { worker.clock_ns + RECEIPT_WAITS_NANOS };
+        let until_ns = match exchange.may_transmit() {
+            true => 0,
+            false if worker.has_part => {
+                // Short items may come for long, one soon after the other.
+                let owed_ns = self.attention_ns.load(Ordering::Relaxed);
+                owed_ns.min(worker.clock_ns + RECEIPT_WAITS_NANOS)
+            }
+            false => worker.clock_ns + RECEIPT_WAITS_NANOS,
+        };
         self.attention_ns.store(until_ns, Ordering::Relaxed);
         self.note_and_wake(exchange);
         self.link.expect_more(&mut worker.link, len);

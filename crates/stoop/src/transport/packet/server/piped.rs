@@ -15,7 +15,7 @@ use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::pipes::window::Window;
 use crate::serving::dispatch::Outcome;
-use crate::serving::workers::WorkerPool;
+use crate::serving::workers::guest::Guest;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::pipes::{FIRST_LIMIT, MARGIN, Outlet};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
@@ -25,6 +25,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::pipe::Rest;
 use stoop_exchange::server::{Assignment, CallKey, PipeDue, Server};
 use stoop_net::clock;
+use stoop_net::waiting::{Placement, Waiter};
 use stoop_wire::HEADER_LEN;
 
 /// The pipes of a call that runs.
@@ -56,8 +57,8 @@ type Sender<S> = (<S as ServerEndpoint>::Worker, Option<<S as ServerEndpoint>::R
 
 /// Sends what gathers in the queue of a call.
 struct Sends<S: ServerEndpoint> {
-    pool: Weak<WorkerPool<PacketEndpoint<S>>>,
     pipes: Arc<ServedPipes>,
+    guest: Guest<PacketEndpoint<S>>,
 }
 
 /// An end of a procedure.
@@ -206,7 +207,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         self.pipes.add(&served);
         let _: [Wakeup; 3] = served.look(&mut exchange);
         drop(exchange);
-        let sends = Arc::new(Sends { pool: self.open_calls.answers(), pipes: Arc::clone(&served) });
+        let placement = Placement { together: assignment.together, waiting_max: self.spinners_max };
+        let waiter = Waiter::new(self.waiting, placement);
+        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), waiter);
+        let sends = Arc::new(Sends { pipes: Arc::clone(&served), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));
             let item_max = self.message_max;
@@ -331,9 +335,16 @@ pub(super) fn length_before(served: Option<&Arc<ServedPipes>>) -> usize {
 impl<S: ServerEndpoint> Sends<S> {
     /// Does something with the endpoint, while that is there.
     fn with(&self, act: impl FnOnce(&ServedPipes, &mut Server<S::Peer>, Instant)) {
-        if let Some(pool) = self.pool.upgrade() {
+        self.guest.with_pool(|pool| {
             pool.endpoint.with_pipes(|exchange, now| act(&self.pipes, exchange, now));
-        }
+        });
+    }
+}
+
+impl<S: ServerEndpoint> Drop for Sends<S> {
+    /// The procedure has returned.
+    fn drop(&mut self) {
+        self.guest.end();
     }
 }
 
@@ -369,7 +380,11 @@ impl<S: ServerEndpoint> Carrier for ProceduresEnd<S> {
     fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
         // Items that gather are not followed by others while this thread waits.
         self.sends.send_pipes();
-        queue.wait(awaited, until_ns);
+        let is_over = || queue.has(awaited) || clock::now_ns() >= until_ns;
+        self.sends.guest.wait(is_over, || queue.wait(awaited, until_ns));
+        if queue.is_over() || queue.closed().is_some() {
+            self.sends.guest.end();
+        }
     }
 }
 

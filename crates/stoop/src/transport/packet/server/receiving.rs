@@ -1,23 +1,25 @@
 //! A worker's wait for packets, and their receipt.
 
 use crate::serving::terms::CallTerms;
+use crate::serving::workers::Looked;
 use crate::transport::packet::link::{Received, ServerEndpoint};
 use crate::transport::packet::server::call::PacketCall;
 use crate::transport::packet::server::endpoint::PacketEndpoint;
 use crate::transport::packet::server::worker::WorkerState;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_net::waiting::OngoingWait;
 use stoop_net::{Patience, clock};
 use stoop_probe::{Point, stamp};
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
-    /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or the server stops.
+    /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or is interrupted.
     #[inline(always)]
     pub(super) fn receive_next(
         &self,
         worker: &mut WorkerState<S>,
         patient: bool,
-        stopping: &AtomicBool,
+        interrupted: &AtomicBool,
     ) -> Option<PacketCall<S::Peer>> {
         // `None`: this worker does not wait.
         let mut wait = patient.then(|| worker.waiter.begin(worker.clock_ns));
@@ -43,7 +45,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                     self.attend(worker);
                     continue;
                 }
-                Received::Nothing if stopping.load(Ordering::Relaxed) => return None,
+                Received::Nothing if interrupted.load(Ordering::Relaxed) => return None,
                 Received::Nothing => {
                     let Some(wait) = wait.as_mut() else {
                         self.drained_ns.store(clock::now_ns(), Ordering::Relaxed);
@@ -62,7 +64,31 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 worker.waiter.set_together(call.assignment.together);
                 return Some(call);
             }
+            if mem::take(&mut worker.has_part)
+                && let Some(wait) = &mut wait
+            {
+                worker.waiter.part_arrived(wait, worker.clock_ns);
+            }
         }
+    }
+
+    /// Receives once. Sends what is owed if nothing is there.
+    pub(super) fn look_once(&self, worker: &mut WorkerState<S>) -> Looked<PacketCall<S::Peer>> {
+        let received = self.link.receive(&mut worker.link, &mut worker.buffers, Patience::DontWait);
+        worker.clock_ns = clock::now_ns();
+        let call = match received {
+            Received::Packet(len) => self.take_one(worker, len, true),
+            Received::Many(segments) => self.take_many(worker, segments, true),
+            Received::Nothing => {
+                if self.attention_ns.load(Ordering::Relaxed) <= worker.clock_ns {
+                    self.attend(worker);
+                    return Looked::Packets;
+                }
+                self.drained_ns.store(worker.clock_ns, Ordering::Relaxed);
+                return Looked::Nothing;
+            }
+        };
+        call.map_or(Looked::Packets, Looked::Call)
     }
 
     /// Nothing has come. A worker that has spun long enough goes to sleep.

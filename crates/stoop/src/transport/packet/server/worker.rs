@@ -18,6 +18,8 @@ pub(crate) struct WorkerState<S: ServerEndpoint> {
     pub(super) waiter: Waiter,
     /// When this worker last looked at the clock.
     pub(super) clock_ns: u64,
+    /// Something has come for a pipe, for which a thread waits as it does for a call.
+    pub(super) has_part: bool,
     pub(super) batch: BatchState<S::Peer>,
     /// Right of this worker to lock the batch.
     pub(super) key: Key,
@@ -64,6 +66,7 @@ impl<S: ServerEndpoint> WorkerState<S> {
             reply: Vec::with_capacity(MAX_DATAGRAM),
             waiter: Waiter::new(waiting, placement),
             clock_ns: clock::now_ns(),
+            has_part: false,
             batch: BatchState::default(),
             key,
             room: None,

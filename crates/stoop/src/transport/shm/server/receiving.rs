@@ -80,13 +80,13 @@ impl ShmEndpoint {
         None
     }
 
-    /// Waits until there is a call, or until `stopping` is set.
+    /// Waits until there is a call, or until `interrupted` is set.
     #[inline(never)]
     pub(super) fn wait_for_call(
         &self,
         bindings: &mut Bindings,
         worker: &mut WorkerState,
-        stopping: &AtomicBool,
+        interrupted: &AtomicBool,
     ) -> Option<ShmCall> {
         if worker.clock_ns.saturating_sub(worker.asked_ns) > ASKS_BETWEEN_CALLS_NS {
             self.look_around(bindings, worker);
@@ -108,7 +108,7 @@ impl ShmEndpoint {
             if worker.is_counted && self.service.activity.is_shutting_down() {
                 self.uncount(worker);
             }
-            if stopping.load(Ordering::Relaxed) {
+            if interrupted.load(Ordering::Relaxed) {
                 return None;
             }
             if self.has_notifications() {

@@ -198,7 +198,7 @@ impl StreamEndpoint {
         let (terms, connection) = (self.terms(&call), Arc::clone(&call.connection));
         let pipes = later.pipes();
         if pipes != Pipes::default() {
-            call.pipes = Some(self.give_pipes(&connection, &call.header, pipes, &mut later));
+            call.pipes = Some(self.give_pipes(&connection, (&call.header, call.together), pipes, &mut later));
         }
         self.open_calls.open(call, terms.identity(), later);
         if pipes != Pipes::default() {

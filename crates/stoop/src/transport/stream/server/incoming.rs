@@ -91,7 +91,7 @@ impl StreamEndpoint {
             if worker.found.is_some() {
                 break;
             }
-            worker.has_part = !incoming.reassembler.is_at_rest();
+            worker.has_part |= !incoming.reassembler.is_at_rest();
             // The rest of a fragment is most likely there already; after a whole message nothing is.
             if !incoming.reassembler.is_in_fragment() {
                 break;
@@ -153,6 +153,7 @@ impl StreamEndpoint {
                 Err(_) => return Err(Malformed),
                 Ok(Some(data @ StreamEvent::Data(_))) => {
                     self.take_of_pipe(connection, bound, arrived, &data)?;
+                    worker.has_part = true;
                     continue;
                 }
                 Ok(Some(StreamEvent::NotTaken(header, code))) => {
@@ -173,6 +174,7 @@ impl StreamEndpoint {
                 }
                 Kind::Receipt => {
                     self.take_of_pipe(connection, bound, arrived, &StreamEvent::Message(message))?;
+                    worker.has_part = true;
                     // It may let more leave.
                     self.send_pipes(connection);
                     Brought::Nothing

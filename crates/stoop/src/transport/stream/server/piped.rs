@@ -10,18 +10,19 @@ use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::serving::dispatch::Outcome;
-use crate::serving::workers::WorkerPool;
+use crate::serving::workers::guest::Guest;
 use crate::transport::stream::pipes::CallPipes;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
 use std::sync::{Arc, Weak};
 use stoop_net::clock;
+use stoop_net::waiting::{Placement, Waiter};
 use stoop_wire::Header;
 
 /// Sends the bytes of the pipes on one connection.
 struct Sends {
-    pool: Weak<WorkerPool<StreamEndpoint>>,
     connection: Arc<Connection>,
+    guest: Guest<StreamEndpoint>,
 }
 
 /// An end of a procedure.
@@ -38,9 +39,14 @@ impl SendsPipes for Sends {
     fn send_pipes(&self) {
         // Also if another thread has sent them.
         self.connection.pipes.gathering.looks();
-        if let Some(pool) = self.pool.upgrade() {
-            pool.endpoint.send_pipes(&self.connection);
-        }
+        self.guest.with_pool(|pool| pool.endpoint.send_pipes(&self.connection));
+    }
+}
+
+impl Drop for Sends {
+    /// The procedure has returned.
+    fn drop(&mut self) {
+        self.guest.end();
     }
 }
 
@@ -79,7 +85,11 @@ impl Carrier for ProceduresEnd {
     fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
         // Items that gather are not followed by others while this thread waits.
         self.sends.send_pipes();
-        queue.wait(awaited, until_ns);
+        let is_over = || queue.has(awaited) || clock::now_ns() >= until_ns;
+        self.sends.guest.wait(is_over, || queue.wait(awaited, until_ns));
+        if queue.is_over() || queue.closed().is_some() {
+            self.sends.guest.end();
+        }
     }
 }
 
@@ -106,13 +116,15 @@ impl StreamEndpoint {
     pub(super) fn give_pipes(
         &self,
         connection: &Arc<Connection>,
-        call: &Header,
+        (call, together): (&Header, bool),
         pipes: Pipes,
         later: &mut Later,
     ) -> Arc<CallPipes> {
         let pipes = connection.open_pipes(call, pipes);
-        let (pool, connection) = (self.open_calls.answers(), Arc::clone(connection));
-        let sends = Arc::new(Sends { pool, connection });
+        let placement = Placement { together, waiting_max: self.service.spinners_max };
+        let waiter = Waiter::new(self.service.waiting, placement);
+        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), waiter);
+        let sends = Arc::new(Sends { connection: Arc::clone(connection), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
             let item_max = self.service.message_max;

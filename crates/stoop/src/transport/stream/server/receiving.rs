@@ -1,10 +1,12 @@
 //! How a worker waits for calls: at the last active connection, at all of them, or asleep.
 
 use crate::serving::acceptor::{END, LISTENER, NOTIFIED};
+use crate::serving::workers::Looked;
 use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::call::StreamCall;
 use crate::transport::stream::server::connection::Connection;
 use crate::transport::stream::server::worker::WorkerState;
+use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,13 +24,18 @@ const ALONE: Duration = Duration::from_millis(2);
 /// Connections told at once.
 const EVENTS: usize = 32;
 
+thread_local! {
+    /// Memory for what the poller tells this thread.
+    static TOLD: Cell<Option<Events>> = const { Cell::new(None) };
+}
+
 impl StreamEndpoint {
-    /// Waits until there is a call, or until `stopping` is set.
+    /// Waits until there is a call, or until `interrupted` is set.
     #[inline]
     pub(super) fn wait_for_call(
         &self,
         worker: &mut WorkerState,
-        stopping: &AtomicBool,
+        interrupted: &AtomicBool,
     ) -> Option<StreamCall> {
         let mut wait = worker.waiter.begin(worker.clock_ns);
         // The parts of the call before are no parts of the next.
@@ -37,17 +44,15 @@ impl StreamEndpoint {
             if wait.sleeps() {
                 wait.uncount();
                 self.sleep(worker);
-            } else if worker.looks < self.looks_max() {
-                self.look_at_last_active(worker, 0);
             } else {
-                self.ask(worker, Some(Duration::ZERO));
+                self.look_in_turn(worker);
             }
             if let Some(call) = worker.found.take().or_else(|| self.next_pending(worker)) {
                 worker.waiter.arrived(&wait, worker.clock_ns);
                 stamp(Point::CallFound);
                 return Some(call);
             }
-            if stopping.load(Ordering::Relaxed) {
+            if interrupted.load(Ordering::Relaxed) {
                 return None;
             }
             if wait.spins() {
@@ -58,6 +63,24 @@ impl StreamEndpoint {
                 true => worker.waiter.part_arrived(&mut wait, worker.clock_ns),
                 false => worker.waiter.go_on(&mut wait, worker.clock_ns),
             }
+        }
+    }
+
+    /// Looks once, for a guest.
+    pub(super) fn look_once(&self, worker: &mut WorkerState) -> Looked<StreamCall> {
+        worker.patient = true;
+        self.look_in_turn(worker);
+        worker.clock_ns = clock::now_ns();
+        let call = worker.found.take().or_else(|| self.next_pending(worker));
+        call.map_or(Looked::Nothing, Looked::Call)
+    }
+
+    /// Looks at the last active connection, and now and then at all.
+    #[inline]
+    fn look_in_turn(&self, worker: &mut WorkerState) {
+        match worker.looks < self.looks_max() {
+            true => self.look_at_last_active(worker, 0),
+            false => self.ask(worker, Some(Duration::ZERO)),
         }
     }
 
@@ -80,7 +103,7 @@ impl StreamEndpoint {
 
     /// Asks the poller, and does what it tells.
     pub(super) fn ask(&self, worker: &mut WorkerState, limit: Option<Duration>) {
-        let mut events = worker.events.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
+        let mut events = TOLD.take().unwrap_or_else(|| Events::with_capacity(EVENTS));
         // Fails for no reason that waiting again would not show.
         let _ = self.connections.acceptor.poller.wait(&mut events, limit);
         (worker.looks, worker.asked_ns) = (0, clock::now_ns());
@@ -107,7 +130,7 @@ impl StreamEndpoint {
                 }
             }
         }
-        worker.events = Some(events);
+        TOLD.set(Some(events));
         self.share_others(worker);
     }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, Weak};
 use stoop_exchange::stream::Reassembler;
 use stoop_net::clock;
 use stoop_net::owner_lock::Key;
-use stoop_net::poller::Events;
 use stoop_net::waiting::{Placement, Waiter};
 use stoop_wire::{HEADER_LEN, MAX_DATAGRAM};
 
@@ -24,7 +23,6 @@ pub(crate) struct WorkerState {
     pub(super) refusal: Vec<u8>,
     /// The connection whose results the result packet has held so far.
     pub(super) result_of: u64,
-    pub(super) events: Option<Events>,
     /// The connection that was last active. Not held: one that is closed must go, for only then is its peer told that
     /// no thread will read what it still sends.
     pub(super) last_active: Weak<Connection>,
@@ -67,7 +65,6 @@ impl WorkerState {
             result: vec![0; MAX_DATAGRAM],
             refusal: vec![0; HEADER_LEN],
             result_of: 0,
-            events: None,
             last_active: Weak::new(),
             unused_input: Vec::new(),
             found: None,

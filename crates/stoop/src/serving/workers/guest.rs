@@ -1,0 +1,206 @@
+//! Guests: threads that are no workers, and receive while they wait for what comes by the endpoint, as procedures do for the items of their
+//! pipes.
+//!
+//! What a worker receives for another thread costs a switch to that thread, and often a wake-up. So a thread whose waits are short asks
+//! for the receive role. The worker that has it and finds nothing to receive gives it to the thread, and is idle. While the guest runs its
+//! own code it is away, as a worker is that runs a procedure: the background thread takes the role if that lasts. A guest that receives a
+//! call, or for which nothing comes, gives the role back.
+
+use crate::later::answering::Answering;
+use crate::serving::workers::role::{BACKGROUND, HELD, Request};
+use crate::serving::workers::{Endpoint, Looked, NO_TAG, WorkerPool, locked};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use stoop_net::clock;
+use stoop_net::waiting::{OngoingWait, Waiter};
+
+/// A thread that may be a guest, from one wait to the next.
+pub(crate) struct Guest<E: Endpoint> {
+    pool: Weak<WorkerPool<E>>,
+    /// A server that ends waits for the threads that have its pool.
+    answering: Arc<Answering>,
+    state: Mutex<State<E>>,
+}
+
+struct State<E: Endpoint> {
+    waiter: Waiter,
+    /// From the first time on that it has the role.
+    worker: Option<E::WorkerState>,
+    /// Its claim to the role, while it is away.
+    claim: Option<u64>,
+    /// How many waits in a row were short.
+    short: u32,
+    /// Waits in which it does not ask for the role, because calls came while it had it; and so many the next time.
+    hold_off: u32,
+    hold_off_next: u32,
+}
+
+/// A wait that ends so soon is short, also if the worker had to be woken; and after so many a thread asks for the role.
+const SHORT_NS: u64 = 150_000;
+const SHORT_WAITS: u32 = 2;
+/// After a guest has received a call, it does not ask in so many waits at most.
+const HOLD_OFF_MAX: u32 = 1024;
+
+impl<E: Endpoint> Guest<E> {
+    pub(crate) fn new(pool: Weak<WorkerPool<E>>, answering: Arc<Answering>, waiter: Waiter) -> Self {
+        let state = State { waiter, worker: None, claim: None, short: 0, hold_off: 0, hold_off_next: 1 };
+        Self { pool, answering, state: Mutex::new(state) }
+    }
+
+    /// Does something with the pool, while that is there.
+    pub(crate) fn with_pool<R>(&self, act: impl FnOnce(&Arc<WorkerPool<E>>) -> R) -> Option<R> {
+        let _answering = self.answering.begin();
+        self.pool.upgrade().map(|pool| act(&pool))
+    }
+
+    /// Waits until that `is_over`, or less. `sleep` waits while another thread receives: it is woken when that is over, and may return
+    /// before.
+    pub(crate) fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
+        // Another thread waits for the same call.
+        let Ok(mut guest) = self.state.try_lock() else { return sleep() };
+        let began_ns = clock::now_ns();
+        let mut wait = guest.waiter.begin(began_ns);
+        let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, &is_over)) {
+            Some(Begun::Received) => return,
+            begun => matches!(begun, Some(Begun::Asks)),
+        };
+        wait.uncount();
+        sleep();
+        let is_short = is_over() && clock::now_ns() - began_ns < SHORT_NS;
+        guest.short = if is_short { guest.short + 1 } else { 0 };
+        if asks {
+            self.with_pool(|pool| guest.claim = pool.end_request().then(|| pool.leave_guest()));
+        }
+    }
+
+    /// The thread does not wait again soon: a worker receives from now on.
+    pub(crate) fn end(&self) {
+        if let Ok(mut guest) = self.state.try_lock()
+            && let Some(claim) = guest.claim.take()
+        {
+            self.with_pool(|pool| {
+                if pool.role.change(claim, HELD) {
+                    pool.give_role_back();
+                }
+            });
+        }
+    }
+}
+
+/// How a wait has begun.
+enum Begun {
+    /// The thread has received.
+    Received,
+    /// It has asked for the role.
+    Asks,
+    Waits,
+}
+
+impl<E: Endpoint> State<E> {
+    fn begin(
+        &mut self,
+        pool: &Arc<WorkerPool<E>>,
+        wait: &mut OngoingWait,
+        is_over: &impl Fn() -> bool,
+    ) -> Begun {
+        if self.claim.take().is_some_and(|claim| pool.role.change(claim, HELD)) {
+            self.receive(pool, wait, is_over);
+            return Begun::Received;
+        }
+        let may_ask = wait.spins() && self.short >= SHORT_WAITS && self.hold_off == 0;
+        self.hold_off = self.hold_off.saturating_sub(1);
+        if may_ask && pool.ask_for_role() { Begun::Asks } else { Begun::Waits }
+    }
+
+    /// Receives, with the role, until that is over.
+    fn receive(&mut self, pool: &Arc<WorkerPool<E>>, wait: &mut OngoingWait, is_over: &impl Fn() -> bool) {
+        let worker = self.worker.get_or_insert_with(|| pool.endpoint.worker());
+        loop {
+            if is_over() {
+                self.waiter.arrived(wait, clock::now_ns());
+                self.claim = Some(pool.leave_guest());
+                return;
+            }
+            if pool.is_stopping() || !wait.spins() {
+                self.short = 0;
+                return pool.give_role_back();
+            }
+            match pool.endpoint.look(worker) {
+                Looked::Nothing => self.waiter.go_on(wait, clock::now_ns()),
+                Looked::Packets => {}
+                Looked::Call(call) => {
+                    self.hold_off = self.hold_off_next;
+                    self.hold_off_next = (2 * self.hold_off_next).min(HOLD_OFF_MAX);
+                    return pool.hand_on(worker, call);
+                }
+            }
+        }
+    }
+}
+
+impl<E: Endpoint> WorkerPool<E> {
+    /// The calling thread wants the role. `false`: another has asked before.
+    fn ask_for_role(&self) -> bool {
+        let mut request = locked(&self.request);
+        let is_first = request.is_none();
+        if is_first {
+            *request = Some(Request { thread: thread::current(), is_granted: false });
+            self.interrupted.store(true, Ordering::SeqCst);
+        }
+        is_first
+    }
+
+    /// The thread that has asked for the role asks no longer. Returns whether it has it.
+    fn end_request(&self) -> bool {
+        let request = locked(&self.request).take();
+        self.end_interruption();
+        request.is_some_and(|request| request.is_granted)
+    }
+
+    /// A worker with the role has found nothing: gives the role to the thread that has asked for it, if one has.
+    pub(super) fn grant(&self) -> bool {
+        let mut request = locked(&self.request);
+        let Some(asking) = request.as_mut().filter(|request| !request.is_granted) else { return false };
+        asking.is_granted = true;
+        let thread = asking.thread.clone();
+        drop(request);
+        self.end_interruption();
+        thread.unpark();
+        true
+    }
+
+    fn end_interruption(&self) {
+        self.interrupted.store(false, Ordering::SeqCst);
+        // The other way round as in `stop`.
+        if self.is_stopping() {
+            self.interrupted.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// A guest with the role goes to run its own code. Returns its claim to the role.
+    fn leave_guest(&self) -> u64 {
+        self.away.store(NO_TAG, Ordering::Relaxed);
+        let claim = self.role.leave();
+        self.endpoint.background().wake_if_asleep();
+        claim
+    }
+
+    /// A guest gives the role to a worker.
+    fn give_role_back(self: &Arc<Self>) {
+        if !self.pass_on() {
+            self.role.change(self.role.word(), BACKGROUND);
+            self.endpoint.background().wake_if_asleep();
+        }
+    }
+
+    /// A guest has received a call: workers run it, and receive.
+    #[cold]
+    fn hand_on(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) {
+        let terms = self.endpoint.terms(&call);
+        self.admit(worker, call, terms);
+        self.role.change(self.role.word(), BACKGROUND);
+        self.endpoint.background().wake_if_asleep();
+        self.wake_for_queue();
+    }
+}
