@@ -258,7 +258,7 @@ impl Header {
             return Ok(0);
         }
         if self.kind == Kind::Data {
-            return Data::of(self).map(|data| data.len.into()).ok_or(HeaderError::Pipe);
+            return Data::payload_len(self).ok_or(HeaderError::Pipe);
         }
         if self.kind == Kind::Receipt && self.offset > 0 {
             PipeReceipt::of(self).ok_or(HeaderError::Pipe)?;

@@ -39,7 +39,7 @@ pub use identity::{BindingId, CallNumber, LaneId};
 pub use kind::Kind;
 pub use left::{left_of_nanos, nanos_of_left};
 pub use parts::PartsIn;
-pub use pipe::{Data, PipeEnd, PipeReceipt};
+pub use pipe::{Data, PipeEnd, PipeReceipt, ReceiptBehind};
 pub use reason::{FailureCode, RefusalCode, UnbindReason};
 pub use receipt::Receipt;
 pub use refused::{Refused, RetryAfter};

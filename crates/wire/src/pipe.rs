@@ -3,9 +3,12 @@
 //! | bytes of a packet of data | field                                                            |
 //! |---------------------------|------------------------------------------------------------------|
 //! | 6–7                       | bytes of the pipe behind the header                              |
-//! | 20                        | `04`: the pipe ends behind these bytes; `08`: it is aborted      |
+//! | 20                        | `04`: the pipe ends behind these bytes; `08`: it is aborted; `10`, not on byte streams: 24 bytes follow them |
 //! | 21–23, 24–27              | offset of the first byte: bits 32–55, and bits 0–31              |
 //! | 28–31                     | transmission number, counted for each pipe                       |
+//!
+//! The 24 bytes are a receipt for the other pipe of the call, without gaps: its number (0–3), bytes 24–27 of its header (4–7), and its
+//! payload (8–23).
 //!
 //! | bytes of a pipe's receipt | field                                                            |
 //! |---------------------------|------------------------------------------------------------------|
@@ -15,7 +18,7 @@
 //! Its payload is a [`Receipt`](crate::Receipt) with the low 32 bits of each offset. The end of a pipe, or its abort, takes up one
 //! offset behind the last byte: a receipt that reports it acknowledges the end.
 
-use crate::{BindingId, CallNumber, Header, Kind, LaneId};
+use crate::{BindingId, CallNumber, Header, Kind, LaneId, Receipt};
 
 /// How a pipe's sender ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,17 @@ pub struct Data {
     pub transmission: u32,
 }
 
+/// A receipt for the other pipe of a call that is behind the bytes of a packet of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiptBehind {
+    /// Number of the receipt.
+    pub number: u32,
+    /// What its header would say.
+    pub of_pipe: PipeReceipt,
+    /// Without ranges.
+    pub receipt: Receipt,
+}
+
 /// The header fields of a receipt for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeReceipt {
@@ -50,6 +64,8 @@ pub struct PipeReceipt {
 
 const FINISHED: u32 = 0x04;
 const ABORTED: u32 = 0x08;
+/// A receipt follows.
+const FOLLOWED: u32 = 0x10;
 const STOP: u32 = 0x04;
 const OF_PIPE: u32 = 0x80;
 
@@ -63,7 +79,7 @@ impl Data {
     /// Reads the fields of a packet of data; `None` if it is of another kind or malformed.
     pub fn of(header: &Header) -> Option<Self> {
         let (len, word) = (header.procedure, header.message_len);
-        let end = match word & 0xff {
+        let end = match word & 0xff & !FOLLOWED {
             0 => None,
             FINISHED => Some(PipeEnd::Finished),
             ABORTED if len == 0 => Some(PipeEnd::Aborted),
@@ -73,6 +89,21 @@ impl Data {
         let after = at + u64::from(len) + u64::from(end.is_some());
         let is_data = header.kind == Kind::Data && len <= Self::LEN_MAX && after <= Self::OFFSETS;
         is_data.then_some(Self { at, len, end, transmission: header.time })
+    }
+
+    /// Bytes behind the header of a packet of data: those of the pipe, and the receipt that may follow them.
+    pub(crate) fn payload_len(header: &Header) -> Option<usize> {
+        Self::of(header)
+            .map(|data| usize::from(data.len) + if follows(header) { ReceiptBehind::LEN } else { 0 })
+    }
+
+    /// The bytes of the pipe in the payload of this packet, and the receipt behind them.
+    ///
+    /// # Panics
+    /// If the payload is not that of the header.
+    pub fn split<'a>(self, header: &Header, payload: &'a [u8]) -> (&'a [u8], Option<ReceiptBehind>) {
+        let (bytes, behind) = payload.split_at(self.len.into());
+        (bytes, behind.first_chunk().filter(|_| follows(header)).map(ReceiptBehind::from_bytes))
     }
 
     /// The header of this packet.
@@ -96,26 +127,65 @@ impl Data {
     }
 }
 
+/// Whether a receipt follows the bytes of a packet of data.
+fn follows(header: &Header) -> bool {
+    header.message_len & FOLLOWED != 0
+}
+
+impl ReceiptBehind {
+    /// Bytes that it takes.
+    pub const LEN: usize = 24;
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.of_pipe.word().to_le_bytes());
+        self.receipt.put(&mut bytes[8..]);
+        bytes
+    }
+
+    /// `header`, of a packet of data, with the word that this follows its bytes.
+    #[must_use]
+    pub fn announced(header: Header) -> Header {
+        Header { message_len: header.message_len | FOLLOWED, ..header }
+    }
+
+    fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let receipt = Receipt::new(word(8), word(12), word(16), word(20));
+        Self { number: word(0), of_pipe: PipeReceipt::from_word(word(4)), receipt }
+    }
+}
+
 impl PipeReceipt {
     /// Reads the fields of a receipt for data; `None` if it is for a message, of another kind, or malformed.
     pub fn of(header: &Header) -> Option<Self> {
         let word = header.offset;
         let is_of_pipe = header.kind == Kind::Receipt && word & 0xff & !STOP == OF_PIPE;
-        is_of_pipe.then_some(Self { stop: word & STOP != 0, high: word >> 8 })
+        is_of_pipe.then_some(Self::from_word(word))
     }
 
     /// `header`, of a receipt, with these fields.
     #[must_use]
     pub fn put(self, header: Header) -> Header {
+        Header { offset: self.word(), ..header }
+    }
+
+    fn word(self) -> u32 {
         let stop = if self.stop { STOP } else { 0 };
-        Header { offset: self.high << 8 | OF_PIPE | stop, ..header }
+        self.high << 8 | OF_PIPE | stop
+    }
+
+    fn from_word(word: u32) -> Self {
+        Self { stop: word & STOP != 0, high: word >> 8 }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HEADER_LEN, HeaderError, Receipt, STREAM_FRAGMENT};
+    use crate::{HEADER_LEN, HeaderError, STREAM_FRAGMENT};
     use alloc::vec::Vec;
 
     const PLACE: (BindingId, LaneId, CallNumber) =
@@ -161,7 +231,7 @@ mod tests {
             change(&mut packet);
             Header::parse(&packet).expect_err("it is malformed")
         };
-        for bit in [0x01, 0x02, 0x08, 0x0c, 0x10, 0x20, 0x40, 0x80] {
+        for bit in [0x01, 0x02, 0x08, 0x0c, 0x20, 0x40, 0x80] {
             let mut packet = packet(good);
             packet[20] = bit;
             assert_eq!(Header::parse(&packet), Err(HeaderError::Pipe), "{bit:#x}");
@@ -174,6 +244,22 @@ mod tests {
         assert_eq!(refuses(|packet| packet[6..8].fill(0xff)), HeaderError::Pipe, "it is too long");
         assert_eq!(refuses(|packet| packet[3] = 1), HeaderError::Flags(1));
         assert_eq!(refuses(|packet| packet[6] = 9), HeaderError::PayloadShort { announced: 9, got: 8 });
+    }
+
+    #[test]
+    fn a_receipt_behind_data_is_read_as_it_was_put_and_no_byte_of_the_pipe() {
+        let data = Data { at: 8, len: 24, end: Some(PipeEnd::Finished), transmission: 2 };
+        let of_pipe = PipeReceipt { stop: true, high: 0x00ab_cdef };
+        let behind = ReceiptBehind { number: 5, of_pipe, receipt: Receipt::new(3, 1000, 96, 64) };
+        let header = ReceiptBehind::announced(data.header(PLACE.0, PLACE.1, PLACE.2));
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend([0xab; 24]);
+        packet.extend(behind.to_bytes());
+        let (header, payload) = Header::parse(&packet).unwrap();
+        assert_eq!(Data::of(&header), Some(data));
+        assert_eq!(data.split(&header, payload), (&[0xab; 24][..], Some(behind)));
+        let short = HeaderError::PayloadShort { announced: 48, got: 47 };
+        assert_eq!(Header::parse(&packet[..packet.len() - 1]), Err(short));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Consecutive parts of a message that arrived together and are handled as one span.
+//! Consecutive parts of a message or a pipe that arrived together and are handled as one span.
 
 use stoop_wire::HEADER_LEN;
 

@@ -6,7 +6,8 @@ use crate::Instant;
 use crate::bulk::{Path, Run};
 use crate::pipe::{Framing, News, Rest, Sending};
 use crate::room::PacketRoom;
-use stoop_wire::{Data, FailureCode, Header, PipeReceipt, Receipt};
+use alloc::vec::Vec;
+use stoop_wire::{Data, FailureCode, Header, Kind, PipeReceipt, Receipt, ReceiptBehind};
 
 impl Lane {
     fn pipes(&self) -> Option<&Pipes> {
@@ -69,9 +70,16 @@ impl Lane {
         let Self { large: Some(large), outstanding, .. } = self else { return };
         let (Some(pipes), Ok((header, payload))) = (&mut large.pipes, Header::parse(packet)) else { return };
         let is_right = match (Data::of(&header), PipeReceipt::of(&header)) {
-            (Some(data), _) => pipes.from.as_mut().is_some_and(|from| {
-                from.on_data(now, &data, payload).map(|new| pipes.news.readable |= new).is_ok()
-            }),
+            (Some(data), _) => {
+                let (bytes, behind) = data.split(&header, payload);
+                if let (Some(ReceiptBehind { number, of_pipe, receipt }), Some(to)) = (behind, &mut pipes.to)
+                {
+                    pipes.news.writable |= to.on_receipt(now, number, (of_pipe, &receipt), path);
+                }
+                pipes.from.as_mut().is_some_and(|from| {
+                    from.on_data(now, &data, bytes).map(|new| pipes.news.readable |= new).is_ok()
+                })
+            }
             (_, Some(of_pipe)) => match (&mut pipes.to, Receipt::decode(payload)) {
                 (Some(to), Some(receipt)) => {
                     pipes.news.writable |= to.on_receipt(now, header.time, (of_pipe, &receipt), path);
@@ -88,6 +96,20 @@ impl Lane {
         if !is_right {
             self.counters.ignored += 1;
         }
+    }
+
+    /// Handles packets of data from the beginning of `datagrams`, as [`Receiving::take_parts`](crate::pipe::Receiving::take_parts)
+    /// does, after one that was [`Heard::Pipe`].
+    pub fn take_pipe_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> usize {
+        let first = datagrams.get(..segment).and_then(|first| Header::parse(first).ok());
+        let is_own = |(header, _): &(Header, _)| header.kind == Kind::Data && self.is_for_this_call(header);
+        if first.as_ref().is_none_or(|first| !is_own(first)) || self.outstanding.is_none() {
+            return 0;
+        }
+        let Some(Pipes { from: Some(from), news, .. }) = self.pipes_mut() else { return 0 };
+        let taken = from.take_parts(now, datagrams, segment);
+        news.readable |= taken > 0;
+        taken
     }
 
     /// The result of a call with pipes is here. It ends them, as soon as everything is here that was sent before it.
@@ -152,7 +174,8 @@ impl Lane {
         let Some((Pipes { from: Some(from), .. }, data)) = self.pipes_mut().zip(Data::of(header)) else {
             return self.ignore();
         };
-        match from.on_data(now, &data, payload) {
+        let (bytes, _) = data.split(header, payload);
+        match from.on_data(now, &data, bytes) {
             Ok(_) => Heard::Progress,
             Err(()) => self.ignore(),
         }
@@ -245,14 +268,10 @@ impl Lane {
         }
     }
 
-    /// The driver keeps the first `len` of these bytes until the program [takes](Self::pipe_credit) them.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn pipe_draw(&mut self, len: usize) {
-        if let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() {
-            from.draw(len);
-        }
+    /// The driver keeps these bytes until the program [takes](Self::pipe_credit) them: as
+    /// [`Receiving::draw`](crate::pipe::Receiving::draw).
+    pub fn pipe_draw(&mut self, into: &mut Vec<u8>) -> Option<(usize, Rest)> {
+        Some(self.pipes_mut()?.from.as_mut()?.draw(into))
     }
 
     /// The program has taken the bytes before `up_to`, and may be sent those before `limit`.
@@ -305,11 +324,17 @@ impl Lane {
         run
     }
 
-    /// Writes the packets of such a run, and returns the length of each but the last.
-    pub fn frame_pipe_run(&self, run: &Run, path: &Path, room: &mut impl PacketRoom) -> usize {
-        let segment = path.packet_len(run.fragment);
-        if let Some(Pipes { to: Some(to), .. }) = self.pipes() {
-            to.frame(self.pipe_framing(), run, segment, room);
+    /// Writes the packets of such a run, perhaps with the receipt that is owed, and returns the length of each but the last.
+    pub fn frame_pipe_run(
+        &mut self,
+        now: Instant,
+        run: &Run,
+        path: &Path,
+        room: &mut impl PacketRoom,
+    ) -> usize {
+        let (segment, framing) = (path.packet_len(run.fragment), self.pipe_framing());
+        if let Some(Pipes { to: Some(to), from, .. }) = self.pipes_mut() {
+            to.frame(now, framing, (run, segment), from.as_mut(), room);
         }
         segment
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-/// Bytes from an offset on, one behind the other. Memory without bytes is freed.
+/// Bytes from an offset on, one behind the other. Memory without bytes is freed, or little.
 #[derive(Debug)]
 pub(super) struct Bytes {
     /// Offset of the first.
@@ -11,6 +11,9 @@ pub(super) struct Bytes {
     start: usize,
     memory: Vec<u8>,
 }
+
+/// Bytes of memory for the next bytes that are kept at most: for items of 64 KiB.
+const KEPT: usize = 128 * 1024;
 
 impl Bytes {
     pub(super) fn new(at: u64) -> Self {
@@ -66,6 +69,34 @@ impl Bytes {
             self.memory.resize(to, 0);
         }
         self.memory[from..to].copy_from_slice(bytes);
+    }
+
+    /// Puts parts that continue one another at `offset`, into memory that was [reserved](Self::reserve).
+    pub(super) fn put_parts<'a>(&mut self, offset: u64, parts: impl Iterator<Item = &'a [u8]>) {
+        if offset == self.end() {
+            return parts.for_each(|part| self.memory.extend_from_slice(part));
+        }
+        let mut at = offset;
+        for part in parts {
+            self.put(at, part);
+            at += part.len() as u64;
+        }
+    }
+
+    /// Moves the bytes before `end` behind those in `into`. If they are all, and `into` is empty, the memory is exchanged: that of `into` is
+    /// kept, unless it is large.
+    pub(super) fn move_to(&mut self, end: u64, into: &mut Vec<u8>) {
+        let bytes = (end - self.at) as usize;
+        if into.is_empty() && self.start == 0 && bytes == self.memory.len() {
+            core::mem::swap(&mut self.memory, into);
+            if self.memory.capacity() > KEPT {
+                self.memory = Vec::new();
+            }
+            self.at = end;
+            return;
+        }
+        into.extend_from_slice(self.slice(self.at, bytes));
+        self.release(end);
     }
 
     /// Frees the bytes before `offset`.

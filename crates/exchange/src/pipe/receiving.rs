@@ -5,9 +5,10 @@ use super::sending::Framing;
 use super::{REBASE, WINDOW_MAX};
 use crate::Instant;
 use crate::bulk::put_receipt;
-use crate::bulk::{Incoming, Taken};
+use crate::bulk::{Incoming, Span, Taken};
+use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{Data, Header, Kind, PipeEnd, PipeReceipt, Receipt};
+use stoop_wire::{Data, Header, Kind, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
 /// How long a receiver that takes no more waits for the end before it says so again; doubled up to the longest wait.
 const SAY_STOP_AGAIN: Duration = Duration::from_millis(20);
@@ -151,6 +152,37 @@ impl Receiving {
         Ok((self.up_to(), self.end) != before)
     }
 
+    /// Handles packets of data from the beginning of `datagrams`, each `segment` bytes long, as if they were one: as long as they continue
+    /// one another, bring something new, and have no receipt behind them. Returns how many bytes of `datagrams` they are; 0: the first has to be handled
+    /// [by itself](Self::on_data).
+    pub fn take_parts(&mut self, now: Instant, datagrams: &[u8], segment: usize) -> usize {
+        let first = datagrams.get(..segment).and_then(|first| Header::parse(first).ok());
+        let alone = |(header, payload): (Header, &[u8])| {
+            Data::of(&header).filter(|data| data.end.is_none() && usize::from(data.len) == payload.len())
+        };
+        let Some(data) = first.and_then(alone) else { return 0 };
+        let known = self.bytes.at().max(self.base);
+        if self.end.is_some() || self.is_stopped || data.at < known || data.at >= self.granted {
+            return 0;
+        }
+        let offset = (data.at - self.base) as u32;
+        let most = u32::try_from(self.granted - data.at).unwrap_or(u32::MAX);
+        let Some(span) = Span::at_beginning(datagrams, segment, (data.at as u32).saturating_add(most)) else {
+            return 0;
+        };
+        let number = span.transmission.wrapping_sub(self.base_number);
+        let number = (number < u32::MAX / 2).then_some(number);
+        let (len, end) = (span.len as u32, data.at + span.len as u64);
+        if !self.bytes.reserve(end) || self.incoming.take(now, offset, len, number) != Taken::New {
+            return 0;
+        }
+        self.bytes.put_parts(data.at, span.parts(datagrams).map(|(_, part)| part));
+        if self.incoming.up_to() >= REBASE {
+            self.rebase();
+        }
+        span.datagrams_len()
+    }
+
     /// The sender says how the pipe ends, and that it has `at` bytes.
     fn on_end(&mut self, how: PipeEnd, at: u64) -> Result<(), ()> {
         if let Some((_, known)) = self.end {
@@ -225,24 +257,22 @@ impl Receiving {
     /// # Panics
     /// If there are not so many.
     pub fn take(&mut self, len: usize) {
-        self.draw(len);
+        let taken = self.bytes.at() + len as u64;
+        assert!(taken <= self.up_to(), "only received bytes can be taken");
+        self.bytes.release(taken);
         self.taken = self.bytes.at();
         self.note_limit(self.window / 4);
     }
 
-    /// The driver keeps the first `len` of the [received](Self::received) bytes until the program [takes](Self::credit) them.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn draw(&mut self, len: usize) {
-        let drawn = self.bytes.at() + len as u64;
-        assert!(drawn <= self.up_to(), "only received bytes can be taken");
-        self.bytes.release(drawn);
-    }
-
-    /// Offset of the first byte that was not [drawn](Self::draw).
-    pub fn drawn(&self) -> u64 {
-        self.bytes.at()
+    /// The driver keeps the [received](Self::received) bytes until the program [takes](Self::credit) them: moves them behind those in
+    /// `into`, and returns how many, and what comes behind them.
+    pub fn draw(&mut self, into: &mut Vec<u8>) -> (usize, Rest) {
+        let (bytes, rest) = self.received();
+        let len = bytes.len();
+        if len > 0 {
+            self.bytes.move_to(self.bytes.at() + len as u64, into);
+        }
+        (len, rest)
     }
 
     /// The program has taken the bytes before `up_to`, which were [drawn](Self::draw).
@@ -309,6 +339,17 @@ impl Receiving {
 
     /// Writes a packet with a receipt, and returns its length.
     pub fn receipt(&mut self, now: Instant, framing: Framing, out: &mut [u8; Receipt::MAX_PACKET]) -> usize {
+        let ReceiptBehind { number, of_pipe, receipt } = self.tell(now);
+        let header = Header::bare(Kind::Receipt, framing.binding, framing.lane, framing.number);
+        put_receipt(&receipt, of_pipe.put(header), number, out)
+    }
+
+    /// The receipt that is owed, if it has no gaps to tell of: it can go behind the data of the other pipe.
+    pub(super) fn receipt_behind(&mut self, now: Instant) -> Option<ReceiptBehind> {
+        (self.owes_receipt(true) && self.incoming.end() <= self.incoming.up_to()).then(|| self.tell(now))
+    }
+
+    fn tell(&mut self, now: Instant) -> ReceiptBehind {
         self.has_moved = false;
         self.granted = self.limit();
         let base = self.base;
@@ -320,9 +361,7 @@ impl Receiving {
         told.ranges().iter().for_each(|&(start, end)| _ = receipt.push(word(start), word(end)));
         self.receipts = self.receipts.wrapping_add(1);
         let high = ((base + u64::from(told.up_to)) >> 32) as u32;
-        let header = Header::bare(Kind::Receipt, framing.binding, framing.lane, framing.number);
-        let header = PipeReceipt { stop: self.is_stopped, high }.put(header);
-        put_receipt(&receipt, header, self.receipts, out)
+        ReceiptBehind { number: self.receipts, of_pipe: PipeReceipt { stop: self.is_stopped, high }, receipt }
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.

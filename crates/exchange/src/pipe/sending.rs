@@ -1,12 +1,15 @@
 //! The sending end of a pipe.
 
 use super::bytes::Bytes;
+use super::receiving::Receiving;
 use super::{FIRST_WINDOW, REBASE, WINDOW_MAX, nearest};
 use crate::Instant;
 use crate::bulk::is_newer;
 use crate::bulk::{Outgoing, Path, Run};
 use crate::room::PacketRoom;
-use stoop_wire::{BindingId, CallNumber, Data, HEADER_LEN, LaneId, PipeEnd, PipeReceipt, Receipt};
+use stoop_wire::{
+    BindingId, CallNumber, Data, HEADER_LEN, LaneId, PipeEnd, PipeReceipt, Receipt, ReceiptBehind,
+};
 
 /// Bytes beyond the receiver's limit that a sender stores, so that they can leave as soon as the limit has moved.
 const BEYOND: u64 = FIRST_WINDOW as u64;
@@ -262,8 +265,22 @@ impl Sending {
         self.outgoing.next_run(now, path, most_bytes)
     }
 
-    /// Writes the packets of a run, each of `segment` bytes with the space for its trailer.
-    pub fn frame(&self, framing: Framing, run: &Run, segment: usize, room: &mut impl PacketRoom) {
+    /// Whether a receipt fits behind the bytes of a run, in its only packet.
+    fn has_room_behind(run: &Run) -> bool {
+        run.len > 0 && run.len as usize + ReceiptBehind::LEN <= run.fragment as usize
+    }
+
+    /// Writes the packets of a run, each of `segment` bytes with the space for its trailer. The receipt that `other` owes, the other pipe
+    /// of the call, goes along if it has room.
+    pub fn frame(
+        &self,
+        now: Instant,
+        framing: Framing,
+        (run, segment): (&Run, usize),
+        other: Option<&mut Receiving>,
+        room: &mut impl PacketRoom,
+    ) {
+        let behind = other.filter(|_| Self::has_room_behind(run)).and_then(|other| other.receipt_behind(now));
         let packets = run.len.div_ceil(run.fragment).max(1);
         let end_at = self.outgoing.message_len() - u32::from(self.end.is_some());
         let with_trailer = segment - run.fragment as usize;
@@ -271,7 +288,8 @@ impl Sending {
         let end = run.offset + run.len;
         let is_last = run.len > 0 && end > end_at;
         let bytes = (run.len - u32::from(is_last)) as usize;
-        let len = bytes + packets as usize * with_trailer;
+        let len =
+            bytes + packets as usize * with_trailer + if behind.is_some() { ReceiptBehind::LEN } else { 0 };
         room.put(len, segment, |packet| {
             let part = run.fragment.min(end - offset);
             let has_end = part > 0 && offset + part > end_at;
@@ -280,8 +298,13 @@ impl Sending {
             let data = Data { at, len: len as u16, end: self.end.filter(|_| has_end), transmission };
             let (header, payload) =
                 packet.split_first_chunk_mut::<HEADER_LEN>().expect("a packet has a header");
-            *header = data.header(framing.binding, framing.lane, framing.number).to_bytes();
-            payload[..len as usize].copy_from_slice(self.bytes_from(at, len as usize));
+            let written = data.header(framing.binding, framing.lane, framing.number);
+            *header = if behind.is_some() { ReceiptBehind::announced(written) } else { written }.to_bytes();
+            let (bytes, rest) = payload.split_at_mut(len as usize);
+            bytes.copy_from_slice(self.bytes_from(at, len as usize));
+            if let Some(behind) = &behind {
+                rest[..ReceiptBehind::LEN].copy_from_slice(&behind.to_bytes());
+            }
             offset += part;
             transmission = transmission.wrapping_add(1);
         });

@@ -6,7 +6,7 @@ use crate::bulk::tests::Random;
 use crate::{Instant, RoundTrip};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, CallNumber, Data, Header, LaneId, PipeEnd, PipeReceipt, Receipt};
+use stoop_wire::{BindingId, CallNumber, Data, Header, LaneId, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
 const FRAMING: Framing = Framing { binding: BindingId(77), lane: LaneId(3), number: CallNumber(9) };
 const MICRO: u64 = 1000;
@@ -34,6 +34,8 @@ struct Link {
     /// Packets of data, and receipts.
     data: u64,
     receipts: u64,
+    /// Packets that were taken together with one before them.
+    together: usize,
     /// Offset behind the last byte that the program has taken.
     taken: u64,
     rest: Rest,
@@ -53,6 +55,7 @@ impl Link {
             sent: 0,
             data: 0,
             receipts: 0,
+            together: 0,
             taken: offset,
             rest: Rest::Open,
         }
@@ -74,7 +77,7 @@ impl Link {
         while let Some(run) = self.sending.next_run(self.now, &mut self.path, 65_507) {
             let segment = self.path.packet_len(run.fragment);
             let mut datagrams = Vec::new();
-            self.sending.frame(FRAMING, &run, segment, &mut datagrams);
+            self.sending.frame(self.now, FRAMING, (&run, segment), None, &mut datagrams);
             for packet in datagrams.chunks(segment) {
                 self.data += 1;
                 self.put(packet);
@@ -113,11 +116,12 @@ impl Link {
         if due < arrival {
             self.sending.on_timeout(self.now, &mut self.path);
             self.receiving.on_timeout(self.now);
-        } else if let Some((_, packet)) = self.on_the_way.pop_first() {
+        } else if let Some(((at, _), packet)) = self.on_the_way.pop_first() {
             let (header, payload) = Header::parse(&packet).expect("both ends send packets");
             if let Some(data) = Data::of(&header) {
                 let taken = self.receiving.on_data(self.now, &data, payload);
                 assert!(taken.is_ok(), "{data:?}");
+                self.take_together(at, packet.len());
             } else {
                 let of_pipe = PipeReceipt::of(&header).expect("it is for a pipe");
                 let receipt = Receipt::decode(payload).expect("a receipt");
@@ -126,6 +130,16 @@ impl Link {
         }
         self.pump();
         true
+    }
+
+    /// Takes the packets of that length in one piece that have arrived at the same time, as far as they are data that goes on.
+    fn take_together(&mut self, at: Instant, segment: usize) {
+        let is_alike = |(key, packet): &(&(Instant, u64), &Vec<u8>)| key.0 == at && packet.len() == segment;
+        let alike = self.on_the_way.iter().take_while(is_alike).map(|(_, packet)| &packet[..]);
+        let datagrams = alike.collect::<Vec<_>>().concat();
+        let taken = self.receiving.take_parts(self.now, &datagrams, segment);
+        (0..taken / segment).for_each(|_| _ = self.on_the_way.pop_first());
+        self.together += taken / segment;
     }
 
     /// Sends so many bytes in all, while the program takes at most so many at a time, and ends the pipe.
@@ -186,6 +200,38 @@ fn offsets_pass_the_32_bits_of_a_receipt() {
 fn a_long_pipe_counts_from_later_places() {
     let mut link = Link::new((1 << 32) - (40 << 20), FIRST_WINDOW, 1 << 20, (2, 2), 1);
     link.transfer(80 << 20, usize::MAX);
+    assert!(link.together > 0, "some packets in order arrive at the same time");
+}
+
+#[test]
+fn a_receipt_goes_along_with_an_answer() {
+    let [mut there, mut back] = [1, 2].map(|seed| Link::new(0, FIRST_WINDOW, FIRST_WINDOW, (0, 0), seed));
+    let now = Instant::from_nanos(1);
+    for item in 0..10 {
+        // Each answers what has come by the other pipe.
+        for link in [&mut there, &mut back] {
+            assert_eq!(link.sending.send(now, &bytes(64 * item, 64)), 64);
+        }
+        cross(now, &mut there, &mut back);
+        cross(now, &mut back, &mut there);
+        assert_eq!((there.take(usize::MAX), back.take(usize::MAX)), (64, 64));
+    }
+    assert!(!there.receiving.owes_receipt(true) && !there.sending.is_under_way(), "the answer has told it");
+    assert!(back.receiving.owes_receipt(true), "the last one was not answered");
+}
+
+/// Sends an item by one pipe with the receipt for the other, and takes both.
+fn cross(now: Instant, out: &mut Link, other: &mut Link) {
+    let run = out.sending.next_run(now, &mut out.path, 65_507).expect("an item");
+    let (segment, mut packet) = (out.path.packet_len(run.fragment), Vec::new());
+    out.sending.frame(now, FRAMING, (&run, segment), Some(&mut other.receiving), &mut packet);
+    let (header, payload) = Header::parse(&packet).expect("a packet");
+    let data = Data::of(&header).expect("of data");
+    let (bytes, behind) = data.split(&header, payload);
+    assert_eq!(out.receiving.on_data(now, &data, bytes), Ok(true));
+    if let Some(ReceiptBehind { number, of_pipe, receipt }) = behind {
+        other.sending.on_receipt(now, number, (of_pipe, &receipt), &mut other.path);
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Reassembly of calls of many packets.
+//! Reassembly of calls of many packets, and of runs of data.
 
 use super::assignment::arguments_at;
 use super::lane::{Age, Answer};
 use super::large::{IncompleteCall, Large};
 use super::memory::Spare;
 use super::parked::Parked;
+use super::pipe_state::{CallKey, Pipes};
 use super::replies::{refusal, waiting};
 use super::{Effect, Peer, Server};
 use crate::Instant;
@@ -219,6 +220,35 @@ impl<P: Peer> Server<P> {
             self.agenda.owing.push((first.binding, first.lane));
         }
         span.datagrams_len()
+    }
+
+    /// Handles packets of data of a call that runs from the beginning of `datagrams`, as
+    /// [`Receiving::take_parts`](crate::pipe::Receiving::take_parts) does. After some that were
+    /// handled by themselves.
+    pub fn take_pipe_parts(
+        &mut self,
+        now: Instant,
+        peer: P,
+        call: CallKey,
+        (datagrams, segment): (&[u8], usize),
+    ) -> usize {
+        let first = datagrams.get(..segment).and_then(|first| Header::parse(first).ok());
+        let Some((header, _)) = first else { return 0 };
+        if (header.binding, header.lane, header.number) != call || header.kind != Kind::Data {
+            return 0;
+        }
+        let Some(binding) = self.bindings.get_mut(call.0).filter(|it| it.is_from(&peer)) else { return 0 };
+        let lane = binding.lanes.get_mut(call.1).filter(|lane| lane.number == call.2 && lane.is_running());
+        let Some(large) = lane.and_then(|lane| lane.large.as_deref_mut()) else { return 0 };
+        let Some(Pipes { from: Some(from), heard, .. }) = large.pipes.as_deref_mut() else { return 0 };
+        let taken = from.take_parts(now, datagrams, segment);
+        if taken > 0 {
+            (binding.heard, *heard.get_mut()) = (now, now);
+            if from.owes_receipt(false) && self.agenda.receipts.last() != Some(&(call.0, call.1)) {
+                self.agenda.receipts.push((call.0, call.1));
+            }
+        }
+        taken
     }
 
     /// Copies a part to its place in the call.

@@ -13,7 +13,7 @@ use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{Data, Header, PipeReceipt, Receipt, RefusalCode, flags};
+use stoop_wire::{Data, Header, Receipt, ReceiptBehind, RefusalCode, flags};
 
 /// Bytes that a window may grow to without the program's asking for more.
 const WINDOW_MAX: u32 = 4 << 20;
@@ -80,7 +80,7 @@ impl<P: Peer> Server<P> {
         Effect::Reply
     }
 
-    /// Handles a packet of data.
+    /// Handles a packet of data, and the receipt that may be behind it.
     #[cold]
     pub(super) fn on_data(
         &mut self,
@@ -93,6 +93,26 @@ impl<P: Peer> Server<P> {
         if let Some(answered) = self.check_binding(now, peer, header, reply) {
             return answered;
         }
+        let data = Data::of(header).expect("parsed data is valid");
+        let (bytes, behind) = data.split(header, payload);
+        let told = behind.map_or(Effect::Nothing, |behind| self.on_pipe_receipt(now, peer, header, &behind));
+        match (told, self.take_data(now, peer, (header, &data, bytes), reply)) {
+            (Effect::Pipe(call, told), Effect::Pipe(_, news)) => {
+                Effect::Pipe(call, News { writable: told.writable, ..news })
+            }
+            (told, Effect::Nothing) => told,
+            (told @ Effect::Pipe(..), Effect::Transmit) => told,
+            (_, effect) => effect,
+        }
+    }
+
+    fn take_data(
+        &mut self,
+        now: Instant,
+        peer: P,
+        (header, data, bytes): (&Header, &Data, &[u8]),
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
@@ -107,7 +127,6 @@ impl<P: Peer> Server<P> {
             }
             answer => return self.repeat(peer, answer, header, reply),
         }
-        let data = Data::of(header).expect("parsed data is valid");
         let large = lane.large.as_mut();
         let Some((Pipes { from: Some(from), peer: at, heard, .. }, owes)) =
             large.and_then(|large| large.pipes.as_deref_mut().zip(Some(&mut large.owes)))
@@ -117,13 +136,15 @@ impl<P: Peer> Server<P> {
         };
         *at = peer;
         heard.set(now);
-        let Ok(readable) = from.on_data(now, &data, payload) else {
+        let Ok(readable) = from.on_data(now, data, bytes) else {
             self.counters.malformed += 1;
             return Effect::Nothing;
         };
         let place = (header.binding, header.lane);
         if from.owes_receipt(false) {
-            self.agenda.receipts.push(place);
+            if self.agenda.receipts.last() != Some(&place) {
+                self.agenda.receipts.push(place);
+            }
         } else if !*owes && from.owes_receipt(true) {
             *owes = true;
             self.agenda.owing.push(place);
@@ -132,15 +153,14 @@ impl<P: Peer> Server<P> {
         self.tell_driver(header, News { readable, writable: false })
     }
 
-    /// Handles a receipt for data of a call that runs, or has been answered before all of it had arrived.
+    /// Handles a receipt for data of a call that runs, by itself or behind data, or has been answered before all of it had arrived.
     #[cold]
     pub(super) fn on_pipe_receipt(
         &mut self,
         now: Instant,
         peer: P,
         header: &Header,
-        of_pipe: PipeReceipt,
-        receipt: &Receipt,
+        &ReceiptBehind { number, of_pipe, ref receipt }: &ReceiptBehind,
     ) -> Effect<P> {
         let place = (header.binding, header.lane);
         let binding = self.bindings.get_mut(place.0).expect("packets without a binding are answered before");
@@ -161,7 +181,7 @@ impl<P: Peer> Server<P> {
             return Effect::Nothing;
         };
         let before = to.held();
-        let writable = to.on_receipt(now, header.time, (of_pipe, receipt), path);
+        let writable = to.on_receipt(now, number, (of_pipe, receipt), path);
         if to.held() < before || to.is_done() {
             self.progress += 1;
         } else if !is_running && !core::mem::replace(&mut large.asks, true) {
@@ -234,7 +254,7 @@ impl<P: Peer> Server<P> {
         self.agenda.set_timer(&mut large.timer, timer, place);
         if let Some(run) = run {
             let segment = path.packet_len(run.fragment);
-            to.frame(framing, &run, segment, room);
+            to.frame(now, framing, (&run, segment), pipes.from.as_mut(), room);
             let peer = pipes.peer;
             self.agenda.enqueue(large, place);
             return Some(Transmission { peer, segment });
@@ -397,15 +417,11 @@ impl<P: Peer> Server<P> {
         self.widen(call, wider);
     }
 
-    /// The driver keeps the first `len` of these bytes until the procedure [takes](Self::pipe_credit) them. What it keeps counts as
+    /// The driver keeps these bytes until the procedure [takes](Self::pipe_credit) them: as [`Receiving::draw`]. What it keeps counts as
     /// received.
-    ///
-    /// # Panics
-    /// If there are not so many.
-    pub fn pipe_draw(&mut self, call: CallKey, len: usize) {
-        if let Some((Pipes { from: Some(from), .. }, ..)) = self.pipes_of(call) {
-            from.draw(len);
-        }
+    pub fn pipe_draw(&mut self, call: CallKey, into: &mut Vec<u8>) -> Option<(usize, Rest)> {
+        let (pipes, ..) = self.pipes_of(call)?;
+        pipes.from.as_mut().map(|from| from.draw(into))
     }
 
     /// The procedure has taken the bytes before `up_to`, and may be sent those before `limit`, as far as there is memory for them: if

@@ -13,7 +13,9 @@ use crate::caller::Framing;
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use stoop_wire::{BindingId, FailureCode, HEADER_LEN, Header, Kind, PipeReceipt, Receipt, Template};
+use stoop_wire::{
+    BindingId, FailureCode, HEADER_LEN, Header, Kind, PipeReceipt, Receipt, ReceiptBehind, Template,
+};
 
 /// Packets to send to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,7 +254,8 @@ impl<P: Peer> Server<P> {
             return Effect::Nothing;
         };
         if let Some(of_pipe) = PipeReceipt::of(header) {
-            return self.on_pipe_receipt(now, peer, header, of_pipe, &receipt);
+            let receipt = ReceiptBehind { number: header.time, of_pipe, receipt };
+            return self.on_pipe_receipt(now, peer, header, &receipt);
         }
         let lane = binding.lanes.get_mut(header.lane);
         if lane.is_none_or(|lane| lane.number != header.number) {

@@ -67,7 +67,8 @@ impl Reassembler {
             let is_there = self.buffers.unread().len() >= HEADER_LEN + payload_len;
             return Ok(if is_there { OfPipe::Receipt } else { OfPipe::Nothing });
         }
-        let data = Data::of(&header).ok_or(Violation::Header(HeaderError::Pipe))?;
+        let is_data = |data: &Data| payload_len == usize::from(data.len);
+        let data = Data::of(&header).filter(is_data).ok_or(Violation::Header(HeaderError::Pipe))?;
         self.buffers.start += HEADER_LEN;
         (self.data.header, self.data.at, self.data.filled) = (header, data.at, 0);
         self.fragment = Some(Fragment { of: DATA, left: payload_len, direct: false });

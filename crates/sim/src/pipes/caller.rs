@@ -251,7 +251,7 @@ impl World {
             let mut path = bound.path.borrow_mut();
             let Some(run) = lane.next_pipe_run(now, &mut path, BLAST) else { break };
             let mut datagrams = Vec::new();
-            let segment = lane.frame_pipe_run(&run, &path, &mut datagrams);
+            let segment = lane.frame_pipe_run(now, &run, &path, &mut datagrams);
             drop(path);
             for packet in datagrams.chunks(segment) {
                 self.send_to_server(thread, packet.to_vec())?;
@@ -277,7 +277,7 @@ impl World {
             let mut path = bound.path.borrow_mut();
             let Some(run) = lane.next_pipe_run(self.now, &mut path, BLAST) else { continue };
             let mut datagrams = Vec::new();
-            let segment = lane.frame_pipe_run(&run, &path, &mut datagrams);
+            let segment = lane.frame_pipe_run(self.now, &run, &path, &mut datagrams);
             drop(path);
             for packet in datagrams.chunks(segment) {
                 self.send_to_server(other, packet.to_vec())?;

@@ -194,6 +194,20 @@ impl PipeQueue {
         Ok(state.arrivals.wake())
     }
 
+    /// Bytes have arrived for the reader, in order and within the limit: `fill` puts them behind the others. How the pipe ends behind them.
+    pub(crate) fn arrive_by(&self, fill: impl FnOnce(&mut Vec<u8>) -> (usize, Option<Close>)) -> Wakeup {
+        let mut state = self.state();
+        let is_wanted = state.over.is_none() && state.failed.is_none() && state.closed.is_none();
+        let (len, closed) = if is_wanted { fill(&mut state.bytes) } else { fill(&mut Vec::new()) };
+        state.written += len as u64;
+        let is_closed = state.closed.is_none() && closed.is_some();
+        state.closed = state.closed.or(closed);
+        match len > 0 || is_closed {
+            true => state.arrivals.wake(),
+            false => Wakeup::default(),
+        }
+    }
+
     /// As [`ReceivingEnd::take`](super::contract::ReceivingEnd::take).
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         let mut state = self.state();

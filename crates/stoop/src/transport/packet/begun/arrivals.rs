@@ -53,7 +53,11 @@ impl<L: PacketLink> Calls<L> {
                 }
                 match cfg!(feature = "seal") && self.session.bound.binding.is_sealed() {
                     true => self.deliver_all(clock, segments.split(buffer).flat_map(Bundle::packets_in)),
-                    false => self.deliver_all(clock, segments.split(buffer)),
+                    false => {
+                        let datagrams = &buffer[..segments.len];
+                        let taken = self.deliver_data(clock, datagrams, segments.segment.max(1));
+                        self.deliver_all(clock, datagrams[taken..].chunks(segments.segment.max(1)));
+                    }
                 }
             }
             Ok(CallerArrival::Refused) => self.on_unreachable(clock),
@@ -76,6 +80,21 @@ impl<L: PacketLink> Calls<L> {
             }
             self.take(arrival, buffer, clock);
         }
+    }
+
+    /// Handles the run of data of one pipe with which packets begin that have arrived together. Returns its bytes in `datagrams`.
+    #[inline]
+    fn deliver_data(&mut self, clock: Instant, datagrams: &[u8], segment: usize) -> usize {
+        if datagrams.get(2) != Some(&(Kind::Data as u8)) {
+            return 0;
+        }
+        let (first, rest) = datagrams.split_at(segment.min(datagrams.len()));
+        let Some(call) = self.call_of(first) else { return 0 };
+        self.deliver(call, clock, first);
+        // It was of the pipe from the procedure.
+        let is_taken = self.piped.contains(&call);
+        let lane = &mut self.slots[call as usize].lane;
+        first.len() + if is_taken { lane.take_pipe_parts(clock, rest, segment) } else { 0 }
     }
 
     /// Handles packets that have arrived together.

@@ -49,8 +49,6 @@ impl CallerPipes {
 pub(crate) struct SlotPipes {
     pub(super) shared: Arc<CallerPipes>,
     pub(super) outlet: Outlet,
-    /// Offset behind the last byte that has come into the queue of what arrives.
-    pub(super) arrived: u64,
     /// The program has closed or stopped its ends: the call has to end by the slot's deadline.
     pub(super) is_ending: bool,
     /// The call has failed: behind what was sent before, the pipe from the procedure is aborted.

@@ -62,6 +62,11 @@ impl<E: CallerEndpoint> Large<E> {
         }
     }
 
+    /// The server of a call waits for none any more.
+    pub(crate) fn settles(&mut self, call: u32) {
+        self.owing.retain(|owing| *owing != call);
+    }
+
     /// Parts of the call can perhaps be sent now.
     pub(crate) fn sends(&mut self, call: u32) {
         if !self.sending.contains(&call) {

@@ -54,7 +54,6 @@ impl<L: PacketLink> Calls<L> {
         slot.pipes = Some(Box::new(SlotPipes {
             shared: Arc::clone(shared),
             outlet: Outlet::default(),
-            arrived: 0,
             is_ending: false,
             has_failed: false,
         }));
@@ -162,28 +161,19 @@ impl<L: PacketLink> Calls<L> {
     pub(super) fn look_at_pipes(&mut self, call: u32) {
         let slot = &mut self.slots[call as usize];
         let Some(pipes) = &mut slot.pipes else { return };
-        let SlotPipes { shared, arrived, has_failed, .. } = &mut **pipes;
+        let SlotPipes { shared, has_failed, .. } = &mut **pipes;
         let lane = &mut slot.lane;
-        let mut wakeups = [Wakeup::default(), Wakeup::default(), Wakeup::default()];
-        if let Some(into) = &shared.into
-            && let Some((bytes, rest)) = lane.pipe_received()
-        {
-            let len = bytes.len();
-            if len > 0 {
-                // The exchange keeps the limit.
-                wakeups[0] = into.arrive(0, *arrived, bytes).unwrap_or_default();
-                *arrived += len as u64;
-                lane.pipe_draw(len);
-            }
-            let how = match rest {
-                Rest::Open => None,
-                Rest::Finished if !*has_failed => Some(Close::Whole),
-                Rest::Finished | Rest::Aborted => Some(Close::Aborted),
-            };
-            wakeups[1] = how.and_then(|how| into.close(how)).unwrap_or_default();
+        let mut wakeups = [Wakeup::default(), Wakeup::default()];
+        if let Some(into) = &shared.into {
+            wakeups[0] = into.arrive_by(|bytes| match lane.pipe_draw(bytes) {
+                None => (0, None),
+                Some((len, Rest::Open)) => (len, None),
+                Some((len, Rest::Finished)) if !*has_failed => (len, Some(Close::Whole)),
+                Some((len, Rest::Finished | Rest::Aborted)) => (len, Some(Close::Aborted)),
+            });
         }
         if let Some(out) = &shared.out {
-            wakeups[2] = match lane.pipe_limit() {
+            wakeups[1] = match lane.pipe_limit() {
                 Some(limit) => out.grant(limit.saturating_sub(MARGIN)),
                 None if lane.pipe_is_stopped() => out.stop(PipeError::Stopped),
                 None => Wakeup::default(),
@@ -318,10 +308,13 @@ impl<L: PacketLink> Calls<L> {
         let most = (MAX_SEGMENTS * path.packet_len(path.fragment())).min(MAX_SEGMENTS_LEN);
         let framed = slot.lane.next_pipe_run(clock, &mut path, most).map(|run| {
             self.link.endpoint.lend(room);
-            slot.lane.frame_pipe_run(&run, &path, &mut Protected(room, &session.protection));
+            slot.lane.frame_pipe_run(clock, &run, &path, &mut Protected(room, &session.protection));
             run.fragment > path.fragment()
         });
         drop(path);
+        if !slot.lane.owes_receipt(true) {
+            self.large.settles(call);
+        }
         self.wake([wakeup]);
         framed.map(|is_probe| Framed { is_probe, session })
     }

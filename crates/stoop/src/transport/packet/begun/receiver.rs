@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::sync::MutexGuard;
 use std::time::Duration;
 use stoop_exchange::Instant;
+use stoop_exchange::bulk::RECEIPT_WAITS_NANOS;
 use stoop_net::poller::Waker;
 use stoop_net::waiting::{WaitCounts, Waiter, Waiting};
 
@@ -23,7 +24,18 @@ pub(crate) struct Receiver {
     buffer: Vec<u8>,
     waiter: Waiter,
     wakeups: Wakeups,
+    /// When a thread last had what it has waited for of a pipe, and whether it came back soon the time before.
+    left: Instant,
+    comes_back: bool,
+    /// Since when receipts may be owed.
+    owed: Instant,
 }
+
+/// A thread that waits for a pipe again after so long, or less, comes back soon: receipts may wait for it.
+const SOON_NS: u64 = 50_000;
+
+/// So long they wait at most, as long as the thread comes back: a sender waits four times as long before it sends again.
+const OWED_NS: u64 = 1_000_000;
 
 /// The receive role, held.
 pub(crate) type Role<'a> = RoleGuard<'a, Receiver>;
@@ -44,6 +56,9 @@ impl Receiver {
             buffer: vec![0; BUFFER_LEN],
             waiter: Waiter::new(binding.options.waiting, binding.present().placement),
             wakeups: Wakeups::default(),
+            left: Instant::default(),
+            comes_back: false,
+            owed: Instant::default(),
         }
     }
 
@@ -76,9 +91,9 @@ impl<L: PacketLink> PacketCalls<L> {
             }
             if let Some(role) = role.take().or_else(|| self.role.try_take()) {
                 calls.receptions += 1;
-                let next = calls.next();
+                let seen = (calls.next(), calls.large.is_owing());
                 drop(calls);
-                return self.receive(role, goal, until, next);
+                return self.receive(role, goal, until, seen);
             }
             if self.background.is_idle() {
                 // It has the role, and gives it back.
@@ -161,13 +176,24 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 
     /// Receives for all until one of the calls has ended, at most until `until`; looks once in any case.
-    fn receive(&self, mut role: Role<'_>, goal: &Goal<'_>, until: Instant, mut next: Next) -> Option<usize> {
+    fn receive(
+        &self,
+        mut role: Role<'_>,
+        goal: &Goal<'_>,
+        until: Instant,
+        // What is due next, and whether receipts are owed: they leave when no more packets are there.
+        (mut next, mut owes): (Next, bool),
+    ) -> Option<usize> {
         let mut clock = now();
         let mut wait = role.waiter.begin(clock.as_nanos());
-        // Receipts leave when no more packets are there.
-        let mut owes = false;
+        let of_pipe = matches!(goal, Goal::Pipe(..));
+        role.comes_back = of_pipe && clock.nanos_since(role.left) < SOON_NS;
+        if !owes {
+            role.owed = clock;
+        }
+        let mut heard = clock;
         loop {
-            let Receiver { buffer, waiter, wakeups } = &mut *role;
+            let Receiver { buffer, waiter, wakeups, comes_back, .. } = &mut *role;
             let arrival = if !wait.sleeps() || owes || clock >= until {
                 self.link.endpoint.receive_many(buffer)
             } else {
@@ -176,7 +202,8 @@ impl<L: PacketLink> PacketCalls<L> {
             };
             clock = now();
             let nothing = matches!(arrival, Ok(CallerArrival::Nothing));
-            if nothing && !owes && clock < next.due() && clock < until {
+            let lingers = *comes_back && wait.spins() && clock.nanos_since(heard) < RECEIPT_WAITS_NANOS;
+            if nothing && (!owes || lingers) && clock < next.due() && clock < until {
                 waiter.go_on(&mut wait, clock.as_nanos());
                 if wait.spins() {
                     continue;
@@ -191,9 +218,12 @@ impl<L: PacketLink> PacketCalls<L> {
             next = calls.next();
             owes = calls.large.is_owing();
             if ended.is_some() || clock >= until {
-                if owes {
+                let may_owe = ended.is_some() && role.comes_back && clock.nanos_since(role.owed) < OWED_NS;
+                if owes && !may_owe {
                     calls.send_receipts(clock, true);
+                    role.owed = clock;
                 }
+                role.left = if of_pipe { clock } else { Instant::default() };
                 return self.leave(Some(role), calls, ended);
             }
             let needs_binding = self.needs_binding(&calls);
@@ -202,6 +232,7 @@ impl<L: PacketLink> PacketCalls<L> {
                 self.wake_background();
             }
             if arrived {
+                heard = clock;
                 role.waiter.begin_again(&mut wait, clock.as_nanos());
             }
         }

@@ -263,7 +263,13 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let ready = &arrived.packets[start..end];
         if mem::take(&mut arrived.parts) {
-            arrived.start += exchange.take_parts(now, *peer, ready, segment, prefetch);
+            let of_pipe = arrived.piped.last();
+            let taken =
+                of_pipe.map_or(0, |call| exchange.take_pipe_parts(now, *peer, *call, (ready, segment)));
+            arrived.start += match taken {
+                0 => exchange.take_parts(now, *peer, ready, segment, prefetch),
+                taken => taken,
+            };
             return false;
         }
         let calls = &mut worker.batch.calls;
@@ -293,9 +299,9 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 return true;
             }
             Effect::Pipe(call, _) => {
-                if !arrived.piped.contains(&call) {
-                    arrived.piped.push(call);
-                }
+                arrived.piped.retain(|known| *known != call);
+                arrived.piped.push(call);
+                arrived.parts = true;
                 return true;
             }
             Effect::Transmit | Effect::Nothing => {

@@ -33,16 +33,9 @@ pub(super) struct ServedPipes {
     call: CallKey,
     out: Option<Arc<PipeQueue>>,
     into: Option<Arc<PipeQueue>>,
-    moved: Mutex<Moved>,
+    /// Bytes on their way from the queue to the exchange. Changes under the lock of the exchange.
+    outlet: Mutex<Outlet>,
     gathering: Gathering,
-}
-
-/// How far bytes have been moved between the queues and the exchange. Changes under the lock of the exchange.
-#[derive(Default)]
-struct Moved {
-    outlet: Outlet,
-    /// Offset behind the last byte that has come into the queue of what arrives.
-    arrived: u64,
 }
 
 /// The pipes of the calls that an endpoint runs, and what sends their packets.
@@ -106,7 +99,7 @@ impl ServedPipes {
             call,
             out: queue(pipes.from_procedure, 0),
             into: queue(pipes.to_procedure, FIRST_LIMIT),
-            moved: Mutex::default(),
+            outlet: Mutex::default(),
             gathering: Gathering::default(),
         })
     }
@@ -122,27 +115,18 @@ impl ServedPipes {
 
     /// Moves what has arrived from the exchange to the procedure, and notes how much its caller takes. The tasks are to be woken when
     /// the exchange's lock has been released.
-    fn look<P: stoop_exchange::server::Peer>(&self, exchange: &mut Server<P>) -> [Wakeup; 3] {
-        let mut wakeups = [Wakeup::default(), Wakeup::default(), Wakeup::default()];
-        if let Some(into) = &self.into
-            && let Some((bytes, rest)) = exchange.pipe_received(self.call)
-        {
-            let (len, mut moved) = (bytes.len(), locked(&self.moved));
-            if len > 0 {
-                // The exchange keeps the limit.
-                wakeups[0] = into.arrive(0, moved.arrived, bytes).unwrap_or_default();
-                moved.arrived += len as u64;
-                exchange.pipe_draw(self.call, len);
-            }
-            let how = match rest {
-                Rest::Open => None,
-                Rest::Finished => Some(Close::Whole),
-                Rest::Aborted => Some(Close::Aborted),
-            };
-            wakeups[1] = how.and_then(|how| into.close(how)).unwrap_or_default();
+    fn look<P: stoop_exchange::server::Peer>(&self, exchange: &mut Server<P>) -> [Wakeup; 2] {
+        let mut wakeups = [Wakeup::default(), Wakeup::default()];
+        if let Some(into) = &self.into {
+            wakeups[0] = into.arrive_by(|bytes| match exchange.pipe_draw(self.call, bytes) {
+                None => (0, None),
+                Some((len, Rest::Open)) => (len, None),
+                Some((len, Rest::Finished)) => (len, Some(Close::Whole)),
+                Some((len, Rest::Aborted)) => (len, Some(Close::Aborted)),
+            });
         }
         if let Some(out) = &self.out {
-            wakeups[2] = match exchange.pipe_limit(self.call) {
+            wakeups[1] = match exchange.pipe_limit(self.call) {
                 Some(limit) => out.grant(limit.saturating_sub(MARGIN)),
                 None if exchange.pipe_is_stopped(self.call) => out.stop(PipeError::Stopped),
                 None => Wakeup::default(),
@@ -155,13 +139,13 @@ impl ServedPipes {
     fn pass<P: stoop_exchange::server::Peer>(&self, now: Instant, exchange: &mut Server<P>) -> Wakeup {
         let Some(out) = &self.out else { return Wakeup::default() };
         let Some(limit) = exchange.pipe_limit(self.call) else {
-            locked(&self.moved).outlet.clear();
+            locked(&self.outlet).clear();
             return Wakeup::default();
         };
         if out.limit() + MARGIN > limit {
             exchange.pipe_allow(self.call, out.limit() + MARGIN);
         }
-        let passed = locked(&self.moved).outlet.pass(out, |bytes| exchange.pipe_send(now, self.call, bytes));
+        let passed = locked(&self.outlet).pass(out, |bytes| exchange.pipe_send(now, self.call, bytes));
         if passed.is_held_up && exchange.pipe_room(self.call).is_some_and(|room| room > 0) {
             // There is no memory for it.
             exchange.pipe_retry(now, self.call);
@@ -189,7 +173,7 @@ impl ServedPipes {
             exchange.pipe_send_rest(now, self.call, bytes);
             bytes.len()
         };
-        locked(&self.moved).outlet.pass(out, send_rest).wakeup.give_later();
+        locked(&self.outlet).pass(out, send_rest).wakeup.give_later();
         exchange.pipe_close(self.call)
     }
 }
@@ -205,7 +189,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             return;
         }
         self.pipes.add(&served);
-        let _: [Wakeup; 3] = served.look(&mut exchange);
+        let _: [Wakeup; 2] = served.look(&mut exchange);
         drop(exchange);
         let placement = Placement { together: assignment.together, waiting_max: self.spinners_max };
         let waiter = Waiter::new(self.waiting, placement);
