@@ -35,6 +35,9 @@ pub(crate) const CALLERS: [Cell; 4] =
 pub(crate) const BULK: [Cell; 4] =
     [cell("put", 48_000, 1), cell("get", 48_000, 1), cell("put", 1 << 20, 1), cell("get", 1 << 20, 1)];
 
+/// Items of a stream to one caller.
+pub(crate) const STREAM: [Cell; 2] = [cell("stream", 64, 1), cell("stream", 1 << 16, 1)];
+
 impl Placement {
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -55,7 +58,7 @@ impl Placement {
     pub(crate) fn cells(self) -> Vec<Cell> {
         match self {
             Placement::One => LATENCY.to_vec(),
-            Placement::Two => [&LATENCY[..], &CALLERS[1..], &BULK].concat(),
+            Placement::Two => [&LATENCY[..], &CALLERS[1..], &BULK, &STREAM].concat(),
         }
     }
 }
@@ -66,6 +69,7 @@ impl Cell {
             ("null", _) => "Null()".into(),
             ("put", PACKET) => "MaxArg".into(),
             ("get", PACKET) => "MaxResult".into(),
+            ("stream", bytes) => format!("items of {}", size(bytes)),
             ("put", bytes) => format!("in {}", size(bytes)),
             (_, bytes) => format!("out {}", size(bytes)),
         };
@@ -76,6 +80,8 @@ impl Cell {
 fn size(bytes: usize) -> String {
     match bytes {
         0x10_0000 => "1 MiB".into(),
+        0x1_0000 => "64 KiB".into(),
+        ..1000 => format!("{bytes} B"),
         bytes => format!("{} kB", bytes / 1000),
     }
 }

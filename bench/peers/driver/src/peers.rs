@@ -31,14 +31,8 @@ pub(crate) struct Peer {
 }
 
 impl Carrier {
-    pub(crate) const ALL: [Carrier; 6] = [
-        Carrier::Memory,
-        Carrier::Unix,
-        Carrier::Tcp,
-        Carrier::SealedTcp,
-        Carrier::Udp,
-        Carrier::SealedUdp,
-    ];
+    pub(crate) const ALL: [Carrier; 6] =
+        [Carrier::Memory, Carrier::Unix, Carrier::Tcp, Carrier::SealedTcp, Carrier::Udp, Carrier::SealedUdp];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -70,7 +64,8 @@ impl Peer {
     /// Whether the peer can be measured in this cell.
     pub(crate) fn can(&self, cell: &Cell, placement: Placement) -> bool {
         let fits = cell.bytes <= self.longest && cell.callers <= self.callers_max;
-        fits && !(self.spins && placement == Placement::One)
+        let has_streams = ["stoop", "tonic"].contains(&self.program);
+        fits && (has_streams || cell.procedure != "stream") && !(self.spins && placement == Placement::One)
     }
 }
 

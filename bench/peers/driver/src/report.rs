@@ -1,6 +1,6 @@
 //! The samples as tables in Markdown.
 
-use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement};
+use crate::cells::{BULK, CALLERS, Cell, LATENCY, Placement, STREAM};
 use crate::columns;
 use crate::figures::{Figure, Report, spread};
 use crate::lines;
@@ -35,6 +35,8 @@ pub(crate) fn text(peers: &[Peer], samples: &[Measured]) -> String {
     report.table(&mut out, title, Placement::Two, &CALLERS, Figure::Rate);
     let title = "Long arguments (in) and results (out), Mbit/s";
     report.table(&mut out, title, Placement::Two, &BULK, Figure::Bandwidth);
+    let title = "Streams to one caller, items per second";
+    report.table(&mut out, title, Placement::Two, &STREAM, Figure::Rate);
     report.written(&mut out);
     report.ahead(&mut out);
     out
@@ -116,8 +118,9 @@ impl Report<'_> {
 
     /// By how much a peer is ahead in a cell, if it is.
     fn lead(&self, measured: &Measured) -> Option<String> {
-        let Cell { callers, bytes, .. } = measured.cell;
-        let figure = if callers > 1 || bytes > 1440 { Figure::Rate } else { Figure::Time };
+        let Cell { procedure, callers, bytes } = measured.cell;
+        let figure =
+            if callers > 1 || bytes > 1440 || procedure == "stream" { Figure::Rate } else { Figure::Time };
         let Quartiles { low, median, high } = self.ratios(measured, figure)?;
         let (is_ahead, word) = match figure {
             Figure::Time => (median < 1.0, "time"),

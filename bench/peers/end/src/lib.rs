@@ -4,7 +4,7 @@
 //! `PROGRAM serve` prints the address of the server in a line of its own. `PROGRAM call ADDRESS` answers each line
 //! `PROCEDURE BYTES CALLERS MILLISECONDS` by a line `CALLS CALLS/S P50 P90 P99 P999`: how many calls all callers made together, their
 //! rate, and percentiles of the time of one call, in nanoseconds. The procedures are `null`, `put` (an argument of so many bytes) and
-//! `get` (a result of so many bytes).
+//! `get` (a result of so many bytes). For `stream` the calls are items of so many bytes that the server sends to one caller without an end.
 
 use std::fmt::Debug;
 use std::io::{BufRead, Read, Write};
@@ -86,10 +86,23 @@ pub fn ready(address: &str) {
 /// # Panics
 ///
 /// If a line is not one of those that the crate's documentation describes.
-pub fn slices(mut run: impl FnMut(Slice) -> Vec<Times>) {
+pub fn slices(run: impl FnMut(Slice) -> Vec<Times>) {
+    slices_and_streams(run, |_| panic!("the program has no streams"));
+}
+
+/// As [`slices`]; `receive` receives the items of a stream, each as long as the result of a `get`, until the slice's time is over.
+///
+/// # Panics
+///
+/// As [`slices`].
+pub fn slices_and_streams(mut run: impl FnMut(Slice) -> Vec<Times>, mut receive: impl FnMut(Slice) -> Times) {
     for line in std::io::stdin().lock().lines() {
-        let slice = parse(&line.expect("standard input is text"));
-        println!("{}", answer(run(slice)));
+        let line = line.expect("standard input is text");
+        let times = match line.strip_prefix("stream ") {
+            Some(rest) => vec![receive(parse(&format!("get {rest}")))],
+            None => run(parse(&line)),
+        };
+        println!("{}", answer(times));
         std::io::stdout().flush().expect("somebody reads the answers");
     }
 }

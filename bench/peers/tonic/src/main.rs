@@ -6,9 +6,11 @@ use proto::test_client::TestClient;
 use proto::test_server::{Test, TestServer};
 use proto::{Bytes, Length, Nothing};
 use std::error::Error;
+use std::iter::RepeatWith;
 use std::path::PathBuf;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
+use tonic::codegen::tokio_stream;
 use tonic::codegen::tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
@@ -20,6 +22,8 @@ mod proto {
 
 struct Exerciser;
 
+type ItemOf = Box<dyn FnMut() -> Result<Bytes, Status> + Send>;
+
 #[tonic::async_trait]
 impl Test for Exerciser {
     async fn null(&self, _: Request<Nothing>) -> Result<Response<Nothing>, Status> {
@@ -30,6 +34,12 @@ impl Test for Exerciser {
     }
     async fn get(&self, length: Request<Length>) -> Result<Response<Bytes>, Status> {
         Ok(Response::new(Bytes { bytes: vec![MARK; length.get_ref().length as usize] }))
+    }
+    type StreamStream = tokio_stream::Iter<RepeatWith<ItemOf>>;
+    async fn stream(&self, length: Request<Length>) -> Result<Response<Self::StreamStream>, Status> {
+        let length = length.get_ref().length as usize;
+        let item: ItemOf = Box::new(move || Ok(Bytes { bytes: vec![MARK; length] }));
+        Ok(Response::new(tokio_stream::iter(std::iter::repeat_with(item))))
     }
 }
 
@@ -90,6 +100,18 @@ async fn caller(mut test: TestClient<Channel>, slice: Slice) -> Times {
     calls.times
 }
 
+async fn receive(mut test: TestClient<Channel>, slice: Slice) -> Times {
+    let length = slice.bytes().len();
+    let items = test.stream(Length { length: length as u32 }).await.expect("the server answers");
+    let mut items = items.into_inner();
+    let mut calls = Calls::begin(slice);
+    while calls.go_on() {
+        let item = items.message().await.expect("the server answers").expect("it sends without an end");
+        assert_eq!(item.bytes.len(), length);
+    }
+    calls.times
+}
+
 async fn connect(address: String) -> Result<TestClient<Channel>, Box<dyn Error>> {
     let is_sealed = address.starts_with("https");
     let mut endpoint = Endpoint::from_shared(address)?.tcp_nodelay(true);
@@ -110,9 +132,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         (Role::Call(address), _) => {
             let test = runtime.block_on(connect(address))?;
-            end::slices(|slice| {
-                runtime.block_on(end::tasks(slice, || tokio::spawn(caller(test.clone(), slice))))
-            });
+            let calls =
+                |slice| runtime.block_on(end::tasks(slice, || tokio::spawn(caller(test.clone(), slice))));
+            let items = |slice| runtime.block_on(runtime.spawn(receive(test.clone(), slice)));
+            end::slices_and_streams(calls, |slice| items(slice).expect("no caller panics"));
         }
     }
     Ok(())
