@@ -52,15 +52,20 @@ local function is_sealed_at(tvb, at, h)
     return #behind == trailer and behind:sub(1, 2) ~= "\215\1" and behind:find("[^%z]") ~= nil
 end
 
+local RECEIPT_BEHIND_LEN = 24
+
 -- The words of data, and of a receipt for data: bits 32–55 of an offset are beside eight flags.
-local function words_of_pipe(h)
+local function words_of_pipe(h, is_stream)
     local word = h.is_data and h.length or h.offset
     local flags, high = word % 256, math.floor(word / 256)
     if h.is_data then
-        h.len, h.pipe_at = h.procedure, high * 2 ^ 32 + h.offset
+        h.data_len, h.pipe_at = h.procedure, high * 2 ^ 32 + h.offset
+        h.has_receipt = has_bit(flags, 4) and not is_stream
+        if h.has_receipt then flags = flags - 16 end
+        h.len = h.data_len + (h.has_receipt and RECEIPT_BEHIND_LEN or 0)
         h.ends, h.is_aborted = flags == 4, flags == 8
-        local after = h.pipe_at + h.len + (h.ends and 1 or 0)
-        if flags ~= 0 and not h.ends and not (h.is_aborted and h.len == 0) or h.len > 65528 or after > 2 ^ 56 then
+        local after = h.pipe_at + h.data_len + (h.ends and 1 or 0)
+        if flags ~= 0 and not h.ends and not (h.is_aborted and h.data_len == 0) or h.data_len > 65528 or after > 2 ^ 56 then
             h.why = "no data of a pipe"
         end
     else
@@ -131,7 +136,7 @@ local function parsed(raw, is_stream)
     if not kinds[h.kind] then h.why = "unknown kind" end
     h.trailer = h.is_checked and CHECKSUM_LEN or 0
     if h.is_data or h.is_pipe_receipt then
-        words_of_pipe(h)
+        words_of_pipe(h, is_stream)
     elseif not h.has_word then
         place_of(h, is_stream)
     end
@@ -362,28 +367,40 @@ payloads[KIND.DESCRIPTION] = function(c, found)
     found.summary = signature == "" and ": no such procedure" or " " .. signature
 end
 
-payloads[KIND.RECEIPT] = function(c, found, h)
+-- Of a receipt: what every one has. `high`: bits 32–55 of the offset, of a receipt for data.
+local function add_receipt(c, high)
     c:number(F.latest, 4)
     c:number(F.delay, 4)
     c:number(F.limit, 4)
     local up_to, item = c:number(F.up_to, 4)
-    if up_to and h.is_pipe_receipt then
-        item:add(F.pipe_up_to, UInt64.new(up_to, h.pipe_high)):set_generated()
-        up_to = h.pipe_high * 2 ^ 32 + up_to
+    if up_to and high then
+        item:add(F.pipe_up_to, UInt64.new(up_to, high)):set_generated()
+        up_to = high * 2 ^ 32 + up_to
     end
+    return up_to and (high and " for data" or "") .. " up to byte " .. string.format("%.0f", up_to)
+end
+
+payloads[KIND.RECEIPT] = function(c, found, h)
+    found.summary = add_receipt(c, h.is_pipe_receipt and h.pipe_high)
     while not c.is_short and c.at < c.stop do
         c:number(F.range_begin, 4)
         c:number(F.range_end, 4)
     end
-    local of_pipe = h.is_pipe_receipt and " for data" or ""
-    found.summary = up_to and of_pipe .. " up to byte " .. string.format("%.0f", up_to)
 end
 
 payloads[KIND.DATA] = function(c, found, h)
-    c:bytes(F.data, c.stop - c.at)
-    local last = string.format("%.0f", h.pipe_at + h.len)
-    local ends = h.is_aborted and ": aborted" or h.ends and ": the end" or h.len == 0 and ": a question" or ""
+    c:bytes(F.data, math.min(h.data_len, c.stop - c.at))
+    local last = string.format("%.0f", h.pipe_at + h.data_len)
+    local ends = h.is_aborted and ": aborted" or h.ends and ": the end" or h.data_len == 0 and ": a question" or ""
     found.summary = string.format(" %.0f–%s of the pipe", h.pipe_at, last) .. ends
+    if not h.has_receipt then return end
+    c:number(F.receipt, 4)
+    local word = c:take(4)
+    if not word then return end
+    c.tree:add(F.pipe_receipt, word(0, 1))
+    c.tree:add(F.pipe_stop, word(0, 1))
+    local told = add_receipt(c, word(1, 3):le_uint())
+    if told then found.summary = found.summary .. ", and a receipt" .. told end
 end
 
 local function add_calls(c, found, h)

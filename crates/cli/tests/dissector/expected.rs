@@ -115,6 +115,7 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
     } else if let Some(data) = Data::of(header) {
         expected.add("pipe.end", u8::from(data.end == Some(PipeEnd::Finished)));
         expected.add("pipe.abort", u8::from(data.end == Some(PipeEnd::Aborted)));
+        expected.add("pipe.followed", u8::from(data.split(header, payload).1.is_some()));
         expected.add("pipe.offset", data.at);
     } else if let Some(receipt) = PipeReceipt::of(header) {
         expected.add("message_length", message_len);
@@ -192,13 +193,7 @@ fn add_payload(expected: &mut Expected, header: &Header, payload: &[u8]) {
         }
         Kind::Receipt => {
             let receipt = Receipt::decode(payload).expect("a receipt");
-            expected.add("receipt.latest", receipt.latest);
-            expected.add("receipt.delay", receipt.delay_ns);
-            expected.add("receipt.limit", receipt.limit);
-            expected.add("receipt.up_to", receipt.up_to);
-            if let Some(of_pipe) = PipeReceipt::of(header) {
-                expected.add("receipt.pipe_up_to", u64::from(of_pipe.high) << 32 | u64::from(receipt.up_to));
-            }
+            add_receipt(expected, &receipt, PipeReceipt::of(header));
             for (begin, end) in receipt.ranges() {
                 expected.add("receipt.range.begin", begin);
                 expected.add("receipt.range.end", end);
@@ -210,7 +205,27 @@ fn add_payload(expected: &mut Expected, header: &Header, payload: &[u8]) {
                 expected.add("listed.number", number.0);
             }
         }
+        Kind::Data => {
+            let (bytes, behind) = Data::of(header).expect("data").split(header, payload);
+            expected.bytes("data", bytes);
+            if let Some(behind) = behind {
+                expected.add("receipt", behind.number);
+                expected.add("receipt.pipe", 1);
+                expected.add("receipt.stop", u8::from(behind.of_pipe.stop));
+                add_receipt(expected, &behind.receipt, Some(behind.of_pipe));
+            }
+        }
         _ => expected.bytes("data", payload),
+    }
+}
+
+fn add_receipt(expected: &mut Expected, receipt: &Receipt, of_pipe: Option<PipeReceipt>) {
+    expected.add("receipt.latest", receipt.latest);
+    expected.add("receipt.delay", receipt.delay_ns);
+    expected.add("receipt.limit", receipt.limit);
+    expected.add("receipt.up_to", receipt.up_to);
+    if let Some(of_pipe) = of_pipe {
+        expected.add("receipt.pipe_up_to", u64::from(of_pipe.high) << 32 | u64::from(receipt.up_to));
     }
 }
 
@@ -388,6 +403,7 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.pipe.length",
     "stoop.pipe.end",
     "stoop.pipe.abort",
+    "stoop.pipe.followed",
     "stoop.pipe.offset",
     "stoop.pipe.total",
     "stoop.receipt.range.begin",

@@ -8,7 +8,7 @@ use stoop::stub::Exported;
 use stoop_wire::bind::{BindReply, BindRequest, BindStatus, Describe, Description, HostFacts, ServerClock};
 use stoop_wire::{
     BindingId, CallList, CallNumber, Challenge, Data, HEADER_LEN, Header, Kind, LaneId, MAX_DATAGRAM,
-    PipeEnd, PipeReceipt, Receipt, RefusalCode, Template, flags, left_of_nanos,
+    PipeEnd, PipeReceipt, Receipt, ReceiptBehind, RefusalCode, Template, flags, left_of_nanos,
 };
 
 fn of(kind: Kind) -> Header {
@@ -89,6 +89,13 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
         let header = Data { at, len, end, transmission }.header(BINDING, LaneId(5), CallNumber(7));
         [&header.to_bytes()[..], &vec![0xab; len.into()]].concat()
     };
+    let followed = |stop, high, bytes: u8| {
+        let of_pipe = PipeReceipt { stop, high };
+        let behind = ReceiptBehind { number: 5, of_pipe, receipt: Receipt::new(3, 1000, 96, 64) };
+        let data = Data { at: 64, len: bytes.into(), end: None, transmission: 13 };
+        let header = ReceiptBehind::announced(data.header(BINDING, LaneId(5), CallNumber(7)));
+        [&header.to_bytes()[..], &vec![0xab; bytes.into()], &behind.to_bytes()].concat()
+    };
     let of_pipe = |stop, high| PipeReceipt { stop, high }.put(Header { time: 2, ..of(Kind::Receipt) });
     let flagged = |mut packet: Vec<u8>, flags: u8| {
         packet[3] |= flags;
@@ -151,6 +158,8 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
         (Client, data(7, 8, Some(PipeEnd::Finished), 10)),
         (Client, data(15, 0, Some(PipeEnd::Aborted), 11)),
         (Server, data(0, 0, None, 12)),
+        (Client, followed(false, 0, 8)),
+        (Server, followed(true, 0x00ab_cdef, 64)),
         (Client, packet(of_pipe(false, 0), &bytes[..receipt_len])),
         (Server, packet(of_pipe(true, 0x00ab_cdef), &bytes[..receipt_len])),
     ];
