@@ -105,7 +105,6 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
 
     fn enqueue(&self, call: PacketCall<S::Peer>) {
         let sealing = self.sealing.as_ref().expect("it has handshakes");
-        sealing.calls.fetch_add(1, Ordering::Relaxed);
         let procedure = call.assignment.procedure;
         let mut refused = sealing.handshakes.enqueue((call, procedure), || self.open_calls.answers());
         while let Some(call) = refused {
@@ -113,11 +112,15 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
     }
 
+    /// Answers a call of a handshake. Returns the next one of its lane, if that came meanwhile.
     fn answer_with(
         &self,
         call: PacketCall<S::Peer>,
         answer: Result<Vec<u8>, Refused>,
     ) -> Option<PacketCall<S::Peer>> {
+        if let Some(sealing) = &self.sealing {
+            sealing.calls.fetch_add(1, Ordering::Relaxed);
+        }
         let PacketCall { mut assignment, .. } = call;
         let now_ns = clock::now_ns();
         match answer {
