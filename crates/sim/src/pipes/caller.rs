@@ -62,6 +62,8 @@ struct Call {
     /// The result is here. It counts when all is here that was sent before it.
     has_result: bool,
     is_told: bool,
+    /// A server that has answered with a failure is gone before all was here that it had sent before.
+    is_rest_lost: bool,
 }
 
 /// Collects what leaves.
@@ -132,6 +134,7 @@ impl World {
             waits: false,
             has_result: false,
             is_told: false,
+            is_rest_lost: false,
         });
         if let Some(after) = plan.cancels_after {
             self.plan_after(after, Event::Cancels(thread, id));
@@ -222,7 +225,7 @@ impl World {
     fn conclude(&mut self, thread: usize) -> Checked {
         let it = &mut self.threads[thread];
         let Some(call) = it.call.take() else { return Ok(()) };
-        if call.plan.from.is_some() && self.ledger.is_answer(call.id) {
+        if call.plan.from.is_some() && self.ledger.is_answer(call.id) && !call.is_rest_lost {
             self.ledger.check_all_delivered(call.id)?;
         }
         self.settle(thread);
@@ -428,6 +431,7 @@ impl World {
         let id = call.id;
         let is_new = !core::mem::replace(&mut call.is_told, true);
         call.is_to_done = true;
+        call.is_rest_lost |= told == Told::Unknown;
         let goes_on = it.lane.as_ref().is_some_and(Lane::is_outstanding);
         if told != Told::Result && told != Told::Cancelled && !goes_on {
             self.settle(thread);
