@@ -236,12 +236,13 @@ fn fields_of_stream(capture: &Path, port: u16, options: &[&str]) -> Fields {
 }
 
 #[test]
-fn segments_that_were_captured_late_are_in_the_order_of_their_bytes() {
+fn segments_that_were_captured_late_or_sent_again_are_in_the_order_of_their_bytes() {
     let sent = |from, sequence, data: &[u8]| Frame::new(0, segment(from, sequence, data));
     let (server, client) = (From::Server, From::Client);
     let captured = vec![
         sent(client, 9, b"cc"),
         sent(server, 1, b"x"),
+        sent(client, 5, b"bbbb"),
         sent(client, 5, b"bbbb"),
         sent(client, 1, b"aaaa"),
     ];
