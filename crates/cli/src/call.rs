@@ -185,7 +185,7 @@ impl Prepared {
             return Ok(status);
         }
         match outcome {
-            // What is printed as it is are the items.
+            // The items have been printed: a result that is nothing, or whose bytes were not asked for, adds no line.
             Ok((json, false)) if self.has_items && (args.raw.is_some() || json == Json::Null) => {}
             Ok((json, _)) => match &args.raw {
                 Some(path) => print_raw(&json, path)?,

@@ -117,7 +117,7 @@ fn feed(signature: &Signature, sender: &Sender<[u8]>, fault: &OnceLock<String>) 
 /// What ends a call before its procedure does.
 struct Watch {
     is_interrupted: Arc<AtomicBool>,
-    /// What is wrong with standard input.
+    /// Why a line of standard input could not be sent.
     fault: Arc<OnceLock<String>>,
 }
 

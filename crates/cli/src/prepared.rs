@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use stoop::CallError;
 use stoop_schema::json::Json;
 
-/// What has become of a call: the result, and whether that is the procedure's own error.
+/// The outcome of a call: its result, and whether that is the procedure's own error.
 pub(crate) type Made = Result<(Json, bool), CallError>;
 
 /// A call that can be made.

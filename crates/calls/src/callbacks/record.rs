@@ -38,7 +38,7 @@ pub enum CallKind {
     Call,
     /// One that is not.
     OneWay,
-    /// Nobody waits for that callback any more.
+    /// The server cancels that callback: its caller has given up.
     Cancel,
     /// The server has the object: callbacks may come from now on.
     Accepted,

@@ -167,7 +167,7 @@ impl Incoming {
         can_be
     }
 
-    /// The peer says that the message ends at `len`, and will not send what is missing before. `false`: as of [`end_at`](Self::end_at).
+    /// The peer ends the message at `len`, and does not send the bytes that are missing before. `false`: as of [`end_at`](Self::end_at).
     pub(crate) fn skip_to(&mut self, len: u32) -> bool {
         let can_be = self.end_at(len);
         if can_be && len > 0 {

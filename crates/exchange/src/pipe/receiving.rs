@@ -265,7 +265,7 @@ impl Receiving {
     }
 
     /// The driver keeps the [received](Self::received) bytes until the program [takes](Self::credit) them: moves them behind those in
-    /// `into`, and returns how many, and what comes behind them.
+    /// `into`, and returns how many they are, and whether the pipe goes on behind them.
     pub fn draw(&mut self, into: &mut Vec<u8>) -> (usize, Rest) {
         let (bytes, rest) = self.received();
         let len = bytes.len();

@@ -208,7 +208,7 @@ fn a_receipt_goes_along_with_an_answer() {
     let [mut there, mut back] = [1, 2].map(|seed| Link::new(0, FIRST_WINDOW, FIRST_WINDOW, (0, 0), seed));
     let now = Instant::from_nanos(1);
     for item in 0..10 {
-        // Each answers what has come by the other pipe.
+        // Each end sends an item, and with it the receipt for the other's.
         for link in [&mut there, &mut back] {
             assert_eq!(link.sending.send(now, &bytes(64 * item, 64)), 64);
         }

@@ -101,7 +101,7 @@ impl World {
         self.look(session)
     }
 
-    /// The client looks at what has come, as far as it may run.
+    /// The client handles the records that have arrived, up to the first whose callback may not run yet.
     fn look(&mut self, session: u64) -> Checked {
         loop {
             let Some(it) = self.client.sessions.get_mut(&session) else { return Ok(()) };
@@ -190,7 +190,7 @@ impl World {
                 let (deadline, depth) = (begun.deadline, begun.depth - 1);
                 let delay = self.delay();
                 self.plan_after(delay, Event::CallsServer(session, id, (deadline, depth)));
-                // Whatever becomes of it, its caller waits no longer than that.
+                // The caller waits until its deadline at most, also if the call is lost.
                 self.plan(deadline, Event::CallEnds(session, id, false));
                 return self.look(session);
             }

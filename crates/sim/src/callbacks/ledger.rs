@@ -143,7 +143,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A client that has not begun the callback learns that nobody waits for it.
+    /// A client has received the cancel of a callback that it has not begun.
     pub(super) fn cancels(&mut self, id: Id) {
         self.records[id as usize].is_cancelled = true;
         self.report.count("cancelled while it was kept");

@@ -32,7 +32,7 @@ struct Outstanding {
     within: Option<Id>,
 }
 
-/// Who makes a callback, and how.
+/// A callback that the server makes: the callback within which it is made, if any, and its terms.
 struct Made {
     within: Option<Id>,
     is_one_way: bool,
