@@ -14,6 +14,7 @@ pub(crate) mod bind;
 pub(crate) mod call;
 pub(crate) mod callee;
 pub(crate) mod close;
+mod kind;
 pub(crate) mod listen;
 pub(crate) mod metadata;
 pub(crate) mod ran;

@@ -110,7 +110,7 @@ impl Spans {
         error: &CallError,
         mut own: Vec<KeyValue>,
     ) {
-        own.push(KeyValue::new("error.type", kind_of(error)));
+        own.push(KeyValue::new("error.type", error.kind()));
         self.add_span(parent, procedure, took, own, Status::error(error.to_string()));
     }
 
@@ -155,18 +155,6 @@ fn parts(facts: &Facts, slow: Option<&SlowCall>) -> Vec<KeyValue> {
         parts.extend(wake_up.map(|ns| number("stoop.wake_up_ns", ns)));
     }
     parts
-}
-
-/// The kind of an error: one word for each, so that collectors can count them.
-fn kind_of(error: &CallError) -> &'static str {
-    match error {
-        CallError::NotSent(..) => "not_sent",
-        CallError::Refused(..) => "refused",
-        CallError::Failed(..) => "failed",
-        CallError::Unknown { .. } => "unknown",
-        CallError::Peer(..) => "peer",
-        CallError::Sun(..) => "sun",
-    }
 }
 
 #[cfg(test)]

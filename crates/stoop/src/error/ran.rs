@@ -1,5 +1,7 @@
 //! Whether a procedure ran.
 
+use std::fmt;
+
 /// Whether a procedure ran, as far as a caller without a result can know.
 ///
 /// ```
@@ -21,4 +23,15 @@ pub enum Ran {
     Yes,
     /// It may have. Calling again may run it a second time.
     Perhaps,
+}
+
+/// `no`, `yes` or `perhaps`.
+impl fmt::Display for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::No => "no",
+            Self::Yes => "yes",
+            Self::Perhaps => "perhaps",
+        })
+    }
 }
