@@ -45,6 +45,7 @@
 //! [steps](crate::account::ProcedureSteps), at the caller or at the server.
 
 pub(crate) mod calls;
+mod growth;
 mod histogram;
 mod options;
 mod peers;

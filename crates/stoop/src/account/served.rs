@@ -330,11 +330,11 @@ pub struct ServerAccount {
 /// use std::time::Duration;
 /// use stoop::account::ServedProcedure;
 ///
-/// /// Seconds of processor or waiting that a procedure has cost since an earlier look, for a chart.
-/// fn since(now: &ServedProcedure, before: &ServedProcedure) -> (u64, Duration) {
-///     (now.calls - before.calls, now.ran.since(&before.ran).sum())
+/// /// How long the slowest of a hundred calls of a procedure ran.
+/// fn slowest(of: &ServedProcedure) -> Option<Duration> {
+///     of.ran.quantile(0.99)
 /// }
-/// # assert_eq!(since(&ServedProcedure::default(), &ServedProcedure::default()).0, 0);
+/// # assert_eq!(slowest(&ServedProcedure::default()), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, stoop_macros::Data)]
 pub struct ServedProcedure {
