@@ -2,6 +2,7 @@
 
 use crate::decode::Decoder;
 use crate::encode::{Encoder, Misfit, len};
+use crate::json::Json;
 use crate::tree::{Mode, Number, Parameter, Shape, Signature, Type};
 use crate::value::Value;
 use stoop_marshal::{DecodeError, Reader, Writer};
@@ -70,6 +71,16 @@ impl Signature {
         Ok(())
     }
 
+    /// The bytes of an item of a pipe of this signature, which is given as JSON.
+    ///
+    /// # Errors
+    /// It is no JSON, does not fit, or is too long.
+    pub fn item_bytes(&self, pipe: &Parameter, json: &str) -> Result<Vec<u8>, String> {
+        let json = Json::parse(json).map_err(|why| why.to_string())?;
+        let item = self.value_of(&pipe.ty, &json).map_err(|why| why.to_string())?;
+        bytes(|writer| self.put_item(pipe, &item, writer))
+    }
+
     /// Reads an item of a pipe of this signature.
     ///
     /// # Errors
@@ -124,6 +135,18 @@ impl Signature {
             }
         }
         Ok(())
+    }
+
+    /// The payload of a call with these arguments, whose pipe from the procedure, if it has one, has this window at first.
+    ///
+    /// # Errors
+    /// They do not fit the signature, or are too long.
+    pub fn call_bytes(&self, arguments: &[Argument], window: u64) -> Result<Vec<u8>, String> {
+        let mut arguments = arguments.to_vec();
+        if let Some((place, _)) = self.pipe(Mode::PipeOut) {
+            arguments[place] = Argument::Window(window);
+        }
+        bytes(|writer| self.put_call(&arguments, writer))
     }
 
     /// Reads the payload of a call.
@@ -209,4 +232,14 @@ impl Signature {
         reader.finish()?;
         Ok(Outcome { returned, back })
     }
+}
+
+/// The bytes that `put` writes.
+fn bytes(put: impl FnOnce(&mut Writer<'_>) -> Result<(), Misfit>) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, 0, u32::MAX as usize);
+    put(&mut writer).map_err(|why| why.to_string())?;
+    let len = writer.finish().map_err(|why| why.to_string())?;
+    bytes.truncate(len);
+    Ok(bytes)
 }

@@ -7,6 +7,7 @@ mod defaults;
 mod print;
 mod types;
 
+use crate::json::nearest;
 use crate::tree::{Mode, Parameter, Shape, Signature, Type};
 use print::{documented, ident};
 use std::fmt::Write;
@@ -40,6 +41,17 @@ pub struct Procedure {
 const COLUMNS: usize = 80;
 
 impl Interface {
+    /// The procedure of that name, and its number.
+    ///
+    /// # Errors
+    /// There is none: a sentence that names those there are, or the nearest.
+    pub fn procedure(&self, name: &str) -> Result<(u16, &Procedure), String> {
+        let names: Vec<_> = self.procedures.iter().map(|each| each.signature.name.as_str()).collect();
+        let number = names.iter().position(|each| *each == name);
+        let number = number.ok_or_else(|| no_procedure(&self.name, name, &names))?;
+        Ok((number as u16, &self.procedures[number]))
+    }
+
     /// The interface as Rust: the trait under `#[stoop::interface]`, and the types that it uses.
     pub fn rust(&self) -> String {
         if let Some(offered) = self.offered() {
@@ -84,6 +96,12 @@ impl Interface {
         text.push_str(&types.definitions(self));
         text
     }
+}
+
+/// That `whole` has no such procedure, and which it has.
+pub(crate) fn no_procedure(whole: &str, name: &str, known: &[&str]) -> String {
+    let advice = nearest(name, known).map_or_else(|| known.join(", "), str::to_owned);
+    format!("{whole} has no procedure {name}; it has {advice}")
 }
 
 fn method(types: &Types<'_>, place: usize, signature: &Signature, offered: Option<&str>) -> String {

@@ -31,6 +31,7 @@ mod spelling;
 mod write;
 
 use crate::json::{Fault, Json, ReadFile, json_of_words};
+use crate::rust::no_procedure;
 use crate::tree::Number;
 use std::collections::HashMap;
 use stoop_x::model::{self, Kind, Model, Scalar, Type};
@@ -89,6 +90,39 @@ impl File {
             };
             versions.iter().map(move |of| Version { file: self, program, of })
         })
+    }
+
+    /// The procedures of all its versions.
+    pub fn procedures(&self) -> impl Iterator<Item = (Version<'_>, Procedure<'_>)> {
+        self.versions().flat_map(|version| version.procedures().map(move |procedure| (version, procedure)))
+    }
+
+    /// The procedure of that name: `VERSION.PROCEDURE`, or the procedure alone where only one version has it.
+    ///
+    /// # Errors
+    /// None has it, or several: a sentence that names those there are, or the nearest.
+    pub fn procedure(&self, name: &str) -> Result<(Version<'_>, Procedure<'_>), String> {
+        let spelled = |version: Version<'_>, procedure: Procedure<'_>| {
+            format!("{}.{}", version.name(), procedure.name())
+        };
+        let is_meant = |(version, procedure): &(Version<'_>, Procedure<'_>)| {
+            procedure.name() == name || spelled(*version, *procedure) == name
+        };
+        let found: Vec<_> = self.procedures().filter(is_meant).collect();
+        if let [one] = found[..] {
+            return Ok(one);
+        }
+        if !found.is_empty() {
+            let names: Vec<_> =
+                found.into_iter().map(|(version, procedure)| spelled(version, procedure)).collect();
+            return Err(format!("several versions have {name}: {}", names.join(", ")));
+        }
+        let known = self.procedures().map(|(version, procedure)| match name.contains('.') {
+            true => spelled(version, procedure),
+            false => procedure.name().to_owned(),
+        });
+        let known: Vec<_> = known.collect();
+        Err(no_procedure("the file", name, &known.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
     /// A type that the file defines, and its name as errors have it.
