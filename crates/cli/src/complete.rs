@@ -15,34 +15,14 @@ pub(crate) enum Shell {
     Fish,
 }
 
-// Bash divides words at colons and equals signs; an address has colons.
-const BASH: &str = r#"_stoop() {
-    local line=${COMP_LINE:0:COMP_POINT} words last
-    read -ra words <<<"$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    last=${words[-1]}
-    local IFS=$'\n'
-    COMPREPLY=($(stoop complete -- "${words[@]:1}" 2>/dev/null))
-    COMPREPLY=("${COMPREPLY[@]#"${last%"${last##*[:=]}"}"}")
-    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
-}
-complete -o default -F _stoop stoop
-"#;
-
-const ZSH: &str = r#"#compdef stoop
-_stoop() {
-    local -a found
-    found=("${(@f)$(stoop complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    compadd -S '' -a found
-}
-compdef _stoop stoop
-"#;
-
-const FISH: &str =
-    "complete -c stoop -f -a '(stoop complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'\n";
-
+/// Prints the script by which the shell completes.
 pub(crate) fn print_script(shell: Shell) -> Result<ExitCode, String> {
-    print!("{}", [BASH, ZSH, FISH][shell as usize]);
+    let script = match shell {
+        Shell::Bash => include_str!("complete/stoop.bash"),
+        Shell::Zsh => include_str!("complete/stoop.zsh"),
+        Shell::Fish => include_str!("complete/stoop.fish"),
+    };
+    print!("{script}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,8 +79,7 @@ fn candidates<C: CommandFactory>(before: &[&str]) -> Result<Vec<String>, String>
         ["call", uri, procedure, given @ ..] => {
             let (interface, procedure) = procedure.rsplit_once(['.', '/']).ok_or("no procedure")?;
             let interface = ask(uri, interface, &options)?;
-            let of = interface.procedures.iter().find(|each| each.signature.name == procedure);
-            let parameters = &of.ok_or("no such procedure")?.signature.parameters;
+            let parameters = &interface.procedure(procedure)?.1.signature.parameters;
             let is_given = |name: &str| {
                 given.iter().any(|word| word.split(['=', ':']).next() == Some(name) && word.contains('='))
             };
