@@ -1,16 +1,15 @@
 //! `stoop call`: a call of a running server, whose types are not known before.
 
 use crate::prepared::{Made, NoResult, Prepared, read_file};
-use crate::remote::{ask, dynamic_of, options};
+use crate::remote::{ask, dynamic_of, options, seconds};
 use crate::sun::{self, XFile};
 use crate::terminal::{harmless, shown};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use stoop::dynamic::{self, Client};
-use stoop::{BindOptions, CallError, Ran};
-use stoop_schema::json::{Json, nearest};
-use stoop_schema::rust::Interface;
+use stoop::{CallError, Ran};
+use stoop_schema::json::Json;
 use stoop_schema::{Argument, Mode, Outcome, Signature};
 
 /// The call that `call` makes.
@@ -25,7 +24,7 @@ pub(crate) struct CallArgs {
     #[arg(allow_negative_numbers = true)]
     arguments: Vec<String>,
     /// Seconds in which the call has to end
-    #[arg(short, long, default_value_t = 30.0)]
+    #[arg(short, long, default_value_t = 30.0, value_parser = seconds(0.001), allow_negative_numbers = true)]
     timeout: f64,
     /// Makes the call so often, one after the other
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -65,9 +64,7 @@ pub(crate) fn run(args: &CallArgs) -> ExitCode {
 }
 
 fn prepared(args: &CallArgs) -> Result<Prepared, NoResult> {
-    let timeout = Duration::try_from_secs_f64(args.timeout).map_err(|_| {
-        NoResult::usage(format!("--timeout {} is no time in seconds, as 0.5 or 30", args.timeout))
-    })?;
+    let timeout = Duration::from_secs_f64(args.timeout);
     match sun::is_address(&args.uri) {
         true => args.sun.prepared(&args.uri, (&args.procedure, &args.arguments), timeout),
         false => native(args, timeout),
@@ -82,11 +79,10 @@ fn native(args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
     })?;
     let options = options(timeout);
     let interface = ask(&args.uri, interface, &options).map_err(NoResult::not_run)?;
-    let number = interface.procedures.iter().position(|each| each.signature.name == procedure);
-    let number = number.ok_or_else(|| NoResult::usage(no_procedure(&interface, procedure)))?;
-    let signature = interface.procedures[number].signature.clone();
+    let (number, of) = interface.procedure(procedure).map_err(NoResult::usage)?;
+    let signature = of.signature.clone();
     let arguments = signature.arguments_of_words(&args.arguments, &mut read_file).map_err(NoResult::usage)?;
-    payload(&signature, &arguments, 0)?;
+    signature.call_bytes(&arguments, 0).map_err(NoResult::usage)?;
     let has_pipe = |mode| signature.pipe(mode).is_some();
     let (has_items, takes_items) = (has_pipe(Mode::PipeOut), has_pipe(Mode::PipeIn));
     if takes_items && args.repeat > 1 {
@@ -94,29 +90,16 @@ fn native(args: &CallArgs, timeout: Duration) -> Result<Prepared, NoResult> {
             "the items are read from standard input, for one call; leave --repeat out",
         ));
     }
-    let client = bound(&args.uri, &interface, &options)?;
+    let dynamic = dynamic_of(&interface).map_err(NoResult::not_run)?;
+    let client = Client::bind(&args.uri, dynamic, &options).map_err(NoResult::not_run)?;
     let transport = client.binding().describe();
-    let call = Native { client, number: number as u16, signature, arguments };
+    let call = Native { client, number, signature, arguments };
     let raw = args.raw.clone();
     let make = move || match has_items || takes_items {
         true => call.make_with_pipes(raw.as_deref()),
         false => Ok(call.make().map(|outcome| call.signature.json_of_outcome(&outcome))),
     };
     Ok(Prepared { make: Box::new(make), has_items, transport })
-}
-
-/// The payload of a call, whose pipe from the procedure has that window at first.
-fn payload(signature: &Signature, arguments: &[Argument], window: u64) -> Result<Vec<u8>, NoResult> {
-    let mut arguments = arguments.to_vec();
-    if let Some((place, _)) = signature.pipe(Mode::PipeOut) {
-        arguments[place] = Argument::Window(window);
-    }
-    let mut written = Vec::new();
-    let mut writer = dynamic::Writer::new(&mut written, 0, u32::MAX as usize);
-    signature.put_call(&arguments, &mut writer).map_err(NoResult::usage)?;
-    let len = writer.finish().map_err(NoResult::usage)?;
-    written.truncate(len);
-    Ok(written)
 }
 
 /// A call by Stoop's own protocol.
@@ -127,22 +110,10 @@ pub(crate) struct Native {
     pub(crate) arguments: Vec<Argument>,
 }
 
-fn no_procedure(interface: &Interface, procedure: &str) -> String {
-    let names: Vec<_> = interface.procedures.iter().map(|each| each.signature.name.as_str()).collect();
-    let near = nearest(procedure, &names).map_or_else(|| names.join(", "), str::to_owned);
-    format!("{} has no procedure {procedure}; it has {near}", interface.name)
-}
-
-fn bound(uri: &str, interface: &Interface, options: &BindOptions) -> Result<Client, NoResult> {
-    let interface = dynamic_of(interface).map_err(NoResult::not_run)?;
-    Client::bind(uri, interface, options).map_err(NoResult::not_run)
-}
-
 impl Native {
     /// The payload.
     pub(crate) fn written(&self, window: u64) -> Vec<u8> {
-        payload(&self.signature, &self.arguments, window)
-            .unwrap_or_else(|_| unreachable!("it has been written before"))
+        self.signature.call_bytes(&self.arguments, window).expect("it has been written before")
     }
 
     fn make(&self) -> Result<Outcome, CallError> {
@@ -200,30 +171,15 @@ impl Prepared {
         let (name, ran, rest) = match outcome {
             Ok((json, false)) => ("result", Ran::Yes, ("result", json.clone())),
             Ok((json, true)) => ("application_error", Ran::Yes, ("result", json.clone())),
-            Err(why) => (kind(why), why.ran(), ("message", Json::Text(why.to_string()))),
-        };
-        let ran = match ran {
-            Ran::No => "no",
-            Ran::Yes => "yes",
-            Ran::Perhaps => "perhaps",
+            Err(why) => (why.kind(), why.ran(), ("message", Json::Text(why.to_string()))),
         };
         Json::object([
             ("outcome", Json::text(name)),
-            ("ran", Json::text(ran)),
+            ("ran", Json::Text(ran.to_string())),
             ("took_us", Json::Number(took.as_micros().to_string())),
             ("transport", Json::text(&self.transport)),
             rest,
         ])
-    }
-}
-
-fn kind(why: &CallError) -> &'static str {
-    match why {
-        CallError::NotSent(..) => "not_sent",
-        CallError::Refused(..) => "refused",
-        CallError::Failed(..) => "failed",
-        CallError::Unknown { .. } => "unknown",
-        _ => "peer",
     }
 }
 

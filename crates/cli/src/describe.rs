@@ -29,14 +29,10 @@ pub(crate) struct DescribeArgs {
 }
 
 pub(crate) fn run(args: &DescribeArgs) -> Result<ExitCode, String> {
-    if sun::is_address(&args.uri) {
-        let text = args.sun.describe(&args.uri, args.interface.as_deref(), args.json)?;
-        print!("{}", harmless(&text));
-        return Ok(ExitCode::SUCCESS);
-    }
     let options = options(TIMEOUT);
     let ask = |name: &str| ask(&args.uri, name, &options);
     let text = match &args.interface {
+        name if sun::is_address(&args.uri) => args.sun.describe(&args.uri, name.as_deref(), args.json)?,
         name if args.names => names(&args.uri, name.as_deref(), &options)?,
         Some(name) if args.json => shown(&ask(name)?.json()) + "\n",
         Some(name) => ask(name)?.rust(),

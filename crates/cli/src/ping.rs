@@ -1,12 +1,13 @@
 //! `stoop ping`: whether a server answers, and how fast.
 
+use crate::remote::{not_bound, seconds};
 use crate::terminal;
 use serde_json::json;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::health::{About, Health, StoopHealthClient};
-use stoop::{BindError, BindOptions, CallError};
+use stoop::{BindOptions, CallError};
 
 /// The server that `ping` calls, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,10 +18,10 @@ pub(crate) struct PingArgs {
     #[arg(short = 'n', long, default_value_t = 4)]
     count: u64,
     /// Seconds between the beginnings of two calls
-    #[arg(short, long, default_value_t = 1.0, value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(short, long, default_value_t = 1.0, value_parser = seconds(0.0), allow_negative_numbers = true)]
     interval: f64,
     /// Seconds until a call is lost
-    #[arg(short, long, default_value_t = 5.0, value_parser = time_limit, allow_negative_numbers = true)]
+    #[arg(short, long, default_value_t = 5.0, value_parser = seconds(0.001), allow_negative_numbers = true)]
     timeout: f64,
     /// Fails also if the interface of this name does not serve
     #[arg(long, value_name = "NAME")]
@@ -30,22 +31,11 @@ pub(crate) struct PingArgs {
     json: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().map_err(|why| why.to_string())?;
-    if (0.0..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("from 0 to 86400".into()) }
-}
-
-/// As [`seconds`], but long enough for an answer to arrive.
-fn time_limit(text: &str) -> Result<f64, String> {
-    let is_enough = |limit: &f64| *limit >= 0.001;
-    seconds(text).ok().filter(is_enough).ok_or_else(|| "from 0.001 to 86400".into())
-}
-
 /// Calls the server. Fails if a call was lost or the server does not serve.
 pub(crate) fn run(args: &PingArgs) -> Result<ExitCode, String> {
     let timeout = Duration::from_secs_f64(args.timeout);
     let options = BindOptions::new().timeout(timeout).bind_timeout(timeout);
-    let client = StoopHealthClient::bind_with(&args.uri, &options).map_err(|why| not_bound(&why))?;
+    let client = StoopHealthClient::bind_with(&args.uri, &options).map_err(|why| not_bound("ping", &why))?;
     let mut about = client.about().map_err(|why| why.to_string())?;
     if !args.json {
         println!("{}\n{}", client.binding().describe(), describe(&about));
@@ -66,24 +56,9 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode, String> {
         }
         thread::sleep(Duration::from_secs_f64(args.interval).saturating_sub(begun.elapsed()));
     }
-    if args.json {
-        println!("{}", times.summary_in_json(client.binding().describe(), &about));
-    } else {
-        println!("{}", times.summary());
-    }
+    times.say(&times.summary_in_json(client.binding().describe(), &about), &times.summary());
     let serves = health_of(&client, args.interface.as_deref())?;
     Ok(if serves && times.lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn not_bound(why: &BindError) -> String {
-    match why {
-        BindError::NoSuchInterface { .. } => {
-            format!(
-                "a server answers, but it cannot be asked for its health; it is older than `stoop ping`: {why}"
-            )
-        }
-        why => why.to_string(),
-    }
 }
 
 fn describe(about: &About) -> String {
@@ -119,10 +94,6 @@ fn health_of(client: &StoopHealthClient, interface: Option<&str>) -> Result<bool
     }
 }
 
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// The times of the calls so far.
 #[derive(Default)]
 struct Times {
@@ -133,19 +104,22 @@ struct Times {
 
 impl Times {
     fn add(&mut self, number: u64, time: Duration) {
-        match self.json {
-            true => println!("{}", json!({ "call": number, "ns": nanos(time) })),
-            false => println!("call {number}: {time:.1?}"),
-        }
+        self.say(
+            &json!({ "call": number, "ns": time.as_nanos() as u64 }),
+            &format!("call {number}: {time:.1?}"),
+        );
         self.all.push(time);
     }
 
     fn lose(&mut self, number: u64, why: &CallError) {
-        match self.json {
-            true => println!("{}", json!({ "call": number, "error": why.to_string() })),
-            false => println!("{}", terminal::failure(&format!("call {number}: {why}"))),
-        }
+        let line = terminal::failure(&format!("call {number}: {why}"));
+        self.say(&json!({ "call": number, "error": why.to_string() }), &line);
         self.lost += 1;
+    }
+
+    /// Prints an object for programs, or a line for people.
+    fn say(&self, object: &serde_json::Value, line: &str) {
+        if self.json { println!("{object}") } else { println!("{line}") }
     }
 
     fn calls(&self) -> u64 {
@@ -167,10 +141,8 @@ impl Times {
     }
 
     fn summary_in_json(&self, binding: String, about: &About) -> serde_json::Value {
-        let [min, median, max] = match self.spread() {
-            Some(spread) => spread.map(|time| Some(nanos(time))),
-            None => [None; 3],
-        };
+        let [min, median, max] =
+            self.spread().map_or([None; 3], |spread| spread.map(|time| Some(time.as_nanos() as u64)));
         let interfaces = about.interfaces.iter().map(|(name, health)| (name.clone(), word(*health).into()));
         json!({
             "calls": self.calls(), "lost": self.lost, "min_ns": min, "median_ns": median, "max_ns": max,

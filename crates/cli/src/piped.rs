@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
-use stoop::dynamic::{PipedCall, Writer};
+use stoop::dynamic::PipedCall;
 use stoop::{PipeError, Received, Receiver, Sender};
-use stoop_schema::json::Json;
 use stoop_schema::{Mode, Signature};
 
 /// How often the command looks whether the call is to be cancelled, while it waits.
@@ -35,7 +34,10 @@ impl Native {
         if let Some(sender) = sender {
             let (signature, fault) = (self.signature.clone(), Arc::clone(&watch.fault));
             // It may wait for a line for ever: it ends with the process.
-            thread::spawn(move || feed(&signature, &sender, &fault).then(|| sender.finish()));
+            thread::spawn(move || match feed(&signature, &sender) {
+                Ok(is_all) => drop(is_all.then(|| sender.finish())),
+                Err(why) => drop(fault.set(why)),
+            });
         }
         if let Some(receiver) = receiver {
             self.print_items(receiver, raw, &watch)?;
@@ -81,37 +83,26 @@ impl Native {
     }
 }
 
-/// Sends the items in the lines of standard input. Returns whether those were all.
-fn feed(signature: &Signature, sender: &Sender<[u8]>, fault: &OnceLock<String>) -> bool {
+/// Sends the items in the lines of standard input, as long as the call takes them. Returns whether those were all.
+///
+/// # Errors
+/// Why a line could not be sent.
+fn feed(signature: &Signature, sender: &Sender<[u8]>) -> Result<bool, String> {
     let (_, pipe) = signature.pipe(Mode::PipeIn).expect("the call has that pipe");
-    let item_of = |line: &str| -> Result<Vec<u8>, String> {
-        let json = Json::parse(line).map_err(|why| why.to_string())?;
-        let value = signature.value_of(&pipe.ty, &json).map_err(|why| why.to_string())?;
-        let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes, 0, u32::MAX as usize);
-        signature.put_item(pipe, &value, &mut writer).map_err(|why| why.to_string())?;
-        let len = writer.finish().map_err(|why| why.to_string())?;
-        bytes.truncate(len);
-        Ok(bytes)
-    };
     for (number, line) in (1..).zip(io::stdin().lines()) {
-        let item = line.map_err(|why| why.to_string()).and_then(|line| item_of(&line));
-        match item.map(|item| sender.send(&item)) {
-            Ok(Ok(())) => {}
-            Ok(Err(why @ (PipeError::NoRoom { .. } | PipeError::TooLarge { .. }))) => {
-                let _ = fault.set(format!("line {number} of standard input: {why}"));
-                return false;
+        let item = line.map_err(|why| why.to_string()).and_then(|line| signature.item_bytes(pipe, &line));
+        let item = item
+            .map_err(|why| format!("line {number} of standard input is no item of {}: {why}", pipe.name))?;
+        match sender.send(&item) {
+            Ok(()) => {}
+            Err(why @ (PipeError::NoRoom { .. } | PipeError::TooLarge { .. })) => {
+                return Err(format!("line {number} of standard input: {why}"));
             }
             // The result says why.
-            Ok(Err(_)) => return false,
-            Err(why) => {
-                let _ =
-                    fault.set(format!("line {number} of standard input is no item of {}: {why}", pipe.name));
-                return false;
-            }
+            Err(_) => return Ok(false),
         }
     }
-    true
+    Ok(true)
 }
 
 /// What ends a call before its procedure does.

@@ -1,9 +1,9 @@
 //! The interfaces that a running server tells.
 
 use std::time::Duration;
-use stoop::BindOptions;
 use stoop::dynamic::{self, InterfaceError};
 use stoop::reflection::{self, AskError, Described};
+use stoop::{BindError, BindOptions};
 use stoop_schema::rust::{Interface, Procedure};
 use stoop_schema::{Signature, SyntaxError};
 
@@ -37,4 +37,22 @@ pub(crate) fn dynamic_of(interface: &Interface) -> Result<dynamic::Interface, In
         if each.idempotent { procedure.idempotent() } else { procedure }
     });
     dynamic::Interface::new(&interface.name, procedures)
+}
+
+/// Why a server could not be asked for what `command` shows.
+pub(crate) fn not_bound(command: &str, why: &BindError) -> String {
+    match why {
+        BindError::NoSuchInterface { .. } => {
+            format!("a server answers, but it is older than `stoop {command}` and cannot be asked: {why}")
+        }
+        why => why.to_string(),
+    }
+}
+
+/// Reads an argument in seconds: at least so many, and at most a day.
+pub(crate) fn seconds(least: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| {
+        let seconds = text.parse().ok().filter(|seconds| (least..=86_400.0).contains(seconds));
+        seconds.ok_or_else(|| format!("a number of seconds from {least} to 86400"))
+    }
 }

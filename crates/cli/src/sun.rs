@@ -12,8 +12,8 @@ use stoop::onc::rpcbind::{Registration, Rpcbind};
 use stoop::onc::stub::Arguments;
 use stoop::onc::xdr::Writer;
 use stoop::onc::{Client, ClientOptions, Credential, Transport};
-use stoop_schema::json::{Json, nearest};
-use stoop_schema::sun::{File, Procedure, Version};
+use stoop_schema::json::Json;
+use stoop_schema::sun::{File, Version};
 use stoop_x::Options;
 
 /// The interface file of a server of Sun RPC.
@@ -146,7 +146,7 @@ impl XFile {
         timeout: Duration,
     ) -> Result<Prepared, NoResult> {
         let file = self.read().map_err(NoResult::usage)?;
-        let (version, procedure) = procedure(file, name).map_err(NoResult::usage)?;
+        let (version, procedure) = file.procedure(name).map_err(NoResult::usage)?;
         let arguments = procedure.arguments_of_words(arguments, &mut read_file);
         let written =
             arguments.and_then(|arguments| procedure.put_call(&arguments)).map_err(NoResult::usage)?;
@@ -161,37 +161,6 @@ impl XFile {
             Ok(result.map(|json| (json, false)))
         };
         Ok(Prepared { make: Box::new(make), has_items: false, transport })
-    }
-}
-
-/// A procedure with its version.
-type Found<'f> = (Version<'f>, Procedure<'f>);
-
-fn all(file: &File) -> impl Iterator<Item = Found<'_>> {
-    file.versions().flat_map(|version| version.procedures().map(move |procedure| (version, procedure)))
-}
-
-fn spelled((version, procedure): Found<'_>) -> String {
-    format!("{}.{}", version.name(), procedure.name())
-}
-
-/// The procedure of that name: `VERSION.PROCEDURE`, or the procedure alone where only one version has it.
-fn procedure<'f>(file: &'f File, name: &str) -> Result<Found<'f>, String> {
-    let is_meant = |each: &Found<'_>| each.1.name() == name || spelled(*each) == name;
-    let found: Vec<_> = all(file).filter(is_meant).collect();
-    let names = |of: Vec<Found<'_>>| of.into_iter().map(spelled).collect::<Vec<_>>();
-    match &found[..] {
-        [one] => Ok(*one),
-        [] => {
-            let names = match name.contains('.') {
-                true => names(all(file).collect()),
-                false => all(file).map(|(_, procedure)| procedure.name().to_owned()).collect(),
-            };
-            let known: Vec<_> = names.iter().map(String::as_str).collect();
-            let near = nearest(name, &known).map_or_else(|| known.join(", "), str::to_owned);
-            Err(format!("the file has no procedure {name}; it has {near}"))
-        }
-        _ => Err(format!("several versions have {name}: {}", names(found).join(", "))),
     }
 }
 
@@ -225,9 +194,11 @@ pub(crate) fn candidates(path: &str, before: &[&str]) -> Result<Vec<String>, Str
     let file = File::new(stoop_x::build::file(path.as_ref(), &Options::new())?.model)?;
     Ok(match before {
         ["describe", _] => file.versions().map(|version| version.name().to_owned()).collect(),
-        ["call", _] => all(&file).map(spelled).collect(),
+        ["call", _] => {
+            file.procedures().map(|(version, of)| format!("{}.{}", version.name(), of.name())).collect()
+        }
         ["call", _, name, ..] => {
-            let (_, procedure) = procedure(&file, name)?;
+            let (_, procedure) = file.procedure(name)?;
             procedure.arguments().map(|argument| format!("{argument}=")).collect()
         }
         _ => Vec::new(),

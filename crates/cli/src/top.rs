@@ -2,14 +2,15 @@
 
 mod view;
 
+use crate::remote::{not_bound, seconds};
 use crate::terminal;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 use stoop::account::{ServerAccount, StoopAccountClient, counters_for_prometheus};
-use stoop::health::StoopHealthClient;
-use stoop::{BindError, BindOptions};
+use stoop::health::{About, StoopHealthClient};
+use stoop::{BindOptions, CallError};
 use view::View;
 
 /// The server that `top` shows.
@@ -18,7 +19,7 @@ pub(crate) struct TopArgs {
     /// Address of the server, as udp://HOST:PORT, or its name
     uri: String,
     /// Seconds between two looks
-    #[arg(short, long, default_value_t = 1.0, value_parser = seconds)]
+    #[arg(short, long, default_value_t = 1.0, value_parser = seconds(0.05))]
     interval: f64,
     /// Number of looks; 0: until it is interrupted
     #[arg(short = 'n', long, default_value_t = 0)]
@@ -35,11 +36,6 @@ pub(crate) struct TopArgs {
     /// Callers that are shown at most
     #[arg(long, default_value_t = 10)]
     peers: u32,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().map_err(|why| why.to_string())?;
-    if (0.05..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("from 0.05 to 3600".into()) }
 }
 
 /// A server's report at one time.
@@ -61,28 +57,15 @@ struct Asked {
 impl Asked {
     fn bind(uri: &str) -> Result<Self, String> {
         let options = BindOptions::new().timeout(Duration::from_secs(5));
-        let account = StoopAccountClient::bind_with(uri, &options).map_err(|why| not_bound(&why))?;
-        let health = StoopHealthClient::bind_with(uri, &options).map_err(|why| not_bound(&why))?;
+        let account = StoopAccountClient::bind_with(uri, &options).map_err(|why| not_bound("top", &why))?;
+        let health = StoopHealthClient::bind_with(uri, &options).map_err(|why| not_bound("top", &why))?;
         Ok(Self { account, health })
     }
 
-    fn look(&self, peers_max: u32) -> Result<Look, String> {
-        let look = || {
-            let about = self.health.about()?;
-            let (account, counters) = (self.account.account(peers_max)?, self.account.counters()?);
-            let (up, incarnation) = (about.up, about.incarnation);
-            Ok(Look { at: Instant::now(), up, incarnation, account, counters })
-        };
-        look().map_err(|why: stoop::CallError| why.to_string())
-    }
-}
-
-fn not_bound(why: &BindError) -> String {
-    match why {
-        BindError::NoSuchInterface { .. } => {
-            format!("a server answers, but it tells no account; it is older than `stoop top`: {why}")
-        }
-        why => why.to_string(),
+    fn look(&self) -> Result<Look, CallError> {
+        let About { up, incarnation, .. } = self.health.about()?;
+        let (account, counters) = (self.account.account(PEERS_ASKED)?, self.account.counters()?);
+        Ok(Look { at: Instant::now(), up, incarnation, account, counters })
     }
 }
 
@@ -92,15 +75,13 @@ const PEERS_ASKED: u32 = 256;
 /// Asks the server and shows what it tells, until it has done so often enough.
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, String> {
     let asked = Asked::bind(&args.uri)?;
-    let mut last = asked.look(PEERS_ASKED)?;
+    let mut last = asked.look().map_err(|why| why.to_string())?;
     if args.prometheus {
         let counters = counters_for_prometheus(&last.counters);
-        print(&format!("{counters}{}", last.account.prometheus()))?;
-        return Ok(ExitCode::SUCCESS);
+        return print(&format!("{counters}{}", last.account.prometheus()));
     }
     if args.once {
-        print(&shown(args, &View::since_start(&last)))?;
-        return Ok(ExitCode::SUCCESS);
+        return print(&shown(args, &View::since_start(&last)));
     }
     // The first look may be long in coming.
     if args.interval > 2.0 && io::stderr().is_terminal() {
@@ -109,7 +90,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, String> {
     }
     for number in 1.. {
         thread::sleep(Duration::from_secs_f64(args.interval));
-        let look = asked.look(PEERS_ASKED)?;
+        let look = asked.look().map_err(|why| why.to_string())?;
         let view = View::between(&last, &look);
         // A terminal shows the newest look only; a file keeps them all.
         let clear = if io::stdout().is_terminal() && !args.json { "\x1b[H\x1b[2J" } else { "" };
@@ -130,7 +111,8 @@ fn shown(args: &TopArgs, view: &View) -> String {
 }
 
 /// Prints, unless the reader has gone.
-fn print(text: &str) -> Result<(), String> {
+fn print(text: &str) -> Result<ExitCode, String> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|why| format!("standard output: {why}"))
+    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed.map(|()| ExitCode::SUCCESS).map_err(|why| format!("standard output: {why}"))
 }

@@ -85,15 +85,7 @@ impl View {
 
     fn of(before: &Look, after: &Look, time: Duration, restarted: bool) -> Self {
         let seconds = time.as_secs_f64().max(1e-9);
-        let procedures = after.account.procedures.iter().map(|now| {
-            let is_same =
-                |then: &&ServedProcedure| (&then.interface, &then.name) == (&now.interface, &now.name);
-            Procedure::of(before.account.procedures.iter().find(is_same), now, seconds)
-        });
-        let peers = after.account.peers.iter().map(|now| {
-            let then = before.account.peers.iter().find(|then| then.peer == now.peer);
-            Peer::of(then, now, seconds)
-        });
+        let account = after.account.since(&before.account);
         let counters = after.counters.iter().map(|(name, value)| {
             let then = before.counters.iter().find(|then| then.0 == *name).map_or(0, |then| then.1);
             (name.clone(), Counter { value: *value, growth: value.saturating_sub(then) })
@@ -102,10 +94,10 @@ impl View {
             seconds,
             up_seconds: after.up.as_secs_f64(),
             restarted,
-            account_is_kept: after.account.is_kept,
-            short_share: after.account.short_share,
-            procedures: procedures.collect(),
-            peers: peers.collect(),
+            account_is_kept: account.is_kept,
+            short_share: account.short_share,
+            procedures: account.procedures.into_iter().map(|of| Procedure::of(of, seconds)).collect(),
+            peers: account.peers.into_iter().map(|of| Peer::of(of, seconds)).collect(),
             counters: counters.collect(),
         };
         view.procedures.sort_by(|one, other| other.busy.total_cmp(&one.busy));
@@ -203,33 +195,25 @@ impl View {
 }
 
 impl Procedure {
-    fn of(then: Option<&ServedProcedure>, now: &ServedProcedure, seconds: f64) -> Self {
-        let ran = then.map_or_else(|| now.ran.clone(), |then| now.ran.since(&then.ran));
-        let calls = now.calls.saturating_sub(then.map_or(0, |then| then.calls));
+    fn of(of: ServedProcedure, seconds: f64) -> Self {
+        let ServedProcedure { interface, name, calls, running, ran, older, .. } = of;
         let ns = |share| ran.quantile(share).map(|time| time.as_nanos() as u64);
         Self {
-            name: format!("{}.{}", now.interface, now.name),
+            name: format!("{interface}.{name}"),
             calls,
-            running: now.running,
+            running,
             timed: ran.count(),
             median_ns: ns(0.5),
             p99_ns: ns(0.99),
             longest_ns: ns(1.0),
             busy: busy(&ran, calls, seconds),
-            older: older(then, now),
+            older,
         }
     }
 }
 
 fn label(revision: u32) -> String {
     format!("  to revision {revision}")
-}
-
-/// The calls in older forms since `then`.
-fn older(then: Option<&ServedProcedure>, now: &ServedProcedure) -> Vec<(u32, u64)> {
-    let before = |of| then?.older.iter().find(|(revision, _)| *revision == of).map(|(_, calls)| *calls);
-    let grown = now.older.iter().map(|&(of, calls)| (of, calls.saturating_sub(before(of).unwrap_or(0))));
-    grown.filter(|(_, calls)| *calls > 0).collect()
 }
 
 /// Processors that so many calls have kept busy, of which some were timed.
@@ -241,13 +225,8 @@ fn busy(ran: &Histogram, calls: u64, seconds: f64) -> f64 {
 }
 
 impl Peer {
-    fn of(then: Option<&CallingPeer>, now: &CallingPeer, seconds: f64) -> Self {
-        let (calls, ran) = then.map_or((0, Duration::ZERO), |then| (then.calls, then.ran));
-        Self {
-            peer: now.peer.clone(),
-            calls: now.calls.saturating_sub(calls),
-            busy: now.ran.saturating_sub(ran).as_secs_f64() / seconds,
-        }
+    fn of(CallingPeer { peer, calls, ran }: CallingPeer, seconds: f64) -> Self {
+        Self { peer, calls, busy: ran.as_secs_f64() / seconds }
     }
 }
 
