@@ -2,10 +2,12 @@
 
 use crate::harness::passed_sockets;
 use crate::harness::passed_sockets::{Sockets, patient};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use stoop::{Security, Server};
+use std::time::Duration;
+use stoop::{Security, Server, Waiting};
 
 #[stoop::interface]
 trait Counter {
@@ -43,6 +45,7 @@ pub(crate) fn play(role: &str, addresses: &str) -> bool {
         let server = Server::new().export(CounterServer::new(Sum));
         let listen = |server: Server, uri| match uri {
             "plain" => Ok(server.security(Security::none())),
+            "asleep" => Ok(server.waiting(Waiting::Block)),
             uri => server.listen(uri),
         };
         addresses.split(' ').try_fold(server, listen)?.start()
@@ -103,6 +106,27 @@ fn callers_wait_for_the_server_that_takes_the_sockets_over() {
             assert_eq!(call.join().unwrap(), second.pid());
         }
         second.end();
+    });
+}
+
+#[test]
+fn a_server_at_a_passed_socket_ends_while_packets_without_calls_keep_coming() {
+    let sockets = Sockets::new();
+    let [_, udp, _] = sockets.uris();
+    let (mut process, _) = sockets.serve("serve-counter", &format!("asleep {udp}"));
+    assert_eq!(CounterClient::bind_with(&udp, &patient()).unwrap().add(2, 3).unwrap(), 5);
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            while !ends.load(Ordering::Relaxed) {
+                socket.send_to(b"no call", udp.trim_start_matches("udp://")).unwrap();
+                // As callers that try again: the worker sleeps in between, but not until it would look by itself.
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        process.end();
+        ends.store(true, Ordering::Relaxed);
     });
 }
 

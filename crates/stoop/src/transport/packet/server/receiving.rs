@@ -13,7 +13,7 @@ use stoop_net::{Patience, clock};
 use stoop_probe::{Point, stamp};
 
 impl<S: ServerEndpoint> PacketEndpoint<S> {
-    /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or is interrupted.
+    /// Receives until a call has come. `None`: nothing is there and the worker may not wait, or it is interrupted.
     #[inline(always)]
     pub(super) fn receive_next(
         &self,
@@ -68,6 +68,10 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 && let Some(wait) = &mut wait
             {
                 worker.waiter.part_arrived(wait, worker.clock_ns);
+            }
+            // Packets without calls may keep coming, as from callers that try to bind to a server that shuts down.
+            if patient && interrupted.load(Ordering::Relaxed) {
+                return None;
             }
         }
     }
