@@ -196,15 +196,14 @@ impl<P: Peer> Server<P> {
             Kind::Call if header.message_len as usize > header.binding.packet_data() => {
                 self.on_parts(now, peer, packet, reply)
             }
-            Kind::Probe => self.on_probe(now, peer, &header, reply),
-            Kind::Probes => self.on_probes(now, peer, &header, payload, reply),
             Kind::Bind => self.on_bind(now, peer, &header, payload, reply),
             Kind::Describe => self.on_describe(&header, payload, reply),
             Kind::Proof => self.on_proof(now, peer, &header),
             Kind::Unbind => self.on_unbind(peer, &header),
-            Kind::Data => self.on_data(now, peer, &header, payload, reply),
-            Kind::Receipt => self.on_receipt(now, peer, &header, payload, reply),
-            Kind::Cancel => self.on_cancel(now, peer, &header, reply),
+            Kind::Probe | Kind::Probes | Kind::Data | Kind::Receipt | Kind::Cancel => {
+                let answered = self.check_binding(now, peer, &header, reply);
+                answered.unwrap_or_else(|| self.on_bound(now, peer, &header, payload, reply))
+            }
             // A call with a flag that may be ignored.
             Kind::Call => self.on_flagged_call(now, peer, &header, packet, reply),
             Kind::BindReply
@@ -221,6 +220,24 @@ impl<P: Peer> Server<P> {
                 self.counters.malformed += 1;
                 Effect::Nothing
             }
+        }
+    }
+
+    /// Handles a packet about calls that began before, from a caller whose binding is there.
+    fn on_bound(
+        &mut self,
+        now: Instant,
+        peer: P,
+        header: &Header,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+    ) -> Effect<P> {
+        match header.kind {
+            Kind::Probe => self.on_probe(peer, header, reply),
+            Kind::Probes => self.on_probes(now, header, payload, reply),
+            Kind::Data => self.on_data(now, peer, header, payload, reply),
+            Kind::Receipt => self.on_receipt(now, peer, header, payload),
+            _ => self.on_cancel(now, peer, header, reply),
         }
     }
 

@@ -19,9 +19,6 @@ impl<P: Peer> Server<P> {
         header: &Header,
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
-        if let Some(answered) = self.check_binding(now, peer, header, reply) {
-            return answered;
-        }
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_or_make(header.lane, self.limits.lanes, |lanes| {

@@ -90,9 +90,6 @@ impl<P: Peer> Server<P> {
         payload: &[u8],
         reply: &mut Vec<u8>,
     ) -> Effect<P> {
-        if let Some(answered) = self.check_binding(now, peer, header, reply) {
-            return answered;
-        }
         let data = Data::of(header).expect("parsed data is valid");
         let (bytes, behind) = data.split(header, payload);
         let told = behind.map_or(Effect::Nothing, |behind| self.on_pipe_receipt(now, peer, header, &behind));

@@ -7,16 +7,7 @@ use alloc::vec::Vec;
 use stoop_wire::{CallList, FailureCode, Header, Kind, RefusalCode};
 
 impl<P: Peer> Server<P> {
-    pub(super) fn on_probe(
-        &mut self,
-        now: Instant,
-        peer: P,
-        header: &Header,
-        reply: &mut Vec<u8>,
-    ) -> Effect<P> {
-        if let Some(answered) = self.check_binding(now, peer, header, reply) {
-            return answered;
-        }
+    pub(super) fn on_probe(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(lane) = binding.lanes.get_mut(header.lane) else {
@@ -41,7 +32,6 @@ impl<P: Peer> Server<P> {
     pub(super) fn on_probes(
         &mut self,
         now: Instant,
-        peer: P,
         header: &Header,
         payload: &[u8],
         reply: &mut Vec<u8>,
@@ -50,9 +40,6 @@ impl<P: Peer> Server<P> {
             self.counters.malformed += 1;
             return Effect::Nothing;
         };
-        if let Some(answered) = self.check_binding(now, peer, header, reply) {
-            return answered;
-        }
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let has = |lane, number| {

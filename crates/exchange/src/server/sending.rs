@@ -236,17 +236,7 @@ impl<P: Peer> Server<P> {
     /// Handles a receipt: a caller reports which parts of a result it has.
     #[cold]
     #[inline(never)]
-    pub(super) fn on_receipt(
-        &mut self,
-        now: Instant,
-        peer: P,
-        header: &Header,
-        payload: &[u8],
-        reply: &mut Vec<u8>,
-    ) -> Effect<P> {
-        if let Some(answered) = self.check_binding(now, peer, header, reply) {
-            return answered;
-        }
+    pub(super) fn on_receipt(&mut self, now: Instant, peer: P, header: &Header, payload: &[u8]) -> Effect<P> {
         let binding =
             self.bindings.get_mut(header.binding).expect("packets without a binding are answered before");
         let Some(receipt) = Receipt::decode(payload) else {
