@@ -87,12 +87,93 @@ mod imp {
         }
     }
 
+    /// Bytes that are copied together.
+    const BLOCK: usize = 64;
+    /// Up to so many bytes, blocks are copied faster.
+    const SHORT: usize = 512;
+    /// Some processors (AMD Zen 3 and 4) take 25 times as long for a copy by one instruction if `to` lies less than 16 bytes behind `from`
+    /// within a page, and twice as long if it is less than 32.
+    const SLOW_DISTANCES: core::ops::Range<usize> = 1..32;
+    const PAGE: usize = 4096;
+
     /// # Safety
     /// `from` is readable and `to` writable for `len` bytes, and they do not overlap.
     #[inline]
     unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-        // As fast as memcpy from some ten bytes on, on processors of the last ten years (ERMS, FSRM): 22 ns against 17 for 1440
-        // bytes in the caches, and the same for 64 KiB. Its stores may be seen in any order, but before every later one.
+        let is_slow = SLOW_DISTANCES.contains(&(to.addr().wrapping_sub(from.addr()) % PAGE));
+        if len < BLOCK && len.is_multiple_of(size_of::<u64>()) {
+            for at in (0..len).step_by(size_of::<u64>()) {
+                // SAFETY: the word at `at` is within `len`.
+                unsafe { copy_word(from.add(at), to.add(at)) };
+            }
+            return;
+        }
+        if len < BLOCK || len > SHORT && !is_slow {
+            // SAFETY: as the caller vouches.
+            return unsafe { copy_by_one_instruction(from, to, len) };
+        }
+        let mut done = 0;
+        while done <= len - BLOCK {
+            // SAFETY: a block from `done` on is within `len`.
+            unsafe { copy_block(from.add(done), to.add(done)) };
+            done += BLOCK;
+        }
+        if done < len {
+            // SAFETY: so is the last one, a part of which may be copied again.
+            unsafe { copy_block(from.add(len - BLOCK), to.add(len - BLOCK)) };
+        }
+    }
+
+    /// # Safety
+    /// `from` is readable and `to` writable for a block, and they do not overlap.
+    #[inline(always)]
+    unsafe fn copy_block(from: *const u8, to: *mut u8) {
+        // SAFETY: it reads 64 bytes at `from` and writes as many at `to`, which the caller vouches for; every processor of 64 bits has these
+        // registers.
+        unsafe {
+            core::arch::asm!(
+                "movups {a}, [{from}]",
+                "movups {b}, [{from} + 16]",
+                "movups {c}, [{from} + 32]",
+                "movups {d}, [{from} + 48]",
+                "movups [{to}], {a}",
+                "movups [{to} + 16], {b}",
+                "movups [{to} + 32], {c}",
+                "movups [{to} + 48], {d}",
+                from = in(reg) from,
+                to = in(reg) to,
+                a = out(xmm_reg) _,
+                b = out(xmm_reg) _,
+                c = out(xmm_reg) _,
+                d = out(xmm_reg) _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// # Safety
+    /// `from` is readable and `to` writable for eight bytes.
+    #[inline(always)]
+    unsafe fn copy_word(from: *const u8, to: *mut u8) {
+        // SAFETY: it reads eight bytes at `from` and writes as many at `to`, which the caller vouches for.
+        unsafe {
+            core::arch::asm!(
+                "mov {word}, [{from}]",
+                "mov [{to}], {word}",
+                from = in(reg) from,
+                to = in(reg) to,
+                word = out(reg) _,
+                options(nostack, preserves_flags)
+            );
+        }
+    }
+
+    /// # Safety
+    /// As [`copy`].
+    #[inline]
+    unsafe fn copy_by_one_instruction(from: *const u8, to: *mut u8, len: usize) {
+        // As fast as memcpy for long copies, on processors of the last ten years (ERMS, FSRM). Its stores may be seen in any order, but
+        // before every later one.
         // SAFETY: it reads `len` bytes at `from` and writes as many at `to`, which the caller vouches for; the direction flag is
         // clear at every call and return (System V ABI), and no other flag is changed.
         unsafe {
@@ -157,7 +238,7 @@ mod imp {
                     load!(shared, private, u64, reg, "{word}");
                     load!(shared.add(8), private.add(8), u64, reg, "{word}");
                 }
-                _ => copy(shared, private, len),
+                _ => copy_by_one_instruction(shared, private, len),
             }
         }
     }
@@ -175,7 +256,7 @@ mod imp {
                     store!(private, shared, u64, reg, "{word}");
                     store!(private.add(8), shared.add(8), u64, reg, "{word}");
                 }
-                _ => copy(private, shared, len),
+                _ => copy_by_one_instruction(private, shared, len),
             }
         }
     }
@@ -265,6 +346,21 @@ mod tests {
                     assert_eq!(private[start..start + len], bytes[start..start + len]);
                     assert!(private[..start].iter().chain(&private[start + len..]).all(|&byte| byte == 0));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn long_copies_are_whole_wherever_their_ends_lie_in_a_page() {
+        let bytes: Vec<u8> = (0..8192_u32).map(|n| (n / 3) as u8).collect();
+        for len in [64, 100, 512, 513, 4000] {
+            for behind in (0..40).chain([4090]).step_by(if cfg!(miri) { 9 } else { 1 }) {
+                let mut copy = vec![0; 16 * 1024];
+                let start = (bytes.as_ptr().addr().wrapping_sub(copy.as_ptr().addr()) + behind) % 4096;
+                // SAFETY: both have more bytes behind these places, and they are two.
+                unsafe { copy_in(bytes.as_ptr(), copy[start..].as_mut_ptr(), len) };
+                assert_eq!(copy[start..start + len], bytes[..len]);
+                assert!(copy[..start].iter().chain(&copy[start + len..]).all(|&byte| byte == 0));
             }
         }
     }
