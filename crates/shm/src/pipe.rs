@@ -25,7 +25,7 @@
 
 use crate::Segment;
 use crate::count::{self, Count};
-use crate::layout::{self, LANES, PIPE, READY_WORDS};
+use crate::layout::{self, LANES, LINE, PIPE, READY_WORDS};
 use crate::sync::{Ordering, fence, fence_after_exchange};
 use crate::{Disorder, Way};
 
@@ -96,6 +96,15 @@ impl Pipe {
             fence_after_exchange();
         }
         true
+    }
+
+    /// Where the first lines of the bytes from that count on lie: those of a short item.
+    #[inline]
+    fn lines_from(self, count: u32, origin: u32) -> impl Iterator<Item = usize> {
+        let offset = count.wrapping_sub(origin) & count::MASK;
+        [offset, offset.wrapping_add(LINE as u32)]
+            .into_iter()
+            .map(move |at| layout::pipe_byte(self.number, at))
     }
 
     /// The end with that line is to be notified from now on. It looks once more after this.
@@ -179,6 +188,14 @@ impl Writing {
         PIPE - (self.written.wrapping_sub(self.taken) & count::MASK) as usize
     }
 
+    /// This thread is about to write and publish bytes: the processor may fetch the lines that it will change, all at once.
+    #[inline]
+    pub fn expect(&self, segment: &Segment) {
+        segment.will_write(self.pipe.writer);
+        let origin = if self.taken == self.written { self.written } else { self.origin };
+        self.pipe.lines_from(self.written, origin).for_each(|line| segment.will_write(line));
+    }
+
     /// Writes bytes for which there is [room](Self::room). They are published by [`publish`](Self::publish).
     ///
     /// # Panics
@@ -252,6 +269,8 @@ pub struct Reading {
     taken: u32,
     /// As the writer has been told.
     told: u32,
+    /// As the writer has said when bytes were last taken.
+    origin: u32,
 }
 
 /// The reader tells of so many bytes that it has taken, at the latest.
@@ -261,7 +280,7 @@ const TELL: u32 = if PIPE < 32 { 8 } else { PIPE as u32 / 4 };
 impl Reading {
     /// Of a call on that lane which has just begun.
     pub fn new(way: Way, lane: u16) -> Self {
-        Self { pipe: Pipe::new(way, lane), taken: 0, told: 0 }
+        Self { pipe: Pipe::new(way, lane), taken: 0, told: 0, origin: 0 }
     }
 
     /// Bytes that can be taken.
@@ -275,6 +294,13 @@ impl Reading {
         if there > PIPE || !there.is_multiple_of(8) { Err(Disorder) } else { Ok(there) }
     }
 
+    /// This thread waits for bytes: the processor may fetch the lines of the next ones meanwhile, so that they come together with the line of
+    /// their count.
+    #[inline]
+    pub fn expect(&self, segment: &Segment) {
+        self.pipe.lines_from(self.taken, self.origin).for_each(|line| segment.will_read(line));
+    }
+
     /// Takes so many of the bytes that have [arrived](Self::arrived) to the end of `into`. Returns whether the writer has to be notified.
     ///
     /// # Panics
@@ -283,10 +309,10 @@ impl Reading {
     pub fn take(&mut self, segment: &Segment, len: usize, into: &mut Vec<u8>) -> bool {
         assert!(len <= PIPE);
         // The writer has moved it only if it saw the ring empty: it belongs to the bytes that have arrived.
-        let origin = segment.half(self.pipe.writer + ORIGIN).load(Ordering::Relaxed);
+        self.origin = segment.half(self.pipe.writer + ORIGIN).load(Ordering::Relaxed);
         let (mut left, mut notifies) = (len, false);
         while left > 0 {
-            let offset = self.taken.wrapping_sub(origin) & count::MASK;
+            let offset = self.taken.wrapping_sub(self.origin) & count::MASK;
             let now = left.min(PIPE - offset as usize % PIPE).min(TELL as usize);
             segment.append(layout::pipe_byte(self.pipe.number, offset), now, into);
             self.taken = self.taken.wrapping_add(now as u32) & count::MASK;

@@ -260,7 +260,11 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
             return;
         }
         drop(state);
-        let is_over = || self.is_over.load(Ordering::Acquire) || ring.closed(self.side.segment()) != Ok(None);
+        let is_over = || {
+            let segment = self.side.segment();
+            ring.expect(segment);
+            self.is_over.load(Ordering::Acquire) || ring.closed(segment) != Ok(None)
+        };
         self.waits.wait(&*self.side, ring.sleep(), until_ns, is_over, || self.tell(&mut self.state()));
     }
 

@@ -364,6 +364,7 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
 
     fn append_patiently(&self, record: &Record<'_>) -> Result<bool, PipeError> {
         let mut state = self.state();
+        state.ring.expect(self.side.segment());
         self.check(&mut state)?;
         if !self.has_room_now(&mut state, ROOM)? {
             return Ok(false);
