@@ -1,7 +1,6 @@
 //! What the ends of pipes need of the process and the binding in which they are.
 
 use crate::error::UnknownCause;
-use crate::locked::locked;
 use crate::pipes::error::PipeError;
 use std::sync::Mutex;
 use stoop_net::clock;
@@ -52,8 +51,9 @@ impl Waits {
         is_over: impl Fn() -> bool,
         prepare: impl Fn(),
     ) {
-        let kept = locked(&self.0).take();
-        let mut waiter = kept.unwrap_or_else(|| side.waiter());
+        // Of several threads that wait at once, one has the end's waiter.
+        let (mut kept, mut other) = (self.0.try_lock().ok(), None);
+        let waiter = kept.as_deref_mut().unwrap_or(&mut other).get_or_insert_with(|| side.waiter());
         let mut now_ns = clock::now_ns();
         let mut wait = waiter.begin_in_memory(now_ns);
         'waiting: while now_ns < until_ns {
@@ -69,8 +69,6 @@ impl Waits {
             }
             now_ns = waiter.pause(&mut wait, now_ns);
         }
-        drop(wait);
-        *locked(&self.0) = Some(waiter);
     }
 }
 
