@@ -106,7 +106,8 @@ impl CallersPipes {
         let writing =
             pipes.to_procedure.then(|| WritingEnd::new(&side, Writing::new(Way::Call, lane), terms));
         let reading = pipes.from_procedure.then(|| {
-            ReadingEnd::new(&side, Reading::new(Way::Result, lane), (window.size().bytes(), window), item_max)
+            let window = (window.size().bytes(), window);
+            ReadingEnd::new(&side, Reading::new(Way::Result, lane), window, (item_max, pipes.to_procedure))
         });
         let ends = Ends {
             sending: writing.as_ref().map(|end| Arc::clone(end) as _),

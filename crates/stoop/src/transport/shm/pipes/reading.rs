@@ -40,8 +40,9 @@ struct State {
 }
 
 /// Knows whether short items come one behind the other.
-#[derive(Default)]
 struct Stream {
+    /// Items that come sooner after each other are a stream.
+    soon_ns: u64,
     /// When the program last found nothing, and how many bytes had been taken then.
     asked_ns: u64,
     received: u64,
@@ -49,8 +50,11 @@ struct Stream {
     times: u32,
 }
 
-/// Items that come so soon after each other are a stream: an answer to an item takes longer.
-const SOON_NS: u64 = 250;
+/// Items that come so soon after each other are a stream, if this side sends none. A writer and a reader that looks for each item move in
+/// step: an item takes as long as the line of the count from one processor to the other and back.
+const SOON_NS: u64 = 1000;
+/// As [`SOON_NS`], if this side sends items, too: an answer to an item takes longer.
+const SOON_BETWEEN_ANSWERS_NS: u64 = 250;
 /// Bytes that come together in a stream of short items.
 const TOGETHER: std::ops::Range<u64> = 256..4096;
 /// So often in a row, and it is one.
@@ -59,10 +63,15 @@ const TIMES: u32 = 8;
 const GATHER_NS: u64 = 400;
 
 impl Stream {
+    fn new(is_answered: bool) -> Self {
+        let soon_ns = if is_answered { SOON_BETWEEN_ANSWERS_NS } else { SOON_NS };
+        Self { soon_ns, asked_ns: 0, received: 0, times: 0 }
+    }
+
     /// The program has found nothing, though so many bytes came in all. Whether it lets items gather before it looks again.
     fn gathers(&mut self, now_ns: u64, received: u64) -> bool {
         let came = received - self.received;
-        let is_soon = now_ns - self.asked_ns < SOON_NS && came < TOGETHER.start;
+        let is_soon = now_ns - self.asked_ns < self.soon_ns && came < TOGETHER.start;
         self.times = if came > 0 && is_soon || TOGETHER.contains(&came) { self.times + 1 } else { 0 };
         (self.asked_ns, self.received) = (now_ns, received);
         self.times >= TIMES
@@ -70,12 +79,12 @@ impl Stream {
 }
 
 impl<S: Side> ReadingEnd<S> {
-    /// An end with that window, whose writer may send the bytes below that limit at first.
+    /// An end with that window, whose writer may send the bytes below that limit at first. `is_answered`: this side sends items, too.
     pub(crate) fn new(
         side: &Arc<S>,
         ring: Reading,
         (limit, window): (u64, Window),
-        item_max: usize,
+        (item_max, is_answered): (usize, bool),
     ) -> Arc<Self> {
         let window = window.size();
         let (received, is_starved, over, waker) = (0, false, None, None);
@@ -90,7 +99,7 @@ impl<S: Side> ReadingEnd<S> {
                 is_starved,
                 over,
                 waker,
-                stream: Stream::default(),
+                stream: Stream::new(is_answered),
             }),
             is_over: AtomicBool::new(false),
             is_attended: AtomicBool::new(false),
@@ -298,5 +307,22 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
 
     fn item_max(&self) -> usize {
         self.item_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a reader that finds one short item every `step_ns` lets items gather in the end.
+    fn gathers(step_ns: u64, is_answered: bool) -> bool {
+        let mut stream = Stream::new(is_answered);
+        (1..=u64::from(TIMES) + 1).any(|item| stream.gathers(item * step_ns, item * 72))
+    }
+
+    #[test]
+    fn short_items_gather_if_they_follow_each_other_and_are_not_answers() {
+        assert!(gathers(SOON_BETWEEN_ANSWERS_NS - 1, true) && !gathers(SOON_BETWEEN_ANSWERS_NS, true));
+        assert!(gathers(SOON_NS - 1, false) && !gathers(SOON_NS, false));
     }
 }

@@ -143,7 +143,7 @@ impl Binding {
             pipes.from_procedure.then(|| WritingEnd::new(&side, Writing::new(Way::Result, lane), terms));
         let reading = pipes.to_procedure.then(|| {
             let window = (FIRST_WINDOW, Window::Usual);
-            ReadingEnd::new(&side, Reading::new(Way::Call, lane), window, item_max)
+            ReadingEnd::new(&side, Reading::new(Way::Call, lane), window, (item_max, pipes.from_procedure))
         });
         let ends = Ends {
             sending: writing.as_ref().map(|end| Arc::clone(end) as _),
