@@ -31,6 +31,8 @@ macro_rules! claims {
         claims! { @ tcp_sealed [$($claim)*] }
         #[cfg(feature = "seal")]
         claims! { @ udp_sealed [$($claim)*] }
+        #[cfg(feature = "seal")]
+        claims! { @ ether_sealed [$($claim)*] }
     };
     (@ $transport:ident [$($claim:ident)*]) => {
         mod $transport {
