@@ -23,7 +23,7 @@ use crate::sync::{Ordering, fence, fence_after_exchange};
 pub enum Event {
     /// An answer to any call, or a long message that moves on.
     Answer,
-    /// A long result has been announced, or a chunk of a long message has been filled or emptied.
+    /// A long result has been announced, a chunk of a long message has been filled or emptied, or a call with pipes may have been answered.
     LongMessage,
 }
 

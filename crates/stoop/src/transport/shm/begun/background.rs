@@ -2,11 +2,11 @@
 //!
 //! A call that is published, answered and taken by the thread of its handle needs nothing of it. While there are only such calls, the
 //! thread sleeps until the server announces a long result, which keeps other results from coming until it is taken. While
-//! it manages calls itself, each answer wakes it.
+//! it manages calls itself, each answer wakes it, unless all of them have pipes: calls beside a pipe take no longer than without it.
 
 use crate::calling::background::{self, Background, Driven, Rest};
 use crate::locked::locked;
-use crate::transport::shm::begun::managed_calls::ManagedCalls;
+use crate::transport::shm::begun::managed_calls::{ManagedCalls, State};
 use crate::transport::shm::caller::session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,9 +91,11 @@ impl ManagedCalls {
     /// The event for which the thread waits, if it waits for one.
     fn awaited_event(&self, has_queued: bool) -> Option<Event> {
         let has_lanes_in_use = self.has_lanes_in_use();
-        let state = self.state();
-        let is_open = state.calls.open_count() > 0 || !state.piped.is_empty();
-        let is_attended = state.calls.attended() > 0 || has_queued || state.closing;
+        let State { calls, piped, closing, .. } = &mut *self.state();
+        let is_open = calls.open_count() > 0 || !piped.is_empty();
+        // The server tells of the answer to a call with pipes as of a long message.
+        let with_pipes = piped.iter().filter(|piped| piped.is_attended(calls)).count();
+        let is_attended = calls.attended() > with_pipes || has_queued || *closing;
         match is_open {
             true if is_attended => Some(Event::Answer),
             true => Some(Event::LongMessage),

@@ -40,6 +40,11 @@ impl PipedCall {
         self.generation != present.generation
     }
 
+    /// Whether it has not ended, and has a handle.
+    pub(super) fn is_attended(&self, calls: &mut CallTable<ManagedCall>) -> bool {
+        self.key.is_some_and(|key| find(calls, key).is_some() && calls.detached_as(key.0).is_none())
+    }
+
     /// Whether [`advance_piped`](State::advance_piped) would do something for it.
     pub(super) fn can_advance(&self, calls: &mut CallTable<ManagedCall>) -> bool {
         let can_call = |key| find(calls, key).is_none_or(|managed| managed.can_advance());
