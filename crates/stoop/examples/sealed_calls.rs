@@ -4,6 +4,13 @@
 //! ```sh
 //! cargo run --release -p stoop --features seal --example sealed_calls [udp://127.0.0.1:0] [tcp://127.0.0.1:0]
 //! ```
+//!
+//! Over an Ethernet with two interfaces, of the servers and of the callers, here in a network of its own:
+//!
+//! ```sh
+//! unshare -rn sh -c 'ip link add name s0 type veth peer name c0 && ip link set s0 up && ip link set c0 up &&
+//!     cargo run --release -p stoop --features seal,ether --example sealed_calls ether:s0,c0'
+//! ```
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -30,25 +37,36 @@ impl Lab for Idle {
     }
 }
 
+/// A client, its server, and the server's address for callers.
 fn client(
     uri: &str,
     security: Security,
-) -> Result<(LabClient, stoop::RunningServer), Box<dyn std::error::Error>> {
-    let server =
-        Server::new().security(security.clone()).export(LabServer::new(Idle)).listen(uri)?.start()?;
-    let options = BindOptions::new().security(security);
-    Ok((LabClient::bind_with(&server.uris()[0], &options)?, server))
+) -> Result<(LabClient, stoop::RunningServer, String), Box<dyn std::error::Error>> {
+    let name = if security.public_key().is_some() { "sealed" } else { "plain" };
+    let ends = uri.strip_prefix("ether:").and_then(|ends| ends.split_once(','));
+    let there = ends.map_or(uri.into(), |(servers, _)| format!("ether://{servers}/{name}"));
+    let server = Server::new().security(security.clone()).export(LabServer::new(Idle));
+    let server = server.listen(&there)?.start()?;
+    let uri = server.uris()[0].clone();
+    let uri = ends.map_or(uri.clone(), |(servers, callers)| {
+        uri.replace(&format!("{servers}/"), &format!("{callers}/"))
+    });
+    Ok((LabClient::bind_with(&uri, &BindOptions::new().security(security))?, server, uri))
 }
 
-/// Mean time of a call in a slice, in nanoseconds. The first calls, for which a server may have to wake up, are not counted.
+/// Median time of a call in a slice, in nanoseconds. The first calls, for which a server may have to wake up, are not counted.
 fn slice(mut call: impl FnMut()) -> f64 {
-    (0..20).for_each(|_| call());
-    let (begun, mut calls) = (Instant::now(), 0);
-    while begun.elapsed() < Duration::from_millis(10) {
+    let (warm, end) = (Instant::now() + Duration::from_millis(1), Instant::now() + Duration::from_millis(11));
+    let (mut times, mut begun) = (Vec::with_capacity(10_000), Instant::now());
+    while begun < end || times.is_empty() {
         call();
-        calls += 1;
+        let now = Instant::now();
+        if begun >= warm {
+            times.push((now - begun).as_nanos() as f64);
+        }
+        begun = now;
     }
-    begun.elapsed().as_nanos() as f64 / f64::from(calls)
+    quartiles(times)[0]
 }
 
 /// The median and the quartiles.
@@ -96,8 +114,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn over(uri: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>> {
-    let (plain, _of_plain) = client(uri, Security::none())?;
-    let (sealed, _of_sealed) = client(uri, security.clone())?;
+    let (plain, _of_plain, _) = client(uri, Security::none())?;
+    let (sealed, _of_sealed, sealed_uri) = client(uri, security.clone())?;
     println!("{uri}");
     compare("Null()", || plain.null().unwrap(), || sealed.null().unwrap());
     compare("8 threads", || by_eight(&plain), || by_eight(&sealed));
@@ -108,11 +126,10 @@ fn over(uri: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>
     compare("1 MiB in", || plain.max_arg(&bytes).unwrap(), || sealed.max_arg(&bytes).unwrap());
     let out = |client: &LabClient| drop(black_box(client.max_result(1 << 20).unwrap()));
     compare("1 MiB out", || out(&plain), || out(&sealed));
-    let uri = &_of_sealed.uris()[0];
     let options = BindOptions::new().security(security.clone());
     let binds = (0..100).map(|_| {
         let begun = Instant::now();
-        drop(LabClient::bind_with(uri, &options).unwrap());
+        drop(LabClient::bind_with(&sealed_uri, &options).unwrap());
         begun.elapsed().as_nanos() as f64
     });
     let [bind, first, third] = quartiles(binds.collect());
