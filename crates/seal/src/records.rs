@@ -10,7 +10,7 @@
 
 use crate::keyed::Keyed;
 use crate::seal::{PHASE_NANOS, PHASE_NUMBERS};
-use crate::suite::{Cipher, Secret, Suite, TAG_LEN};
+use crate::suite::{Cipher, NONCE_LEN, Secret, Suite, TAG_LEN};
 use core::fmt;
 
 /// Bytes of the clear beginning of a record.
@@ -97,6 +97,23 @@ impl<S: Suite + Copy> RecordSealer<S> {
     /// # Panics
     /// If it has no data, or more than [`RECORD_DATA_MAX`].
     pub fn seal(&mut self, record: &mut [u8]) {
+        self.seal_by(record, |cipher, nonce, header, data| cipher.seal(nonce, header, data));
+    }
+
+    /// The same, with `data` in place of the bytes between the record's beginning and the room for its tag.
+    ///
+    /// # Panics
+    /// As [`seal`](Self::seal), and if the record is of another length.
+    pub fn seal_from(&mut self, record: &mut [u8], data: &[u8]) {
+        self.seal_by(record, |cipher, nonce, header, out| cipher.seal_from(nonce, header, data, out));
+    }
+
+    /// Has `encrypt` encrypt the data and return the tag over it and the record's beginning.
+    fn seal_by(
+        &mut self,
+        record: &mut [u8],
+        encrypt: impl FnOnce(&S::Cipher, [u8; NONCE_LEN], &[u8], &mut [u8]) -> [u8; TAG_LEN],
+    ) {
         if self.direction.number - self.first >= PHASE_NUMBERS {
             // When it began is told by the next look.
             self.go_on(self.begun_ns);
@@ -108,7 +125,7 @@ impl<S: Suite + Copy> RecordSealer<S> {
         header.copy_from_slice(&(len as u32 | direction.bit()).to_le_bytes());
         let (data, tag) = rest.split_at_mut(len);
         let nonce = direction.keyed.nonce(direction.number);
-        tag.copy_from_slice(&direction.keyed.cipher.seal(nonce, header, data));
+        tag.copy_from_slice(&encrypt(&direction.keyed.cipher, nonce, header, data));
         direction.number += 1;
     }
 
@@ -142,14 +159,30 @@ impl<S: Suite + Copy> RecordOpener<S> {
     pub fn open(&mut self, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_first_chunk_mut::<RECORD_HEADER_LEN>() else { return false };
         let Some((data, &mut tag)) = rest.split_last_chunk_mut::<TAG_LEN>() else { return false };
-        if Self::data_len(*header) != Some(data.len()) {
-            return false;
-        }
+        Self::data_len(*header) == Some(data.len())
+            && self.open_by(header, |cipher, nonce| cipher.open(nonce, header, data, &tag))
+    }
+
+    /// The same, with its data clear in `out`, which is as long as the data.
+    pub fn open_to(&mut self, record: &[u8], out: &mut [u8]) -> bool {
+        let Some((header, rest)) = record.split_first_chunk::<RECORD_HEADER_LEN>() else { return false };
+        let Some((data, tag)) = rest.split_last_chunk::<TAG_LEN>() else { return false };
+        Self::data_len(*header) == Some(data.len())
+            && data.len() == out.len()
+            && self.open_by(header, |cipher, nonce| cipher.open_to(nonce, header, (data, tag), out))
+    }
+
+    /// Has `decrypt` open the next record, which begins with this header.
+    fn open_by(
+        &mut self,
+        header: &[u8; RECORD_HEADER_LEN],
+        decrypt: impl FnOnce(&S::Cipher, [u8; NONCE_LEN]) -> bool,
+    ) -> bool {
         if (u32::from_le_bytes(*header) ^ self.0.bit()) & PHASE_BIT != 0 {
             self.0 = self.0.next();
         }
         let Self(direction) = self;
-        let opens = direction.keyed.cipher.open(direction.keyed.nonce(direction.number), header, data, &tag);
+        let opens = decrypt(&direction.keyed.cipher, direction.keyed.nonce(direction.number));
         direction.number += 1;
         opens
     }

@@ -28,6 +28,18 @@ pub trait Cipher {
 
     /// Decrypts `data` where it lies, if the tag is right. If not, the contents of `data` are arbitrary, and nothing of the clear text.
     fn open(&self, nonce: [u8; NONCE_LEN], associated: &[u8], data: &mut [u8], tag: &[u8; TAG_LEN]) -> bool;
+
+    /// The same, to elsewhere: decrypts `data` to `out`, which is as long.
+    fn open_to(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        (data, tag): (&[u8], &[u8; TAG_LEN]),
+        out: &mut [u8],
+    ) -> bool {
+        out.copy_from_slice(data);
+        self.open(nonce, associated, out, tag)
+    }
 }
 
 /// A cipher, and how its keys are derived from secrets.

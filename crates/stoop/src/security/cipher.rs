@@ -80,6 +80,17 @@ impl Cipher for PacketCipher {
         let nonce = Nonce::assume_unique_for_key(nonce);
         self.made().open_in_place_separate_tag(nonce, Aad::from(associated), tag, data).is_ok()
     }
+
+    fn open_to(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        associated: &[u8],
+        (data, tag): (&[u8], &[u8; TAG_LEN]),
+        out: &mut [u8],
+    ) -> bool {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        self.made().open_separate_gather(nonce, Aad::from(associated), data, tag, out).is_ok()
+    }
 }
 
 impl Suite for PacketSuite {

@@ -45,9 +45,9 @@ pub(super) enum Wait {
 
 struct Sealing {
     sealer: RecordSealer<PacketSuite>,
-    /// Records that the stream has not taken.
+    /// Memory for records, and those in it that the stream has not taken.
     records: Vec<u8>,
-    sent: usize,
+    unsent: Range<usize>,
     /// The last byte that is in them is not counted as sent: it is given again.
     owes_last: bool,
 }
@@ -66,37 +66,63 @@ fn forged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a record that does not open")
 }
 
+/// So many bytes of the slices behind the first `at`, if one slice has them all.
+fn piece<'a>(slices: &'a [IoSlice<'_>], at: usize, len: usize) -> Option<&'a [u8]> {
+    let mut at = at;
+    for slice in slices {
+        if at < slice.len() {
+            return slice.get(at..at + len);
+        }
+        at -= slice.len();
+    }
+    None
+}
+
+/// Fills `out` with the bytes of the slices behind the first `at`.
+fn gather(slices: &[IoSlice<'_>], at: usize, out: &mut [u8]) {
+    let (mut at, mut filled) = (at, 0);
+    for slice in slices {
+        let behind = slice.get(at..).unwrap_or_default();
+        let len = behind.len().min(out.len() - filled);
+        out[filled..filled + len].copy_from_slice(&behind[..len]);
+        filled += len;
+        at = at.saturating_sub(slice.len());
+    }
+}
+
 impl Sealing {
     /// Sends what is there. Returns whether the stream has taken all.
     fn flush(&mut self, stream: &Stream) -> io::Result<bool> {
-        while self.sent < self.records.len() {
-            match stream.try_send(&[IoSlice::new(&self.records[self.sent..])])? {
+        while !self.unsent.is_empty() {
+            match stream.try_send(&[IoSlice::new(&self.records[self.unsent.clone()])])? {
                 0 => return Ok(false),
-                sent => self.sent += sent,
+                sent => self.unsent.start += sent,
             }
         }
-        self.records.clear();
-        self.sent = 0;
+        self.unsent = 0..0;
         Ok(true)
     }
 
-    /// Makes records of the bytes in these slices behind the first `skipped`: of a batch at most. Returns how many bytes.
+    /// Makes records of the bytes in these slices behind the first `skipped`: of a batch at most. Returns how many bytes. All records before
+    /// have been sent.
     fn seal(&mut self, slices: &[IoSlice<'_>], skipped: usize) -> usize {
         let all: usize = slices.iter().map(|slice| slice.len()).sum();
         let (mut at, end) = (skipped, all.min(skipped + BATCH_MAX));
-        self.records.reserve(end - at + (end - at).div_ceil(RECORD_DATA_MAX) * RECORD_OVERHEAD);
+        let room = end - at + (end - at).div_ceil(RECORD_DATA_MAX) * RECORD_OVERHEAD;
+        if self.records.len() < room {
+            self.records.resize(room, 0);
+        }
         while at < end {
             let len = (end - at).min(RECORD_DATA_MAX);
-            let start = self.records.len();
-            self.records.extend_from_slice(&[0; RECORD_HEADER_LEN]);
-            let mut before = 0;
-            for slice in slices {
-                let of = |place: usize| place.clamp(before, before + slice.len()) - before;
-                self.records.extend_from_slice(&slice[of(at)..of(at + len)]);
-                before += slice.len();
+            let record = &mut self.records[self.unsent.end..][..len + RECORD_OVERHEAD];
+            match piece(slices, at, len) {
+                Some(data) => self.sealer.seal_from(record, data),
+                None => {
+                    gather(slices, at, &mut record[RECORD_HEADER_LEN..][..len]);
+                    self.sealer.seal(record);
+                }
             }
-            self.records.extend_from_slice(&[0; TAG_LEN]);
-            self.sealer.seal(&mut self.records[start..]);
+            self.unsent.end += len + RECORD_OVERHEAD;
             if self.sealer.numbers().is_multiple_of(LOOK_EVERY) {
                 self.sealer.look(clock::now_ns());
             }
@@ -135,32 +161,43 @@ impl Opening {
             buffer[given..given + len].copy_from_slice(&self.bytes[self.clear.start..self.clear.start + len]);
             self.clear.start += len;
             given += len;
-            if !self.clear.is_empty() || given == buffer.len() || !self.open_next()? {
+            if !self.clear.is_empty() || given == buffer.len() {
                 return Ok(given);
+            }
+            match self.open_next(&mut buffer[given..])? {
+                Some(len) => given += len,
+                None => return Ok(given),
             }
         }
     }
 
-    /// Opens the next record, if all of it has arrived.
-    fn open_next(&mut self) -> io::Result<bool> {
+    /// Opens the next record, if all of it has arrived: into `out` if its data fits there, else where it is. Returns how many bytes are in
+    /// `out`.
+    fn open_next(&mut self, out: &mut [u8]) -> io::Result<Option<usize>> {
         if self.has_failed {
             return Err(forged());
         }
         let unread = &mut self.bytes[self.unread.clone()];
-        let Some(header) = unread.first_chunk() else { return Ok(false) };
-        let opened = RecordOpener::<PacketSuite>::data_len(*header).and_then(|len| {
-            let Some(record) = unread.get_mut(..len + RECORD_OVERHEAD) else { return Some(None) };
-            self.opener.open(record).then_some(Some(len))
-        });
-        let Some(len) = opened else {
+        let Some(header) = unread.first_chunk() else { return Ok(None) };
+        let len = RecordOpener::<PacketSuite>::data_len(*header);
+        let record = len.and_then(|len| unread.get_mut(..len + RECORD_OVERHEAD));
+        let (opens, given) = match (len, record) {
+            (None, _) => (false, 0),
+            (Some(_), None) => return Ok(None),
+            (Some(len), Some(record)) if len <= out.len() => {
+                (self.opener.open_to(record, &mut out[..len]), len)
+            }
+            (Some(_), Some(record)) => (self.opener.open(record), 0),
+        };
+        if !opens {
             self.has_failed = true;
             return Err(forged());
-        };
-        let Some(len) = len else { return Ok(false) };
+        }
         let start = self.unread.start + RECORD_HEADER_LEN;
-        self.clear = start..start + len;
-        self.unread.start += len + RECORD_OVERHEAD;
-        Ok(true)
+        let end = start + len.unwrap_or(0);
+        self.clear = start + given..end;
+        self.unread.start = end + TAG_LEN;
+        Ok(Some(given))
     }
 }
 
@@ -178,7 +215,7 @@ impl SealedStream {
         Self {
             peer,
             generation: fork::generation(),
-            sealing: Mutex::new(Sealing { sealer, records: Vec::new(), sent: 0, owes_last: false }),
+            sealing: Mutex::new(Sealing { sealer, records: Vec::new(), unsent: 0..0, owes_last: false }),
             opening: Mutex::new(Opening { opener, bytes: early, unread, clear: 0..0, has_failed: false }),
             has_emptied: AtomicBool::new(false),
         }
@@ -228,7 +265,7 @@ impl SealedStream {
         }
         drop(opening);
         let mut sealing = locked(&self.sealing);
-        if sealing.records.is_empty() {
+        if sealing.unsent.is_empty() {
             sealing.records = Vec::new();
         }
     }
