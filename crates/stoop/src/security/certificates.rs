@@ -1,7 +1,7 @@
 //! Certificates of an organisation (X.509): the own one, and the roots of those that an end trusts.
 
 use crate::locked::locked;
-use crate::security::keys::{read_private, wrong};
+use crate::security::keys::{open_trusted, read_private, wrong};
 use crate::security::peers::{Stamp, stamp};
 use crate::security::provider::{provider, unknown};
 use rustls::client::WebPkiServerVerifier;
@@ -191,6 +191,7 @@ fn stamps(own: Option<&(PathBuf, PathBuf)>, roots: &PathBuf) -> io::Result<Vec<S
 
 fn load(own: Option<&(PathBuf, PathBuf)>, roots: &Path) -> io::Result<Loaded> {
     let mut store = RootCertStore::empty();
+    open_trusted(roots)?;
     for root in certificates_in(roots)? {
         store.add(root).map_err(|why| wrong(roots, &format!("it has a root that is none: {why}")))?;
     }

@@ -3,7 +3,7 @@
 use crate::security::base64;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -71,15 +71,32 @@ pub(crate) fn wrong(path: &Path, why: &str) -> io::Error {
 
 /// The text of a file that only its user may read.
 pub(crate) fn read_private(path: &Path) -> io::Result<String> {
-    let found = fs::metadata(path).map_err(|cause| {
+    let named = |cause: io::Error| {
         let cure = if cause.kind() == io::ErrorKind::NotFound { "; `stoop keygen` makes a key" } else { "" };
         io::Error::new(cause.kind(), format!("{}: {cause}{cure}", path.display()))
-    })?;
-    if found.mode() & 0o077 != 0 {
+    };
+    let file = File::open(path).map_err(named)?;
+    if file.metadata().map_err(named)?.mode() & 0o077 != 0 {
         return Err(wrong(path, "other users can read this key; make it unreadable for them (chmod 600)"));
     }
-    fs::read_to_string(path)
-        .map_err(|cause| io::Error::new(cause.kind(), format!("{}: {cause}", path.display())))
+    io::read_to_string(file).map_err(named)
+}
+
+/// Opens a file that says which peers an end trusts.
+///
+/// # Errors
+/// It cannot be read, or every user can write it.
+pub(crate) fn open_trusted(path: &Path) -> io::Result<File> {
+    let named = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+    let file = File::open(path).map_err(named)?;
+    let found = file.metadata().map_err(named)?;
+    if found.is_file() && found.mode() & 0o002 != 0 {
+        return Err(wrong(
+            path,
+            "every user can write this file, and so say who is trusted; take that right away (chmod o-w)",
+        ));
+    }
+    Ok(file)
 }
 
 impl OwnKey {

@@ -1,13 +1,14 @@
 //! A file of peers: the names and public keys of those that an end trusts.
 
 use crate::locked::locked;
-use crate::security::keys::PublicKey;
+use crate::security::keys::{PublicKey, open_trusted};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A file of peers, which is read again when it has changed.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct Peers {
     path: PathBuf,
     present: Mutex<(Stamp, Arc<Names>)>,
 }
+
+/// Time after its last change after which nobody is taken to write a file.
+const SETTLES: Duration = Duration::from_secs(2);
 
 /// Which content a file has: its inode, length, and the time of its last change.
 pub(crate) type Stamp = (u64, u64, i64, i64);
@@ -44,6 +48,16 @@ impl Peers {
         Arc::clone(&present.1)
     }
 
+    /// The same, of a file that nobody writes at this time; `None`: it was changed just now. So a program that empties the file before it
+    /// writes it again removes nobody.
+    pub(crate) fn settled_names(&self) -> Option<Arc<Names>> {
+        let names = self.names();
+        // After it was read: it may have been emptied just then. A time to come is of another clock.
+        let changed = fs::metadata(&self.path).and_then(|file| file.modified());
+        let is_changing = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SETTLES));
+        (!is_changing).then_some(names)
+    }
+
     /// The name of the peer with that key.
     pub(crate) fn name_of(&self, key: &PublicKey) -> Option<Arc<str>> {
         self.names().get(key).cloned()
@@ -62,7 +76,7 @@ pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
 }
 
 fn parse(path: &Path) -> io::Result<Names> {
-    let text = fs::read_to_string(path)?;
+    let text = io::read_to_string(open_trusted(path)?)?;
     let mut names = Names::new();
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |why: &str| {
@@ -90,6 +104,7 @@ fn parse(path: &Path) -> io::Result<Names> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     const KEY: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
 
@@ -109,6 +124,16 @@ mod tests {
         assert!(Peers::read(&path).unwrap_err().to_string().contains("`uid:`"));
         fs::write(&path, "# nobody\n").unwrap();
         assert_eq!(peers.name_of(&key), None);
+        // One that every user can write is not taken.
+        fs::write(&path, format!("mallory {KEY}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(peers.name_of(&key), None);
+        assert!(Peers::read(&path).unwrap_err().to_string().contains("chmod o-w"));
+        // Just now: the rest may follow.
+        assert!(peers.settled_names().is_none());
+        let earlier = std::time::SystemTime::now() - SETTLES;
+        fs::File::options().write(true).open(&path).unwrap().set_modified(earlier).unwrap();
+        assert!(peers.settled_names().unwrap().is_empty());
         fs::remove_file(&path).unwrap();
     }
 }

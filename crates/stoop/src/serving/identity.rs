@@ -14,12 +14,16 @@ pub(crate) fn peer(keys: &Keys, tls: &ServerHandshake) -> Option<Peer> {
     Some(Peer::new(keys.name_of(&key)?, Some(key.to_string().into())))
 }
 
-/// Tells which callers are served now.
+/// Tells which callers are served now, for those that have bindings. All are while the file of callers is being written.
 pub(crate) fn served(keys: &Keys) -> impl Fn(Option<PublicKey>) -> bool {
     // Read once, for there may be many bindings.
-    let listed = keys.callers.as_ref().map(|callers| callers.names());
+    let listed = keys.callers.as_ref().map(|callers| callers.settled_names());
     move |caller| {
-        let is_listed = |key: &PublicKey| listed.as_ref().is_some_and(|listed| listed.contains_key(key));
+        let is_listed = |key: &PublicKey| match &listed {
+            Some(Some(listed)) => listed.contains_key(key),
+            Some(None) => true,
+            None => false,
+        };
         caller.is_none_or(|key| keys.admits_unlisted(&key) || is_listed(&key))
     }
 }
