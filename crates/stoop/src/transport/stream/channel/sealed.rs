@@ -13,12 +13,12 @@ use stoop_seal::{
     RECORD_DATA_MAX, RECORD_HEADER_LEN, RECORD_OVERHEAD, RecordOpener, RecordSealer, Secret, TAG_LEN,
 };
 
-/// Bytes that are sealed before they are sent together.
-const BATCH_MAX: usize = 2 * RECORD_DATA_MAX;
+/// Bytes that are sealed before they are sent together: those of a fragment of a long message, with its header.
+const BATCH_MAX: usize = 5 * RECORD_DATA_MAX;
 
 /// Bytes received at once: at first, and after a receive that has filled so much or a record that is longer.
 const READ_MIN: usize = 4 << 10;
-const READ_MAX: usize = 64 << 10;
+const READ_MAX: usize = 5 * (RECORD_DATA_MAX + RECORD_OVERHEAD);
 
 /// Records between two looks whether keys have been used for long.
 const LOOK_EVERY: u64 = 1024;
@@ -66,21 +66,29 @@ fn forged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a record that does not open")
 }
 
-/// So many bytes of the slices behind the first `at`, if one slice has them all.
-fn piece<'a>(slices: &'a [IoSlice<'_>], at: usize, len: usize) -> Option<&'a [u8]> {
-    let mut at = at;
+/// The next record of the bytes behind the first `at` of these slices: what of it is in the first slice, and how many bytes it has. A slice
+/// that fills a record by itself begins one, and needs not be copied.
+fn next_record<'a>(slices: &'a [IoSlice<'_>], mut at: usize) -> (&'a [u8], usize) {
+    let (mut first, mut len): (&[u8], usize) = (&[], 0);
     for slice in slices {
-        if at < slice.len() {
-            return slice.get(at..at + len);
+        let behind = slice.get(at..).unwrap_or_default();
+        at = at.saturating_sub(slice.len());
+        if len == 0 {
+            first = behind;
+        } else if behind.len() >= RECORD_DATA_MAX {
+            break;
         }
-        at -= slice.len();
+        len += behind.len();
+        if len >= RECORD_DATA_MAX {
+            break;
+        }
     }
-    None
+    (first, len.min(RECORD_DATA_MAX))
 }
 
 /// Fills `out` with the bytes of the slices behind the first `at`.
-fn gather(slices: &[IoSlice<'_>], at: usize, out: &mut [u8]) {
-    let (mut at, mut filled) = (at, 0);
+fn gather(slices: &[IoSlice<'_>], mut at: usize, out: &mut [u8]) {
+    let mut filled = 0;
     for slice in slices {
         let behind = slice.get(at..).unwrap_or_default();
         let len = behind.len().min(out.len() - filled);
@@ -108,21 +116,21 @@ impl Sealing {
     fn seal(&mut self, slices: &[IoSlice<'_>], skipped: usize) -> usize {
         let all: usize = slices.iter().map(|slice| slice.len()).sum();
         let (mut at, end) = (skipped, all.min(skipped + BATCH_MAX));
-        let room = end - at + (end - at).div_ceil(RECORD_DATA_MAX) * RECORD_OVERHEAD;
-        if self.records.len() < room {
-            self.records.resize(room, 0);
-        }
         while at < end {
-            let len = (end - at).min(RECORD_DATA_MAX);
-            let record = &mut self.records[self.unsent.end..][..len + RECORD_OVERHEAD];
-            match piece(slices, at, len) {
+            let (first, len) = next_record(slices, at);
+            let (start, len) = (self.unsent.end, len.min(end - at));
+            self.unsent.end += len + RECORD_OVERHEAD;
+            if self.records.len() < self.unsent.end {
+                self.records.resize(self.unsent.end, 0);
+            }
+            let record = &mut self.records[start..self.unsent.end];
+            match first.get(..len) {
                 Some(data) => self.sealer.seal_from(record, data),
                 None => {
                     gather(slices, at, &mut record[RECORD_HEADER_LEN..][..len]);
                     self.sealer.seal(record);
                 }
             }
-            self.unsent.end += len + RECORD_OVERHEAD;
             if self.sealer.numbers().is_multiple_of(LOOK_EVERY) {
                 self.sealer.look(clock::now_ns());
             }

@@ -19,8 +19,10 @@ fn carried(ours: &Channel, theirs: &Channel, bytes: &[u8], (len, space): (usize,
     let (mut rest, mut got, mut buffer) = (bytes, Vec::new(), vec![0; space]);
     while got.len() < len {
         if !rest.is_empty() {
-            let middle = rest.len() / 3;
-            let slices = [IoSlice::new(&rest[..middle]), IoSlice::new(&rest[middle..])];
+            // Behind a short slice a long one, and short ones behind that.
+            let (front, rest_of_it) = rest.split_at(rest.len().min(32));
+            let (middle, end) = rest_of_it.split_at(rest_of_it.len() / 3);
+            let slices = [front, middle, &end[..0], end].map(IoSlice::new);
             rest = &rest[ours.try_send(&slices).unwrap()..];
         }
         while let Bytes(len) = theirs.recv(&mut buffer, Patience::DontWait).unwrap() {
