@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use stoop_wire::{Data, FailureCode, Header, Kind, PipeReceipt, Receipt, ReceiptBehind};
 
 impl Lane {
-    fn pipes(&self) -> Option<&Pipes> {
+    pub(super) fn pipes(&self) -> Option<&Pipes> {
         self.large.as_ref()?.pipes.as_deref()
     }
 

@@ -3,7 +3,7 @@
 //! A server that works on a call says nothing until it is asked. A caller with thousands of such calls would ask about each of them
 //! twice a second, in a packet of its own. [`Waits`] keeps what a lane needs for that in one list, asks about many calls in a packet
 //! ([`CallList`]), and does not touch their lanes while the server goes on acknowledging. Each call is asked about as often as its
-//! lane alone would ask, and is given up after the same time. When anything else happens to a call, it
+//! lane alone would ask, and is given up after the same time; one with pipes [less often](PATIENCE). When anything else happens to a call, it
 //! [leaves](Waits::leave) the list, and its lane goes on.
 
 use super::state::CallState;
@@ -17,6 +17,17 @@ use stoop_wire::{BindingId, CallList, CallNumber, Header, Kind, LaneId, MAX_DATA
 /// When a probe is due, those calls are asked about, too, of which nothing has been heard for so long. So the calls of a binding, which
 /// began at any time, are soon asked about at the same time.
 const ASKED_ALONG: Duration = PROBE_INTERVAL.checked_div(2).expect("not zero");
+
+/// A call with pipes is asked about so many times less often: it may be quiet for days, and what is lost of it is sent again without being
+/// asked for. So a server that is gone is noticed within the silence limit and a few questions, and a thousand clients that wait for
+/// callbacks cost their server 500 questions a second in place of 2,000.
+const PATIENCE: u8 = 4;
+
+/// The patience with a call with pipes: its questions are not farther apart than its server may be silent.
+fn patience(silence_limit: Duration) -> u8 {
+    let intervals = silence_limit.as_millis() / PROBE_INTERVAL.as_millis();
+    intervals.clamp(1, PATIENCE.into()) as u8
+}
 
 /// Time between two rounds of probes, at least. A round has so many packets as the driver allows.
 const ROUND_EVERY: Duration = Duration::from_millis(1);
@@ -56,6 +67,8 @@ struct Wait {
     lane: LaneId,
     /// Probes since the server was last heard about this call; saturates.
     unanswered: u8,
+    /// How many times longer than others it waits to be asked about.
+    patience: u8,
 }
 
 const _: () = assert!(size_of::<Wait>() <= 32 && PROBES_UNANSWERED < u8::MAX as u32);
@@ -105,8 +118,13 @@ impl Waits {
         }
         self.by_lane[place] = self.all.len() as u32;
         let unanswered = u8::try_from(outstanding.unanswered).unwrap_or(u8::MAX);
-        let (heard, next) = (outstanding.heard, outstanding.next);
-        self.all.push(Wait { heard, next, number: lane.number, call, lane: lane.lane, unanswered });
+        let (heard, patience) = (outstanding.heard, lane.pipes().map_or(1, |_| patience(lane.silence_limit)));
+        let next = match unanswered {
+            0 => outstanding.next.max(heard + PROBE_INTERVAL * patience.into()),
+            _ => outstanding.next,
+        };
+        let (number, lane) = (lane.number, lane.lane);
+        self.all.push(Wait { heard, next, number, call, lane, unanswered, patience });
         self.asked += usize::from(unanswered > 0);
         self.next = self.next.min(next);
         true
@@ -179,7 +197,9 @@ impl Waits {
             let again = self.jitter.after(now, PROBE_RETRY.min(silence_limit / 4));
             self.interval = self.jitter.after(now, PROBE_INTERVAL).since(now);
             let calls_most = if is_short { CALLS_IN_SHORT } else { usize::MAX };
-            let is_along = |wait: &Wait| wait.unanswered == 0 && now.since(wait.heard) >= ASKED_ALONG;
+            let is_along = |wait: &Wait| {
+                wait.unanswered == 0 && now.since(wait.heard) >= ASKED_ALONG * wait.patience.into()
+            };
             let mut due =
                 all.iter_mut().filter(|wait| (wait.next <= now || is_along(wait)) && !is_silent(wait));
             let mut packet = [0; MAX_DATAGRAM];
@@ -207,7 +227,6 @@ impl Waits {
     /// was about a call here.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8], others: &mut Vec<u32>) -> bool {
         let Some((list, acknowledged)) = self.parse(packet) else { return false };
-        let next = now + self.interval;
         let mut is_known = false;
         for (place, (lane, number)) in list.calls().enumerate() {
             let Some(position) = self.position(lane) else { continue };
@@ -218,7 +237,8 @@ impl Waits {
             is_known = true;
             if place < acknowledged {
                 self.asked -= usize::from(wait.unanswered > 0);
-                (wait.heard, wait.unanswered, wait.next) = (now, 0, next);
+                (wait.heard, wait.unanswered) = (now, 0);
+                wait.next = now + self.interval * wait.patience.into();
             } else if wait.unanswered > 0 {
                 others.push(wait.call);
             }
