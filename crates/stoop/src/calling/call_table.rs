@@ -150,6 +150,10 @@ impl<T> CallTable<T> {
         }
         let number =
             u32::try_from(self.all.len()).expect("four thousand million calls do not fit into memory");
+        if self.all.is_empty() {
+            // Many tables never have two.
+            self.all.reserve_exact(1);
+        }
         self.all.push(slot);
         if let Some(completions) = self.completions(number) {
             completions.make(number);

@@ -24,7 +24,7 @@ use crate::transport::packet::options::PacketOptions;
 use crate::transports::{AnyBegunCalls, AnyBinding, AnyCalls};
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -57,7 +57,7 @@ use stoop_wire::metadata::BLOCK_MAX;
 /// ```
 pub struct Binding {
     source: Source,
-    options: BindOptions,
+    options: Arc<BindOptions>,
     /// The process in which the client was made, see [`fork::generation`].
     generation: u32,
     /// The binding of this process, to a server of another process, or to one of its own whose calls are marshaled.
@@ -83,12 +83,11 @@ fn now() -> Instant {
 
 impl Binding {
     /// A binding that is not made yet.
-    pub(crate) fn new(source: Source, options: &BindOptions) -> Self {
+    pub(crate) fn new(source: Source, options: Arc<BindOptions>) -> Self {
         // Before anything is made that could be inherited.
         fork::notice();
         Self {
             source,
-            options: options.clone(),
             generation: fork::generation(),
             remote: OnceLock::new(),
             in_process: OnceLock::new(),
@@ -98,12 +97,13 @@ impl Binding {
             elsewhere: None,
             order: Order::default(),
             offering: OwnOffering::of(&options.callbacks),
+            options,
         }
     }
 
     /// A binding that is never made: the calls take another way.
     #[cfg(feature = "onc")]
-    pub(crate) fn elsewhere(source: Source, options: &BindOptions, describe: Describe) -> Self {
+    pub(crate) fn elsewhere(source: Source, options: Arc<BindOptions>, describe: Describe) -> Self {
         Self { elsewhere: Some(describe), ..Self::new(source, options) }
     }
 

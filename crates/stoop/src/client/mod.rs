@@ -16,7 +16,6 @@ pub(crate) mod pending;
 pub(crate) mod unable;
 
 pub use crate::calling::counters::CallCounters;
-use crate::calling::lanes::Lanes;
 pub use crate::client::begin::{Begin, Beginning};
 pub use crate::client::binding::Binding;
 use crate::client::binding_task::bind_in_thread;
@@ -31,8 +30,8 @@ use crate::metadata::outgoing::{AnswerMetadata, Carried};
 use crate::metadata::served::goes_on;
 use crate::options::BindOptions;
 use crate::pipes::window::Window;
-use crate::transport::local::caller::Here;
 pub use crate::transport::local::caller::Local;
+use crate::transport::local::caller::{Here, Next};
 use crate::transports::{AnyBinding, AnyCalls};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +55,7 @@ struct Shared<L: ?Sized> {
     /// The server of this process to which the client was bound first.
     first: OnceLock<Here<L>>,
     /// Those that had its name later, as each thread last found them.
-    next: Lanes<Here<L>>,
+    next: Next<L>,
     binding: Binding,
 }
 
@@ -156,8 +155,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         // From now on it is known how far the coarse clock lags.
         clock::tick_ns();
-        let binding = Binding::new(source, options);
-        let shared = Shared { first: OnceLock::new(), next: Lanes::default(), binding };
+        let binding = Binding::new(source, Arc::new(options.clone()));
+        let shared = Shared { first: OnceLock::new(), next: Next::new(), binding };
         Ok(Self::of(shared, nanos(options.timeout)))
     }
 
@@ -173,9 +172,9 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     /// A client of that address, by a binding that has been made.
     pub(crate) fn made(interface: &'static Interface, uri: String, transport: AnyBinding) -> Self {
         let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
-        let options = BindOptions::default();
-        let binding = Binding::made(source, &options, transport);
-        Self::of(Shared { first: OnceLock::new(), next: Lanes::default(), binding }, nanos(options.timeout))
+        let binding = Binding::made(source, transport);
+        let timeout_ns = nanos(binding.timeout());
+        Self::of(Shared { first: OnceLock::new(), next: Next::new(), binding }, timeout_ns)
     }
 
     /// A client of that address whose calls take another way than a binding; `describe` says which.
@@ -188,8 +187,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
         let options = BindOptions::default();
         let timeout_ns = nanos(options.timeout);
-        let binding = Binding::elsewhere(source, &options, Box::new(describe));
-        Self::of(Shared { first: OnceLock::new(), next: Lanes::default(), binding }, timeout_ns)
+        let binding = Binding::elsewhere(source, Arc::new(options), Box::new(describe));
+        Self::of(Shared { first: OnceLock::new(), next: Next::new(), binding }, timeout_ns)
     }
 
     /// The transport of this process; of a server of its own, `first` is known then.

@@ -43,8 +43,8 @@ struct State {
     /// How the writer has closed it.
     closed: Option<Close>,
     /// Why nothing more can be appended, and why nothing more can be taken.
-    over: Option<PipeError>,
-    failed: Option<PipeError>,
+    over: Option<Box<PipeError>>,
+    failed: Option<Box<PipeError>>,
     room: Waiters,
     arrivals: Waiters,
 }
@@ -212,7 +212,7 @@ impl PipeQueue {
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         let mut state = self.state();
         if let Some(why) = &state.failed {
-            return Err(why.clone());
+            return Err(PipeError::clone(why));
         }
         if !state.bytes.is_empty() {
             let wakeup = if state.bytes.len() >= QUEUED_MAX { state.room.wake() } else { Wakeup::default() };
@@ -286,7 +286,7 @@ impl PipeQueue {
         let mut state = self.state();
         state.bytes = Vec::new();
         state.kept.clear();
-        state.over.get_or_insert(why);
+        state.over.get_or_insert_with(|| Box::new(why));
         state.room.wake()
     }
 
@@ -294,10 +294,10 @@ impl PipeQueue {
     pub(crate) fn fail(&self, why: &PipeError) -> [Wakeup; 2] {
         let mut state = self.state();
         state.kept.clear();
-        state.over.get_or_insert_with(|| why.clone());
+        state.over.get_or_insert_with(|| Box::new(why.clone()));
         if state.closed.is_none() {
             state.bytes = Vec::new();
-            state.failed.get_or_insert_with(|| why.clone());
+            state.failed.get_or_insert_with(|| Box::new(why.clone()));
         }
         [state.room.wake(), state.arrivals.wake()]
     }
@@ -378,7 +378,7 @@ impl State {
     fn check_open(&self) -> Result<(), PipeError> {
         match (&self.over, self.closed) {
             (None, None) => Ok(()),
-            (Some(why), _) => Err(why.clone()),
+            (Some(why), _) => Err(PipeError::clone(why)),
             (None, Some(_)) => Err(PipeError::Ended),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::task::Waker;
-use std::thread::{self, Thread};
+use std::thread::{self, Thread, ThreadId};
 
 /// Threads and a task that wait for one thing.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Waiters {
 #[derive(Default)]
 struct Threads {
     first: Option<Thread>,
-    more: Vec<Thread>,
+    more: Option<Box<Threads>>,
 }
 
 /// Threads and a task to be woken when the lock of the queue is not held: a thread that runs at once would only wait for it.
@@ -26,21 +26,31 @@ pub(crate) struct Wakeup {
     waker: Option<Waker>,
 }
 
+impl Threads {
+    fn join(&mut self, thread: Thread) {
+        match self.first {
+            None => self.first = Some(thread),
+            Some(_) => self.more.get_or_insert_default().join(thread),
+        }
+    }
+
+    fn leave(&mut self, thread: ThreadId) {
+        self.first.take_if(|first| first.id() == thread);
+        if let Some(more) = &mut self.more {
+            more.leave(thread);
+        }
+    }
+}
+
 impl Waiters {
     /// The calling thread waits from now on, until [`wake`](Self::wake).
     pub(crate) fn join(&mut self) {
-        let Threads { first, more } = &mut self.threads;
-        match first {
-            None => *first = Some(thread::current()),
-            Some(_) => more.push(thread::current()),
-        }
+        self.threads.join(thread::current());
     }
 
     /// The calling thread waits no longer.
     pub(crate) fn leave(&mut self) {
-        let own = thread::current().id();
-        self.threads.first.take_if(|thread| thread.id() == own);
-        self.threads.more.retain(|thread| thread.id() != own);
+        self.threads.leave(thread::current().id());
     }
 
     /// Whether this waker is registered.
@@ -73,8 +83,11 @@ impl Wakeup {
     }
 
     fn unpark(&mut self) {
-        let Threads { first, more } = mem::take(&mut self.threads);
-        first.iter().chain(&more).for_each(Thread::unpark);
+        let mut next = Some(mem::take(&mut self.threads));
+        while let Some(Threads { first, more }) = next {
+            first.iter().for_each(Thread::unpark);
+            next = more.map(|more| *more);
+        }
     }
 
     /// Wakes the threads, and returns the task, to be woken by another thread.

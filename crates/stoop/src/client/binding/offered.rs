@@ -7,12 +7,14 @@ use crate::client::bound::Bound;
 use crate::client::choice::Source;
 use crate::options::BindOptions;
 use crate::transports::AnyBinding;
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 impl Binding {
-    /// A binding that has been made.
-    pub(crate) fn made(source: Source, options: &BindOptions, transport: AnyBinding) -> Self {
+    /// A binding that has been made. All of these share their options: a server has as many as there are clients that offer objects.
+    pub(crate) fn made(source: Source, transport: AnyBinding) -> Self {
+        static OPTIONS: LazyLock<Arc<BindOptions>> = LazyLock::new(Arc::default);
+        let options = Arc::clone(&OPTIONS);
         Self { remote: OnceLock::from(Bound::new(transport)), ..Self::new(source, options) }
     }
 

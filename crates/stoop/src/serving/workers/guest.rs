@@ -13,20 +13,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use stoop_net::clock;
-use stoop_net::waiting::{OngoingWait, Waiter};
+use stoop_net::waiting::{OngoingWait, Placement, Waiter, Waiting};
 
 /// A thread that may be a guest, from one wait to the next.
 pub(crate) struct Guest<E: Endpoint> {
     pool: Weak<WorkerPool<E>>,
     /// A server that ends waits for the threads that have its pool.
     answering: Arc<Answering>,
-    state: Mutex<State<E>>,
+    terms: (Waiting, Placement),
+    /// From its first wait on: the tasks of most open calls never wait in a thread.
+    state: Mutex<Option<Box<State<E>>>>,
 }
 
 struct State<E: Endpoint> {
     waiter: Waiter,
     /// From the first time on that it has the role.
-    worker: Option<E::WorkerState>,
+    worker: Option<Box<E::WorkerState>>,
     /// Its claim to the role, while it is away.
     claim: Option<u64>,
     /// How many waits in a row were short.
@@ -43,9 +45,12 @@ const SHORT_WAITS: u32 = 2;
 const HOLD_OFF_MAX: u32 = 1024;
 
 impl<E: Endpoint> Guest<E> {
-    pub(crate) fn new(pool: Weak<WorkerPool<E>>, answering: Arc<Answering>, waiter: Waiter) -> Self {
-        let state = State { waiter, worker: None, claim: None, short: 0, hold_off: 0, hold_off_next: 1 };
-        Self { pool, answering, state: Mutex::new(state) }
+    pub(crate) fn new(
+        pool: Weak<WorkerPool<E>>,
+        answering: Arc<Answering>,
+        terms: (Waiting, Placement),
+    ) -> Self {
+        Self { pool, answering, terms, state: Mutex::default() }
     }
 
     /// Does something with the pool, while that is there.
@@ -59,6 +64,7 @@ impl<E: Endpoint> Guest<E> {
     pub(crate) fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
         // Another thread waits for the same call.
         let Ok(mut guest) = self.state.try_lock() else { return sleep() };
+        let guest = guest.get_or_insert_with(|| State::new(self.terms));
         let began_ns = clock::now_ns();
         let mut wait = guest.waiter.begin(began_ns);
         let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, &is_over)) {
@@ -77,7 +83,7 @@ impl<E: Endpoint> Guest<E> {
     /// The thread does not wait again soon: a worker receives from now on.
     pub(crate) fn end(&self) {
         if let Ok(mut guest) = self.state.try_lock()
-            && let Some(claim) = guest.claim.take()
+            && let Some(claim) = guest.as_mut().and_then(|guest| guest.claim.take())
         {
             self.with_pool(|pool| {
                 if pool.role.change(claim, HELD) {
@@ -98,6 +104,11 @@ enum Begun {
 }
 
 impl<E: Endpoint> State<E> {
+    fn new((waiting, placement): (Waiting, Placement)) -> Box<Self> {
+        let waiter = Waiter::new(waiting, placement);
+        Box::new(Self { waiter, worker: None, claim: None, short: 0, hold_off: 0, hold_off_next: 1 })
+    }
+
     fn begin(
         &mut self,
         pool: &Arc<WorkerPool<E>>,
@@ -115,7 +126,7 @@ impl<E: Endpoint> State<E> {
 
     /// Receives, with the role, until that is over.
     fn receive(&mut self, pool: &Arc<WorkerPool<E>>, wait: &mut OngoingWait, is_over: &impl Fn() -> bool) {
-        let worker = self.worker.get_or_insert_with(|| pool.endpoint.worker());
+        let worker = self.worker.get_or_insert_with(|| Box::new(pool.endpoint.worker()));
         loop {
             if is_over() {
                 self.waiter.arrived(wait, clock::now_ns());

@@ -10,7 +10,7 @@ use crate::transport::local::binding::{LocalBinding, Source};
 use crate::transport::local::server::LocalServer;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoop_net::clock;
 
@@ -42,7 +42,7 @@ impl<L: ?Sized + 'static> Here<L> {
     #[cold]
     fn call_next<R>(
         &self,
-        next: &Lanes<Self>,
+        next: &Next<L>,
         timeout_ns: u64,
         procedure: impl FnOnce(&L) -> R,
     ) -> Result<R, CallError> {
@@ -51,7 +51,7 @@ impl<L: ?Sized + 'static> Here<L> {
             Ok(binding) => Ok(Self::of(&binding)),
             Err(why) => Err(CallError::not_sent(why)),
         };
-        let Some(mut slot) = next.try_hold() else {
+        let Some(mut slot) = next.get_or_init(Box::default).try_hold() else {
             return find()?.call(timeout_ns, procedure);
         };
         let here = match slot.take() {
@@ -99,10 +99,13 @@ fn finished_too_late() -> Failure {
     Failure { code: FailureCode::FinishedTooLate, detail: String::new() }
 }
 
+/// The servers that had a name later, as each thread last found them: there from the first time on that a thread looks for one.
+pub(crate) type Next<L> = OnceLock<Box<Lanes<Here<L>>>>;
+
 /// A call to a server of this process.
 pub struct Local<'a, L: ?Sized> {
     /// The servers that had its name later, as each thread last found them.
-    next: &'a Lanes<Here<L>>,
+    next: &'a Next<L>,
     here: &'a Here<L>,
     timeout_ns: u64,
 }
@@ -117,7 +120,7 @@ impl<L: ?Sized> fmt::Debug for Local<'_, L> {
 
 impl<'a, L: ?Sized + 'static> Local<'a, L> {
     #[inline]
-    pub(crate) fn new(next: &'a Lanes<Here<L>>, here: &'a Here<L>, timeout_ns: u64) -> Self {
+    pub(crate) fn new(next: &'a Next<L>, here: &'a Here<L>, timeout_ns: u64) -> Self {
         Self { next, here, timeout_ns }
     }
 

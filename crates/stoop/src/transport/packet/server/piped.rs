@@ -25,7 +25,7 @@ use stoop_exchange::Instant;
 use stoop_exchange::pipe::Rest;
 use stoop_exchange::server::{Assignment, CallKey, PipeDue, Server};
 use stoop_net::clock;
-use stoop_net::waiting::{Placement, Waiter};
+use stoop_net::waiting::Placement;
 use stoop_wire::HEADER_LEN;
 
 /// The pipes of a call that runs.
@@ -192,8 +192,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let _: [Wakeup; 2] = served.look(&mut exchange);
         drop(exchange);
         let placement = Placement { together: assignment.together, waiting_max: self.spinners_max };
-        let waiter = Waiter::new(self.waiting, placement);
-        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), waiter);
+        let terms = (self.waiting, placement);
+        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), terms);
         let sends = Arc::new(Sends { pipes: Arc::clone(&served), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));

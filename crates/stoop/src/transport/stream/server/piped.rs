@@ -16,7 +16,7 @@ use crate::transport::stream::server::StreamEndpoint;
 use crate::transport::stream::server::connection::Connection;
 use std::sync::{Arc, Weak};
 use stoop_net::clock;
-use stoop_net::waiting::{Placement, Waiter};
+use stoop_net::waiting::Placement;
 use stoop_wire::Header;
 
 /// Sends the bytes of the pipes on one connection.
@@ -122,8 +122,8 @@ impl StreamEndpoint {
     ) -> Arc<CallPipes> {
         let pipes = connection.open_pipes(call, pipes);
         let placement = Placement { together, waiting_max: self.service.spinners_max };
-        let waiter = Waiter::new(self.service.waiting, placement);
-        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), waiter);
+        let terms = (self.service.waiting, placement);
+        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), terms);
         let sends = Arc::new(Sends { connection: Arc::clone(connection), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
