@@ -4,6 +4,7 @@
 mod harness;
 
 mod kept;
+mod kept_handles;
 mod little;
 mod many_bindings;
 mod onc;
@@ -15,6 +16,7 @@ mod waiting;
 #[test]
 fn process() {
     harness::processes::play(&[
+        kept_handles::play,
         little::play,
         many_bindings::play,
         open_calls::play,

@@ -14,9 +14,7 @@ use crate::calling::short_result::Short;
 use crate::calling::table_lock::attend;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::context::bounded_deadline;
-use crate::context::cancelled::CallId;
-use crate::context::keeper::{self, Kept};
-use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError};
 use crate::interface::Interface;
 use crate::locked::locked;
 use crate::pipes::contract::{ReceivingEnd, SendingEnd};
@@ -48,18 +46,17 @@ pub(crate) struct Handle {
     agreed: Option<Agreed>,
     /// The client, for errors.
     pub(crate) client: String,
-    sending: Arc<dyn SendingEnd>,
-    receiving: Arc<dyn ReceivingEnd>,
-    role: ReceiveRole<Receiver<[u8]>>,
+    pub(super) sending: Mutex<Arc<dyn SendingEnd>>,
+    pub(super) role: ReceiveRole<Receiver<[u8]>>,
     /// Answers came while a thread had the role that may have looked before.
     missed: AtomicBool,
     pub(super) table: Mutex<CallTable<Outstanding>>,
     last_id: AtomicU64,
     /// When the keeper looks next for calls whose deadlines have passed.
-    looks_ns: AtomicU64,
+    pub(super) looks_ns: AtomicU64,
     /// The client has taken nothing for the whole time of a call.
     is_stuck: AtomicBool,
-    is_over: AtomicBool,
+    pub(super) is_over: AtomicBool,
     /// The number of the object, if the client is bound within this process, and its session, once that was found.
     here: Option<u64>,
     session: OnceLock<Weak<Session>>,
@@ -70,8 +67,8 @@ pub(crate) struct Handle {
 
 /// A callback that has not ended.
 pub(crate) struct Outstanding {
-    id: u32,
-    begun: Instant,
+    pub(super) id: u32,
+    pub(super) begun: Instant,
 }
 
 /// What a thread does that begins a callback and finds no room for it.
@@ -96,9 +93,8 @@ impl Handle {
             interface,
             agreed,
             client,
-            sending,
-            role: ReceiveRole::new(Receiver::new(Arc::clone(&receiving), None)),
-            receiving,
+            sending: Mutex::new(sending),
+            role: ReceiveRole::new(Receiver::new(receiving, None)),
             missed: AtomicBool::new(false),
             table: Mutex::default(),
             last_id: AtomicU64::new(0),
@@ -116,6 +112,10 @@ impl Handle {
         locked(&self.table)
     }
 
+    pub(super) fn sending(&self) -> Arc<dyn SendingEnd> {
+        Arc::clone(&locked(&self.sending))
+    }
+
     pub(super) fn counters(&self) -> CallCounters {
         let calls = self.sent.load(Ordering::Relaxed) + self.run_here.load(Ordering::Relaxed);
         CallCounters { calls, ..CallCounters::default() }
@@ -123,19 +123,19 @@ impl Handle {
 
     /// Bytes of the longest arguments.
     pub(super) fn arguments_max(&self) -> usize {
-        self.sending.item_max().saturating_sub(CALL_HEAD)
+        self.sending().item_max().saturating_sub(CALL_HEAD)
     }
 
     /// Tells the client that callbacks may come from now on.
     pub(crate) fn accept(&self) {
         let head = CallHead { number: 0, kind: CallKind::Accepted, procedure: 0, left_ns: 0 };
         // The pipe is empty, so there is room; if it has ended, the client knows.
-        let _ = self.sending.append(&Record::of(&head.to_bytes()));
+        let _ = self.sending().append(&Record::of(&head.to_bytes()));
     }
 
     /// Whether the client can be called.
     pub(crate) fn is_open(&self) -> bool {
-        !self.is_over.load(Ordering::SeqCst) && self.sending.over().is_none()
+        !self.is_over.load(Ordering::SeqCst) && self.sending().over().is_none()
     }
 
     /// The client's number of a form of a procedure; `None`: it has another form of it, or none.
@@ -216,11 +216,10 @@ impl Handle {
         let head = CallHead { number: number(call, id), kind, procedure: agreed, left_ns };
         // Without arguments it may be empty.
         packet.resize(packet.len().max(ARGUMENTS + len), 0);
-        packet[ARGUMENTS - CALL_HEAD..ARGUMENTS].copy_from_slice(&head.to_bytes());
-        let record = Record::of(&packet[ARGUMENTS - CALL_HEAD..ARGUMENTS + len]);
+        let record = (head, &mut packet[ARGUMENTS - CALL_HEAD..ARGUMENTS + len]);
         // Before the client can have had it.
         self.sent.fetch_add(1, Ordering::SeqCst);
-        if let Err(error) = self.append(&record, (begun, deadline), if_full) {
+        if let Err(error) = self.append(record, (begun, deadline), if_full) {
             self.sent.fetch_sub(1, Ordering::SeqCst);
             // No handle has it yet.
             drop(self.table().abandon(call));
@@ -249,24 +248,26 @@ impl Handle {
         self.interface.procedures.get(usize::from(base)).is_some_and(|each| each.one_way)
     }
 
+    /// Sends a record, whose bytes behind the head are there.
     fn append(
         &self,
-        record: &Record<'_>,
+        (mut head, record): (CallHead, &mut [u8]),
         (begun, deadline): (Instant, Instant),
         if_full: IfFull,
     ) -> Result<(), CallError> {
         let not_sent = |why| Err(CallError::not_sent(why));
-        let too_large =
-            EncodeError::TooLarge { needed_at_least: record.item().len(), limit: self.sending.item_max() };
-        if record.item().len() > self.sending.item_max() {
-            return not_sent(SendError::Arguments(too_large));
+        let sending = self.sending();
+        let (needed_at_least, limit) = (record.len(), sending.item_max());
+        if needed_at_least > limit {
+            return not_sent(SendError::Arguments(EncodeError::TooLarge { needed_at_least, limit }));
         }
+        record[..CALL_HEAD].copy_from_slice(&head.to_bytes());
         if let IfFull::Replace(key) = if_full {
-            let appended = self.sending.append_latest(key, record);
+            let appended = sending.append_latest(key, &Record::of(record));
             return appended.or_else(|_| not_sent(SendError::ClientGone));
         }
         loop {
-            match self.sending.append(record) {
+            match sending.append(&Record::of(record)) {
                 Ok(true) => {
                     if self.is_stuck.load(Ordering::Relaxed) {
                         self.is_stuck.store(false, Ordering::Relaxed);
@@ -282,7 +283,9 @@ impl Handle {
                 self.is_stuck.store(is_stuck || now >= deadline, Ordering::Relaxed);
                 return not_sent(SendError::ClientBusy { waited: now.since(begun) });
             }
-            self.sending.wait_for_room(deadline.as_nanos());
+            sending.wait_for_room(deadline.as_nanos());
+            head.left_ns = deadline.as_nanos().saturating_sub(clock::now_ns()).max(1);
+            record[..CALL_HEAD].copy_from_slice(&head.to_bytes());
         }
     }
 
@@ -323,13 +326,16 @@ impl Handle {
             if !wakers.is_empty() || has_ended() || clock::now_ns() >= until_ns {
                 return wakers;
             }
-            self.receiving.wait_for_bytes(until_ns);
+            receiver.end().wait_for_bytes(until_ns);
         }
     }
 
     /// If calls are outstanding and no thread receives, has their answers noted when they come.
     pub(super) fn receive_in_background(&self) {
         loop {
+            if self.is_over.load(Ordering::SeqCst) {
+                return self.let_go();
+            }
             if self.table().open_count() == 0 {
                 return;
             }
@@ -340,12 +346,12 @@ impl Handle {
             let (mut wakers, waker) = (Vec::new(), Waker::from(Arc::new(Arrivals(self.own.clone()))));
             let mut is_registered = false;
             while !is_registered && self.take_answers(&mut receiver, &mut wakers) {
-                is_registered = !self.receiving.poll_bytes(&waker);
+                is_registered = !receiver.end().poll_bytes(&waker);
             }
             drop(receiver);
             wakers.into_iter().for_each(Waker::wake);
             let has_missed = self.missed.load(Ordering::SeqCst);
-            if is_registered && !has_missed || self.is_over.load(Ordering::SeqCst) {
+            if is_registered && !has_missed {
                 return;
             }
         }
@@ -359,7 +365,7 @@ impl Handle {
                 Ok(Received::Nothing) => return true,
                 // The client has closed the pipe, or has sent what is no answer.
                 Ok(Received::Item(None) | Received::End) | Err(_) => {
-                    self.receiving.stop();
+                    receiver.end().stop();
                     wakers.extend(self.end_calls());
                     return false;
                 }
@@ -387,90 +393,16 @@ impl Handle {
         let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
         Some(if is_open { table.end(call, outcome) } else { Wakeup::default() })
     }
-
-    /// The client has gone: ends all calls.
-    pub(crate) fn end(&self) {
-        self.end_calls().into_iter().for_each(Waker::wake);
-    }
-
-    fn end_calls(&self) -> Vec<Waker> {
-        self.is_over.store(true, Ordering::SeqCst);
-        let mut table = self.table();
-        let open = table.open_where(|_| true);
-        let now = Instant::from_nanos(clock::now_ns());
-        let mut wakeups = Vec::with_capacity(open.len());
-        for call in open {
-            wakeups.push(table.end_unknown(call, now, UnknownCause::ConnectionLost));
-        }
-        drop(table);
-        self.role.notify_all();
-        wakeups.into_iter().filter_map(Wakeup::unpark).collect()
-    }
-
-    /// Ends the calls whose deadlines have passed, and tells the client.
-    fn expire_calls(&self, now_ns: u64) {
-        let mut table = self.table();
-        let expired = table.expired(now_ns);
-        if expired.is_empty() {
-            return;
-        }
-        let now = Instant::from_nanos(now_ns);
-        let mut ended = Vec::with_capacity(expired.len());
-        for call in expired {
-            let id = table.get_mut(call).map_or(0, |known| known.id);
-            ended.push((number(call, id), table.end_unknown(call, now, UnknownCause::DeadlinePassed)));
-        }
-        drop(table);
-        for (number, wakeup) in ended {
-            self.send_cancel(number);
-            wakeup.give();
-        }
-    }
-
-    pub(super) fn send_cancel(&self, number: u64) {
-        let head = CallHead { number, kind: CallKind::Cancel, procedure: 0, left_ns: 0 };
-        // Without room for it, the client runs the callback until its deadline.
-        let _ = self.sending.append(&Record::of(&head.to_bytes()));
-    }
-
-    /// Has calls end at their deadlines though no thread waits for them; one of them has this.
-    pub(super) fn expire_by(&self, deadline_ns: u64) {
-        if self.looks_ns.fetch_min(deadline_ns, Ordering::SeqCst) > deadline_ns {
-            let own: Weak<Self> = self.own.clone();
-            keeper::keep(CallId::NONE, deadline_ns, own);
-        }
-    }
-}
-
-impl Kept for Handle {
-    fn expire(&self) {
-        self.looks_ns.store(u64::MAX, Ordering::SeqCst);
-        self.expire_calls(clock::now_ns());
-        let (is_any, earliest_ns) = {
-            let table = self.table();
-            (table.open_count() > 0, table.earliest_ns())
-        };
-        if is_any {
-            self.expire_by(earliest_ns);
-        }
-    }
 }
 
 impl CallTable<Outstanding> {
-    /// Ends a call of which it is not known whether it has run.
-    fn end_unknown(&mut self, call: u32, now: Instant, cause: UnknownCause) -> Wakeup {
-        let begun = self.get_mut(call).map_or(now, |known| known.begun);
-        let waited = now.since(begun);
-        self.end(call, Err(CallError::Unknown { transmissions: 1, waited, cause, callee: None }))
-    }
-
     /// The number of a call that has not ended, in records.
     pub(super) fn number_of(&mut self, call: u32) -> Option<u64> {
         self.get_mut(call).map(|known| number(call, known.id))
     }
 }
 
-fn number(call: u32, id: u32) -> u64 {
+pub(super) fn number(call: u32, id: u32) -> u64 {
     u64::from(id) << 32 | u64::from(call)
 }
 
@@ -489,12 +421,5 @@ impl Wake for Arrivals {
         if let Some(handle) = self.0.upgrade() {
             handle.receive_in_background();
         }
-    }
-}
-
-impl Drop for Handle {
-    /// The server needs the object no more.
-    fn drop(&mut self) {
-        self.end();
     }
 }

@@ -3,6 +3,7 @@
 
 mod begun;
 mod binding;
+mod ending;
 pub(crate) mod handle;
 mod lane;
 
