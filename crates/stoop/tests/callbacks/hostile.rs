@@ -1,51 +1,25 @@
 //! Clients that break the protocol of callbacks, made by hand: they call the procedure that carries callbacks themselves.
 
 use crate::harness::eventually;
-use crate::harness::transports::{ListenThere, address};
 use crate::{GuestClient, Hall, RunningServer, Screen, claims};
 use std::thread;
 use std::time::Duration;
-use stoop::account::AccountOptions;
 use stoop::error::SendError;
-use stoop::{CallError, Limits, Ran, Receiver, RefusalCode, Sender, Server};
+use stoop::{BindError, CallError, Ran, Receiver, Sender};
 use theirs::{Callback, Offered, RoomClient};
 
-claims! { @ tcp [
+claims! { remote [
     answers_to_no_callback_have_no_effect
     the_first_answer_counts
     bytes_that_are_no_answer_end_the_object
     a_client_that_never_answers_is_waited_for_until_the_deadline
     an_object_without_a_number_is_refused
+    an_object_of_another_interface_is_refused
     a_number_that_is_offered_again_takes_the_place_of_the_first
-    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
-    objects_count_in_the_share_of_their_client_and_the_account_shows_them
-    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
-]}
-claims! { @ shm [
-    answers_to_no_callback_have_no_effect
-    the_first_answer_counts
-    bytes_that_are_no_answer_end_the_object
-    a_client_that_never_answers_is_waited_for_until_the_deadline
-    an_object_without_a_number_is_refused
-    a_number_that_is_offered_again_takes_the_place_of_the_first
-    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
-    objects_count_in_the_share_of_their_client_and_the_account_shows_them
-    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
-]}
-claims! { @ udp [
-    answers_to_no_callback_have_no_effect
-    the_first_answer_counts
-    bytes_that_are_no_answer_end_the_object
-    a_client_that_never_answers_is_waited_for_until_the_deadline
-    an_object_without_a_number_is_refused
-    a_number_that_is_offered_again_takes_the_place_of_the_first
-    a_client_that_answers_no_callback_has_so_many_of_them_and_no_more
-    objects_count_in_the_share_of_their_client_and_the_account_shows_them
-    kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server
 ]}
 
 /// The interface as the emitter spells it.
-mod theirs {
+pub(crate) mod theirs {
     use stoop::stub::{DecodeError, Description, Layout, Reader, Writer, describe_callbacks};
     use stoop::{Data, Receiver, Sender};
 
@@ -94,23 +68,35 @@ mod theirs {
     }
 }
 
+/// The same, with an object of another interface.
+mod unlike {
+    use super::theirs::Callback;
+    use stoop::{Receiver, Sender};
+
+    #[stoop::interface]
+    pub(crate) trait Room {
+        fn join(&self, guest: Callback);
+        fn callback(&self, offered: Callback, answers: Receiver<[u8]>, calls: Sender<[u8]>);
+    }
+}
+
 /// An object that is offered by hand.
-struct ByHand {
+pub(crate) struct ByHand {
     room: RoomClient,
     _call: stoop::Pending<Result<(), CallError>>,
     answers: Sender<[u8]>,
-    calls: Receiver<[u8]>,
+    pub(crate) calls: Receiver<[u8]>,
 }
 
 impl ByHand {
-    fn offer(server: &RunningServer, client: u64) -> Self {
+    pub(crate) fn offer(server: &RunningServer, client: u64) -> Self {
         let room = RoomClient::bind(&server.uris()[0]).unwrap();
         let offered = Self::offer_by(&room, client).unwrap();
         room.join(Callback { client }).unwrap();
         offered
     }
 
-    fn offer_by(room: &RoomClient, client: u64) -> Result<Self, CallError> {
+    pub(crate) fn offer_by(room: &RoomClient, client: u64) -> Result<Self, CallError> {
         let (call, answers, mut calls) = room.callback(Offered(client));
         let Ok(Some(accepted)) = calls.recv() else { return Err(call.wait().unwrap_err()) };
         assert_eq!((accepted.len(), accepted[8]), (24, 4));
@@ -132,7 +118,7 @@ impl ByHand {
 }
 
 /// A server, and a client of it that plays by the rules.
-fn hall(transport: &str) -> (RunningServer, Hall, crate::RoomClient) {
+pub(crate) fn hall(transport: &str) -> (RunningServer, Hall, crate::RoomClient) {
     let hall = Hall::default();
     let server = hall.serve(transport);
     let room = crate::RoomClient::bind_with(&server.uris()[0], &Screen::default().options()).unwrap();
@@ -140,7 +126,7 @@ fn hall(transport: &str) -> (RunningServer, Hall, crate::RoomClient) {
     (server, hall, room)
 }
 
-fn is_unharmed(room: &crate::RoomClient) {
+pub(crate) fn is_unharmed(room: &crate::RoomClient) {
     assert_eq!(room.next_of_caller(6).unwrap(), 7);
 }
 
@@ -217,6 +203,13 @@ fn an_object_without_a_number_is_refused(transport: &str) {
     is_unharmed(&other);
 }
 
+fn an_object_of_another_interface_is_refused(transport: &str) {
+    let (server, _, other) = hall(transport);
+    let error = unlike::RoomClient::bind(&server.uris()[0]).unwrap_err();
+    assert!(matches!(error, BindError::Mismatch { .. }), "{error:?}");
+    is_unharmed(&other);
+}
+
 fn a_number_that_is_offered_again_takes_the_place_of_the_first(transport: &str) {
     let (server, hall, other) = hall(transport);
     let first = ByHand::offer(&server, 7);
@@ -230,66 +223,5 @@ fn a_number_that_is_offered_again_takes_the_place_of_the_first(transport: &str) 
     second.answer(number, 1, 8);
     assert_eq!(call.join().unwrap().unwrap(), 8);
     drop(first);
-    is_unharmed(&other);
-}
-
-fn a_client_that_answers_no_callback_has_so_many_of_them_and_no_more(transport: &str) {
-    let (server, hall, other) = hall(transport);
-    let mut hand = ByHand::offer(&server, 7);
-    // None of them ends meanwhile.
-    let guest = hall.guest().with_timeout(Duration::from_secs(3600));
-    let reads = thread::spawn(move || while let Ok(Some(_)) = hand.calls.recv() {});
-    let begin = guest.begin();
-    let calls: Vec<_> = (0..16_400).map(|number| begin.next(number)).collect();
-    drop(begin);
-    assert!(calls.iter().filter(|call| call.is_ready()).count() >= 16);
-    let error = guest.next(7).unwrap_err();
-    assert!(matches!(error, CallError::NotSent(SendError::ClientBusy { .. }, _)), "{error}");
-    is_unharmed(&other);
-    drop(calls);
-    drop(server);
-    reads.join().unwrap();
-}
-
-fn objects_count_in_the_share_of_their_client_and_the_account_shows_them(transport: &str) {
-    let server = Server::new()
-        .export(crate::RoomServer::new(Hall::default()))
-        .limits(Limits::new().open_calls(8))
-        .account(AccountOptions::new())
-        .listen_there(&address(transport))
-        .unwrap()
-        .start()
-        .unwrap();
-    let room = RoomClient::bind(&server.uris()[0]).unwrap();
-    let mut offered = Vec::new();
-    let error = loop {
-        match ByHand::offer_by(&room, offered.len() as u64 + 1) {
-            Ok(object) => offered.push(object),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(&error, CallError::Refused(why, _) if why.code == RefusalCode::Overloaded), "{error}");
-    assert_eq!(offered.len(), 6);
-    let running = || server.account().procedures.iter().find(|each| each.name == "callback").unwrap().running;
-    assert_eq!(running(), 6);
-    drop(offered.pop());
-    eventually(|| running() == 5);
-    eventually(|| ByHand::offer_by(&room, 9).is_ok());
-}
-
-fn kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server(transport: &str) {
-    let (server, hall, other) = hall(transport);
-    let room = RoomClient::bind(&server.uris()[0]).unwrap();
-    for client in 1..100 {
-        let object = ByHand::offer_by(&room, client).unwrap();
-        room.join(Callback { client }).unwrap();
-        drop(object);
-    }
-    eventually(|| server.counters().open == 1 && server.counters().pipes == 2);
-    assert_eq!(hall.len(), 100);
-    let gone = |guest: &GuestClient| {
-        matches!(guest.next(7).unwrap_err(), CallError::NotSent(SendError::ClientGone, _))
-    };
-    assert!(hall.guests.lock().unwrap()[1..].iter().all(gone));
     is_unharmed(&other);
 }

@@ -4,6 +4,7 @@
 mod harness;
 
 mod calls;
+mod crowds;
 mod hostile;
 mod lives;
 mod nested;
@@ -20,6 +21,9 @@ use stoop::{BindOptions, CallError, ListenError, Metadata, RunningServer, Server
 macro_rules! claims {
     ([$($claim:ident)*]) => {
         claims! { @ local [$($claim)*] }
+        claims! { remote [$($claim)*] }
+    };
+    (remote [$($claim:ident)*]) => {
         claims! { @ tcp [$($claim)*] }
         claims! { @ unix [$($claim)*] }
         claims! { @ shm [$($claim)*] }
@@ -156,6 +160,8 @@ impl Hall {
 struct Screen {
     lines: Arc<Mutex<Vec<String>>>,
     gate: Gate,
+    /// What `next_later` was asked.
+    asked: Arc<Mutex<Vec<u64>>>,
     /// The client that offers it.
     room: Arc<OnceLock<RoomClient>>,
 }
@@ -170,6 +176,7 @@ impl Guest for Screen {
     }
 
     fn next_later(&self, number: u64) -> u64 {
+        self.asked.lock().unwrap().push(number);
         self.gate.pass();
         number + 1
     }
