@@ -128,6 +128,11 @@ impl Turns {
         self.is_over
     }
 
+    /// How many run, and wait for no calls of their own.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
     /// How many have begun and not ended.
     pub fn begun(&self) -> usize {
         self.running + self.waiting

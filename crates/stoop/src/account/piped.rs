@@ -189,18 +189,29 @@ impl SendingEnd for Counted<dyn SendingEnd> {
     }
 }
 
+impl Counted<dyn ReceivingEnd> {
+    /// How many whole items are there.
+    fn items_in(&self, mut bytes: &[u8]) -> u64 {
+        let mut items = 0;
+        while let Ok(Some(head)) = Head::of(bytes, self.end.item_max())
+            && let Some((_, behind)) = bytes.split_at_checked(head.record_len())
+        {
+            (bytes, items) = (behind, items + 1);
+        }
+        items
+    }
+}
+
 impl ReceivingEnd for Counted<dyn ReceivingEnd> {
     fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
+        let before = self.items_in(into);
         let arrival = self.end.take(into)?;
-        // A receiver takes more when no whole item is left, so that none is counted twice.
-        let (mut rest, mut items) = (&into[..], 0);
-        while let Ok(Some(head)) = Head::of(rest, self.end.item_max())
-            && let Some((_, behind)) = rest.split_at_checked(head.record_len())
-        {
-            (rest, items) = (behind, items + 1);
-        }
-        self.place.counts().received.fetch_add(items, Relaxed);
+        self.place.counts().received.fetch_add(self.items_in(into) - before, Relaxed);
         Ok(arrival)
+    }
+
+    fn has_arrived(&self) -> bool {
+        self.end.has_arrived()
     }
 
     fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64 {

@@ -21,6 +21,7 @@ use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
 use crate::serving::dispatch::{CallLimits, Exports, Outcome};
 use crate::serving::one_call;
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -45,7 +46,7 @@ pub(crate) struct Session {
     most: usize,
     /// What the server has of the object's interface, if that is of another revision.
     agreed: Option<Agreed>,
-    receiver: Mutex<Receiver<[u8]>>,
+    incoming: Mutex<Incoming>,
     sending: Arc<dyn SendingEnd>,
     /// The handle of the call in whose pipes the records travel.
     call: Mutex<Option<Box<dyn Send>>>,
@@ -64,6 +65,28 @@ struct State {
     /// The numbers and names of those that run.
     current: Vec<(u64, CallId)>,
     skipped: u64,
+}
+
+/// What comes from the server.
+struct Incoming {
+    receiver: Receiver<[u8]>,
+    /// The records before this offset of the pipe have been looked at; the callbacks that those of them cancel which are still
+    /// to be received.
+    seen: u64,
+    cancelled: HashSet<u64>,
+}
+
+impl Incoming {
+    /// Whether a record that has arrived, too, cancels this callback: it has waited for others to end.
+    fn is_cancelled(&mut self, number: u64) -> bool {
+        let Self { receiver, seen, cancelled } = self;
+        *seen = receiver.look_ahead(*seen, |record| {
+            if let Ok((CallHead { kind: CallKind::Cancel, number, .. }, _)) = CallHead::split(record) {
+                cancelled.insert(number);
+            }
+        });
+        cancelled.contains(&number)
+    }
 }
 
 /// The ends of the two pipes of a session.
@@ -92,7 +115,7 @@ impl Session {
             exports: Arc::clone(exports),
             most,
             agreed,
-            receiver: Mutex::new(receiver),
+            incoming: Mutex::new(Incoming { receiver, seen: 0, cancelled: HashSet::new() }),
             sending,
             call: Mutex::new(Some(call)),
             here,
@@ -107,7 +130,8 @@ impl Session {
         locked(&self.state)
     }
 
-    /// Runs callbacks in this thread, and in others, until the session has ended.
+    /// Runs callbacks in this thread, and in others, until the session has ended and none runs: those of the next session come behind
+    /// them.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -117,6 +141,7 @@ impl Session {
         }
         self.state().threads += 1;
         self.work(true);
+        self.wait_for_running();
         Ok(())
     }
 
@@ -171,8 +196,9 @@ impl Session {
 
     /// Receives a callback that may run now. `false`: the session has ended.
     fn receive(&self, record: &mut Vec<u8>) -> bool {
-        let mut receiver = locked(&self.receiver);
+        let mut incoming = locked(&self.incoming);
         loop {
+            let receiver = &mut incoming.receiver;
             let skipped = receiver.skipped();
             let received = receiver.recv_with(|bytes| {
                 record.clear();
@@ -188,8 +214,13 @@ impl Session {
                 return false;
             };
             let admitted = match head.kind {
+                CallKind::Call if incoming.is_cancelled(head.number) => {
+                    self.state().turns.skip(1);
+                    continue;
+                }
                 CallKind::Call | CallKind::OneWay => self.admit(head.kind, record),
                 CallKind::Cancel => {
+                    incoming.cancelled.remove(&head.number);
                     self.cancel(head.number);
                     continue;
                 }
@@ -220,9 +251,24 @@ impl Session {
                 Admitted::NotYet => {}
                 admitted => return admitted,
             }
-            state.delayed += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.delayed -= 1;
+            state = self.wait_for_less(state);
+        }
+    }
+
+    /// Waits until fewer callbacks run, or less.
+    fn wait_for_less<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.delayed += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.delayed -= 1;
+        state
+    }
+
+    /// Waits for the callbacks that run in other threads, but not for those that wait for calls of their own: these may need callbacks of
+    /// the next session.
+    fn wait_for_running(&self) {
+        let mut state = self.state();
+        while state.turns.running() > 0 {
+            state = self.wait_for_less(state);
         }
     }
 

@@ -136,6 +136,9 @@ pub(crate) trait ReceivingEnd: Send + Sync {
     /// The pipe has ended before its end.
     fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError>;
 
+    /// Whether [`take`](Self::take) would find something.
+    fn has_arrived(&self) -> bool;
+
     /// The program has taken the items before that offset, and waits for the one that ends at `wanted`, if it knows. Returns the
     /// offset from which on the program is to say so again, if it does not have to wait before.
     fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64;

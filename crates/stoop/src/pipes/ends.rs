@@ -133,6 +133,10 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
 }
 
 impl<C: Carrier> ReceivingEnd for QueueEnd<C> {
+    fn has_arrived(&self) -> bool {
+        self.queue.has(Awaited::Bytes)
+    }
+
     fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         self.queue.take(into)
     }
@@ -210,6 +214,10 @@ impl SendingEnd for DeadEnd {
 }
 
 impl ReceivingEnd for DeadEnd {
+    fn has_arrived(&self) -> bool {
+        true
+    }
+
     fn take(&self, _: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         Err(self.0.clone())
     }

@@ -133,6 +133,31 @@ impl<T: Item + ?Sized> Receiver<T> {
         })
     }
 
+    /// Shows the items that have arrived and are to be received later, those from that offset of the pipe on. Returns the offset behind
+    /// them.
+    pub(crate) fn look_ahead(&mut self, from: u64, mut see: impl FnMut(&T)) -> u64
+    where
+        T: InPlaceItem,
+    {
+        if self.over.is_none() && !self.is_forked() && self.end.has_arrived() {
+            if self.at >= self.bytes.len() / 2 {
+                self.bytes.drain(..self.at);
+                self.at = 0;
+            }
+            // What ends the pipe is found when it is received.
+            let _ = self.end.take(&mut self.bytes);
+        }
+        let mut offset = from.max(self.taken);
+        let mut rest = self.bytes.get(self.at + (offset - self.taken) as usize..).unwrap_or_default();
+        while let Ok(Some(head)) = Head::of(rest, self.end.item_max())
+            && let Some((record, behind)) = rest.split_at_checked(head.record_len())
+        {
+            let _ = T::view(&record[HEAD..HEAD + head.item], &mut see);
+            (rest, offset) = (behind, offset + record.len() as u64);
+        }
+        offset
+    }
+
     /// As [`recv`](Self::recv), for a task.
     ///
     /// # Errors

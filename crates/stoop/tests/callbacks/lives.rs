@@ -3,10 +3,13 @@
 use crate::harness::eventually;
 use crate::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 use stoop::BindError;
 
 claims! {[
     a_server_that_is_started_again_is_offered_the_object_again
+    callbacks_of_a_new_server_come_behind_those_that_run
     what_runs_after_a_bind_may_call_and_be_called_back
     a_failure_after_a_bind_fails_binding
     objects_that_do_not_fit_are_refused_when_binding
@@ -35,6 +38,35 @@ fn a_server_that_is_started_again_is_offered_the_object_again(transport: &str) {
     eventually(|| hall.guest().next(7).is_ok());
     assert!(before.next(7).is_err());
     eventually(|| room.next_of_caller(6).is_ok_and(|number| number == 7));
+}
+
+fn callbacks_of_a_new_server_come_behind_those_that_run(transport: &str) {
+    let (uri, screen) = (address(transport), Screen::default());
+    let _opens = screen.gate.open_on_drop();
+    let hall = Hall::default();
+    let server = hall.serve_at(&uri);
+    let uri = server.uris()[0].clone();
+    let options = screen.options().after_bind(|room: &RoomClient| room.join());
+    let room = RoomClient::bind_with(&uri, &options).unwrap();
+    screen.room.set(room).unwrap();
+    // From now on the client has a second thread, which runs the next callback while the first receives.
+    assert_eq!(hall.guest().down(1).unwrap(), 2);
+    let running = hall.guest().begin().next_later(1);
+    screen.gate.await_inside(1);
+    server.shut_down();
+    drop(server);
+    assert_eq!(running.wait().unwrap_err().ran(), stoop::Ran::Perhaps);
+    let (hall, server) = (Hall::default(), OnceLock::new());
+    eventually(|| hall.try_serve_at(&uri).is_ok_and(|started| server.set(started).is_ok()));
+    // Long enough for a client that does not wait.
+    let until = Instant::now() + Duration::from_millis(150);
+    while hall.len() == 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(hall.len(), 0);
+    screen.gate.open();
+    eventually(|| hall.len() > 0);
+    eventually(|| hall.guest().next(7).is_ok());
 }
 
 fn what_runs_after_a_bind_may_call_and_be_called_back(transport: &str) {

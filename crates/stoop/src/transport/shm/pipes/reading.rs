@@ -212,6 +212,10 @@ impl<S: Side> Drop for ReadingEnd<S> {
 }
 
 impl<S: Side> ReceivingEnd for ReadingEnd<S> {
+    fn has_arrived(&self) -> bool {
+        self.has(&self.state())
+    }
+
     fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         let (state, segment) = (&mut *self.state(), self.side.segment());
         if let Some(why) = &state.over {
