@@ -3,10 +3,11 @@
 //! In one process, in alternating slices: the median of a call of `null()` and of a callback of `null()`, made by a thread of the server's
 //! program that kept the handle, and the median of their ratios; then one-way callbacks a second, until the client has run the last one.
 //! With `--clients N` the server is another process: the memory that N clients take there with an object and without one, and the share of
-//! a processor that it needs to call each of them once a second, one after the other, and all at once.
+//! a processor that it needs to call each of them once a second, one after the other, and all at once. With `--kept N` it keeps the
+//! handles of N clients that have gone: the memory of each, and a callback of another client before and after.
 
-use std::io::{BufRead, BufReader, Write, stdin};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Lines, Write, stdin};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -103,6 +104,12 @@ fn serve(address: &str) -> Result<(), Failed> {
     for line in stdin().lines() {
         let (line, begun, guests) = (line?, Instant::now(), hall.0.lock().unwrap().clone());
         match &*line {
+            "first" => {
+                // Of one client, by itself.
+                let micros = median((0..SLICES).map(|_| slice(|| guests[0].null().unwrap())).collect());
+                println!("{} {}", micros as u64, guests.len());
+                continue;
+            }
             "call" => guests.iter().for_each(|guest| guest.null().unwrap()),
             "begin" => {
                 let calls: Vec<_> = guests.iter().map(|guest| guest.begin().null()).collect();
@@ -123,54 +130,92 @@ fn serve(address: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
-    let address = stoop::free_address(scheme, "127.0.0.1", &format!("callbacks-{}", std::process::id()));
-    for offers in [false, true] {
-        let mut server = Command::new(std::env::current_exe()?)
+/// The server, as another process.
+struct Serving {
+    process: Child,
+    says: Lines<BufReader<ChildStdout>>,
+    asks: ChildStdin,
+    uri: String,
+}
+
+impl Serving {
+    fn start(scheme: &str) -> Result<Self, Failed> {
+        let address = stoop::free_address(scheme, "127.0.0.1", &format!("callbacks-{}", std::process::id()));
+        let mut process = Command::new(std::env::current_exe()?)
             .args(["--serve", &address])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let mut says = BufReader::new(server.stdout.take().expect("piped")).lines();
-        let mut asks = server.stdin.take().expect("piped");
+        let mut says = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let asks = process.stdin.take().expect("piped");
         let uri = says.next().ok_or("the server has ended")??;
-        let mut ask = |what: &str| -> Result<(u64, u64), Failed> {
-            writeln!(asks, "{what}")?;
-            let line = says.next().ok_or("the server has ended")??;
-            let (resident, time) = line.split_once(' ').ok_or("no figures")?;
-            Ok((resident.parse()?, time.parse()?))
-        };
-        let mut options = BindOptions::new();
+        Ok(Self { process, says, asks, uri })
+    }
+
+    fn ask(&mut self, what: &str) -> Result<(u64, u64), Failed> {
+        writeln!(self.asks, "{what}")?;
+        let line = self.says.next().ok_or("the server has ended")??;
+        let (first, second) = line.split_once(' ').ok_or("no figures")?;
+        Ok((first.parse()?, second.parse()?))
+    }
+
+    fn bind(&self, offers: bool) -> Result<RoomClient, Failed> {
+        let options = BindOptions::new();
+        let options = if offers { options.callback(GuestServer::new(Counter::default())) } else { options };
+        let room = RoomClient::bind_with(&self.uri, &options)?;
         if offers {
-            options = options.callback(GuestServer::new(Counter::default()));
+            room.join()?
+        } else {
+            room.null()?
         }
-        let bind = |_| -> Result<RoomClient, Failed> {
-            let room = RoomClient::bind_with(&uri, &options)?;
-            if offers {
-                room.join()?
-            } else {
-                room.null()?
-            }
-            Ok(room)
-        };
-        let warm = (0..20).map(bind).collect::<Result<Vec<_>, _>>()?;
-        let before = ask("look")?;
-        let all = (0..count).map(bind).collect::<Result<Vec<_>, _>>()?;
-        let after = ask("look")?;
+        Ok(room)
+    }
+
+    fn bind_many(&self, count: usize, offers: bool) -> Result<Vec<RoomClient>, Failed> {
+        (0..count).map(|_| self.bind(offers)).collect()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn clients(scheme: &str, count: usize) -> Result<(), Failed> {
+    for offers in [false, true] {
+        let mut server = Serving::start(scheme)?;
+        let warm = server.bind_many(20, offers)?;
+        let before = server.ask("look")?;
+        let all = server.bind_many(count, offers)?;
+        let after = server.ask("look")?;
         let kib = (after.0 - before.0) as f64 / count as f64;
         println!("{scheme:6} {count} clients, offers {offers}: {kib:.2} KiB each at the server");
         for how in if offers { &["call", "begin"][..] } else { &[] } {
-            let (seconds, begun) = (10, ask(how)?);
-            let ended = (0..seconds).try_fold(begun, |_, _| ask(how))?;
+            let (seconds, begun) = (10, server.ask(how)?);
+            let ended = (0..seconds).try_fold(begun, |_, _| server.ask(how))?;
             let share = (ended.1 - begun.1) as f64 / seconds as f64; // ticks of a hundredth
             println!(
                 "{scheme:6} {count} clients, each called once a second, {how}: {share:.1} % of a processor"
             );
         }
         drop((warm, all));
-        server.kill()?;
-        server.wait()?;
     }
+    Ok(())
+}
+
+fn kept(scheme: &str, count: usize) -> Result<(), Failed> {
+    let mut server = Serving::start(scheme)?;
+    let _first = server.bind(true)?;
+    drop(server.bind_many(20, true)?);
+    let (before, (quick, _)) = (server.ask("look")?, server.ask("first")?);
+    (0..count).try_for_each(|_| server.bind(true).map(drop))?;
+    let (after, (late, handles)) = (server.ask("look")?, server.ask("first")?);
+    let kib = (after.0 - before.0) as f64 / count as f64;
+    println!(
+        "{scheme:6} {handles} handles kept: {kib:.2} KiB each; a callback takes {quick} µs before, {late} µs after"
+    );
     Ok(())
 }
 
@@ -178,8 +223,9 @@ fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--serve", address] => serve(address),
-        ["--clients", count, ref schemes @ ..] => {
-            schemes.iter().try_for_each(|scheme| clients(scheme, count.parse()?))
+        [how @ ("--clients" | "--kept"), count, ref schemes @ ..] => {
+            let measure = if how == "--kept" { kept } else { clients };
+            schemes.iter().try_for_each(|scheme| measure(scheme, count.parse()?))
         }
         [] => ["local", "shm", "udp", "tcp", "unix"].into_iter().try_for_each(measure),
         ref schemes => schemes.iter().try_for_each(|scheme| measure(scheme)),
