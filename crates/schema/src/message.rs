@@ -2,7 +2,6 @@
 
 use crate::decode::Decoder;
 use crate::encode::{Encoder, Misfit, len};
-use crate::json::Json;
 use crate::tree::{Mode, Number, Parameter, Shape, Signature, Type};
 use crate::value::Value;
 use stoop_marshal::{DecodeError, Reader, Writer};
@@ -69,16 +68,6 @@ impl Signature {
             _ => Encoder::new(self, writer).value(&pipe.ty, item)?,
         }
         Ok(())
-    }
-
-    /// The bytes of an item of a pipe of this signature, which is given as JSON.
-    ///
-    /// # Errors
-    /// It is no JSON, does not fit, or is too long.
-    pub fn item_bytes(&self, pipe: &Parameter, json: &str) -> Result<Vec<u8>, String> {
-        let json = Json::parse(json).map_err(|why| why.to_string())?;
-        let item = self.value_of(&pipe.ty, &json).map_err(|why| why.to_string())?;
-        bytes(|writer| self.put_item(pipe, &item, writer))
     }
 
     /// Reads an item of a pipe of this signature.
@@ -235,7 +224,7 @@ impl Signature {
 }
 
 /// The bytes that `put` writes.
-fn bytes(put: impl FnOnce(&mut Writer<'_>) -> Result<(), Misfit>) -> Result<Vec<u8>, String> {
+pub(crate) fn bytes(put: impl FnOnce(&mut Writer<'_>) -> Result<(), Misfit>) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 0, u32::MAX as usize);
     put(&mut writer).map_err(|why| why.to_string())?;

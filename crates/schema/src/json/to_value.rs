@@ -3,7 +3,7 @@
 use crate::json::scalar::{range, simple};
 use crate::json::{Json, SHARED, base64};
 use crate::limits::DEPTH_MAX;
-use crate::message::Argument;
+use crate::message::{self, Argument};
 use crate::tree::{Body, Fields, Mode, Number, Parameter, Signature, Style, Type, Variant};
 use crate::value::Value;
 use std::collections::HashSet;
@@ -40,6 +40,16 @@ impl Signature {
     /// It stands for none.
     pub fn value_of(&self, ty: &Type, json: &Json) -> Taken<Value> {
         Taker { signature: self, depth: 0 }.value(ty, json)
+    }
+
+    /// The bytes of an item of a pipe of this signature, which is given as JSON.
+    ///
+    /// # Errors
+    /// It is no JSON, does not fit, or is too long.
+    pub fn item_bytes(&self, pipe: &Parameter, json: &str) -> Result<Vec<u8>, String> {
+        let json = Json::parse(json).map_err(|why| why.to_string())?;
+        let item = self.value_of(&pipe.ty, &json).map_err(|why| why.to_string())?;
+        message::bytes(|writer| self.put_item(pipe, &item, writer))
     }
 
     /// The arguments of a call, from an object with the names of the parameters. (An array has those that travel with the call in their
