@@ -379,7 +379,8 @@ fn a_server_that_restarts_never_runs_a_call_a_second_time() {
     in_each(&[50, 51, 52], |link, seed| {
         let mut world = World::new(link, seed, STORM);
         let client = world.client.clone();
-        let (threads, restarts) = (5, [40, 80, 120]);
+        // Fewer than the sessions that an idempotent call may lose: on a busy machine one can see all of them.
+        let (threads, restarts) = (5, [50, 100]);
         let ends = thread::scope(|scope| {
             let calling = scope.spawn(|| {
                 call_from_threads(threads, 40, |id| match id % 4 {
