@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod absent;
 mod calls;
 mod crowds;
 mod hostile;
