@@ -132,8 +132,10 @@ impl Signature {
     /// They do not fit the signature, or are too long.
     pub fn call_bytes(&self, arguments: &[Argument], window: u64) -> Result<Vec<u8>, String> {
         let mut arguments = arguments.to_vec();
-        if let Some((place, _)) = self.pipe(Mode::PipeOut) {
-            arguments[place] = Argument::Window(window);
+        if let Some((place, _)) = self.pipe(Mode::PipeOut)
+            && let Some(argument) = arguments.get_mut(place)
+        {
+            *argument = Argument::Window(window);
         }
         bytes(|writer| self.put_call(&arguments, writer))
     }

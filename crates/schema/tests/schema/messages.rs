@@ -126,6 +126,8 @@ fn a_call_has_the_window_of_its_pipe_and_the_items_are_apart() {
     let len = writer.finish().unwrap();
     assert_eq!(packet[..len], [1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(of.take_call(&mut Reader::new(&packet[..len])).unwrap(), arguments);
+    assert_eq!(of.call_bytes(&arguments, 16).unwrap(), packet[..len]);
+    assert!(of.call_bytes(&[], 16).is_err() && of.call_bytes(&arguments[..2], 16).is_err());
 
     let (_, texts) = of.pipe(Mode::PipeIn).unwrap();
     let counted = signature("f(a: pipe in [u16])");
@@ -142,6 +144,10 @@ fn a_call_has_the_window_of_its_pipe_and_the_items_are_apart() {
         let len = writer.finish().unwrap();
         assert_eq!(&item[..len], bytes);
         assert_eq!(of.take_item(pipe, bytes).unwrap(), value);
+    }
+    assert_eq!(of.item_bytes(numbers, "[258, 4]").unwrap(), [2, 1, 4, 0]);
+    for wrong in ["", "[258", "[-1]", "{}", "[65536]"] {
+        assert!(of.item_bytes(numbers, wrong).is_err(), "{wrong}");
     }
     assert!(of.take_item(numbers, &[1, 2, 3]).is_err() && of.take_item(texts, &[0xff]).is_err());
 }
