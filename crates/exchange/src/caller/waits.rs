@@ -18,8 +18,8 @@ use stoop_wire::{BindingId, CallList, CallNumber, Header, Kind, LaneId, MAX_DATA
 /// began at any time, are soon asked about at the same time.
 const ASKED_ALONG: Duration = PROBE_INTERVAL.checked_div(2).expect("not zero");
 
-/// A call with pipes is asked about so many times less often: it may be quiet for days, and what is lost of it is sent again without being
-/// asked for. So a server that is gone is noticed within the silence limit and a few questions, and a thousand clients that wait for
+/// Between two questions about a call with pipes the caller waits so many times longer: such a call may be quiet for days, and both ends
+/// send its lost packets again without being asked. So a server that is gone is noticed within the silence limit and a few questions, and a thousand clients that wait for
 /// callbacks cost their server 500 questions a second in place of 2,000.
 const PATIENCE: u8 = 4;
 

@@ -6,9 +6,9 @@ use crate::account::served::{ServedProcedure, ServerAccount};
 use std::time::Duration;
 
 impl ServerAccount {
-    /// What was added since `earlier`, an earlier account of the same server: the calls in this time, what they took, and for which
-    /// callers. What is a level, as [`running`](ServedProcedure::running), is as it is now. Of a server that was
-    /// [started anew](crate::health::About::incarnation) all is new.
+    /// The calls since `earlier`, an earlier account of the same server: how many, how long they ran, and for which callers. The number of
+    /// calls that [run](ServedProcedure::running) is the present one. If the server was [started anew](crate::health::About::incarnation)
+    /// in between, its account has counted from zero: use that alone.
     ///
     /// ```
     /// use stoop::account::ServerAccount;

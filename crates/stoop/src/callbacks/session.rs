@@ -67,17 +67,17 @@ struct State {
     skipped: u64,
 }
 
-/// What comes from the server.
+/// The pipe in which the server sends callbacks and cancels.
 struct Incoming {
     receiver: Receiver<[u8]>,
-    /// The records before this offset of the pipe have been looked at; the callbacks that those of them cancel which are still
-    /// to be received.
+    /// The offset up to which the session has looked for cancels.
     seen: u64,
+    /// The callbacks whose cancels lie before that offset and have not been received.
     cancelled: HashSet<u64>,
 }
 
 impl Incoming {
-    /// Whether a record that has arrived, too, cancels this callback: it has waited for others to end.
+    /// Whether the server has cancelled this callback while it waited behind others: the cancel lies behind it in the pipe.
     fn is_cancelled(&mut self, number: u64) -> bool {
         let Self { receiver, seen, cancelled } = self;
         *seen = receiver.look_ahead(*seen, |record| {

@@ -10,7 +10,7 @@ impl CallError {
     /// use stoop::{CallError, Ran};
     /// use std::collections::HashMap;
     ///
-    /// /// Counts the calls that failed, by what is worth an alert.
+    /// /// Counts failed calls by the kind of their error and by whether they ran.
     /// fn count(failed: &mut HashMap<(&'static str, Ran), u64>, error: &CallError) {
     ///     *failed.entry((error.kind(), error.ran())).or_default() += 1;
     /// }

@@ -17,7 +17,7 @@ pub(crate) struct Peers {
     present: Mutex<(Stamp, Arc<Names>)>,
 }
 
-/// Time after its last change after which nobody is taken to write a file.
+/// A file that was last changed so long ago counts as complete: no program is in the middle of writing it.
 const SETTLES: Duration = Duration::from_secs(2);
 
 /// Which content a file has: its inode, length, and the time of its last change.
@@ -48,11 +48,11 @@ impl Peers {
         Arc::clone(&present.1)
     }
 
-    /// The same, of a file that nobody writes at this time; `None`: it was changed just now. So a program that empties the file before it
-    /// writes it again removes nobody.
+    /// As [`names`](Self::names), but `None` if the file was changed in the last two seconds: a program may have emptied it and be about to
+    /// write it again, which must not remove anybody.
     pub(crate) fn settled_names(&self) -> Option<Arc<Names>> {
         let names = self.names();
-        // After it was read: it may have been emptied just then. A time to come is of another clock.
+        // Asked after reading, for the file may have been emptied just before. A time in the future comes from another clock.
         let changed = fs::metadata(&self.path).and_then(|file| file.modified());
         let is_changing = changed.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SETTLES));
         (!is_changing).then_some(names)

@@ -32,7 +32,8 @@ fn endpoints_at_interfaces_that_are_gone_are_closed() {
             };
             let mut held = after_one(0);
             // On a busy machine a caller also holds what it needs to ask where a silent server has gone, until its endpoint is replaced, and
-            // from its first quiet time on what wakes its background thread. What is never closed becomes more with each five replacements.
+            // from its first quiet time on what wakes its background thread. A descriptor that is never closed would be counted once more
+            // after each five replacements.
             ethernet::wait_for(|| {
                 let before = held.clone();
                 (1..=5).for_each(|number| held = after_one(number));
