@@ -30,7 +30,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-pub use receiving::{Receiving, Rest};
+pub use receiving::{Drawn, Receiving, Rest};
 pub use sending::{Framing, Sending};
 
 /// Bytes that a receiver grants before it knows how fast its program takes them.

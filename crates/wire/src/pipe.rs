@@ -38,6 +38,9 @@ pub struct Data {
     pub len: u16,
     /// Whether the pipe ends behind these bytes.
     pub end: Option<PipeEnd>,
+    /// The sender had more to send than the limit let it, until it was told a higher one, and goes on with these bytes. A receiver that
+    /// waited for them has too small a window for the way there and back.
+    pub has_waited: bool,
     /// Counts the packets of this pipe.
     pub transmission: u32,
 }
@@ -66,6 +69,8 @@ const FINISHED: u32 = 0x04;
 const ABORTED: u32 = 0x08;
 /// A receipt follows.
 const FOLLOWED: u32 = 0x10;
+/// The sender has waited for a higher limit.
+const WAITED: u32 = 0x20;
 const STOP: u32 = 0x04;
 const OF_PIPE: u32 = 0x80;
 
@@ -79,7 +84,7 @@ impl Data {
     /// Reads the fields of a packet of data; `None` if it is of another kind or malformed.
     pub fn of(header: &Header) -> Option<Self> {
         let (len, word) = (header.procedure, header.message_len);
-        let end = match word & 0xff & !FOLLOWED {
+        let end = match word & 0xff & !(FOLLOWED | WAITED) {
             0 => None,
             FINISHED => Some(PipeEnd::Finished),
             ABORTED if len == 0 => Some(PipeEnd::Aborted),
@@ -88,7 +93,8 @@ impl Data {
         let at = u64::from(word >> 8) << 32 | u64::from(header.offset);
         let after = at + u64::from(len) + u64::from(end.is_some());
         let is_data = header.kind == Kind::Data && len <= Self::LEN_MAX && after <= Self::OFFSETS;
-        is_data.then_some(Self { at, len, end, transmission: header.time })
+        let has_waited = word & WAITED != 0;
+        is_data.then_some(Self { at, len, end, has_waited, transmission: header.time })
     }
 
     /// Bytes behind the header of a packet of data: those of the pipe, and the receipt that may follow them.
@@ -117,9 +123,10 @@ impl Data {
             Some(PipeEnd::Finished) => FINISHED,
             Some(PipeEnd::Aborted) => ABORTED,
         };
+        let waited = if self.has_waited { WAITED } else { 0 };
         Header {
             procedure: self.len,
-            message_len: ((self.at >> 32) as u32) << 8 | end,
+            message_len: ((self.at >> 32) as u32) << 8 | waited | end,
             offset: self.at as u32,
             time: self.transmission,
             ..Header::bare(Kind::Data, binding, lane, number)
@@ -203,7 +210,13 @@ mod tests {
         places.into_iter().flat_map(move |at| {
             let of_end = move |end: Option<PipeEnd>| {
                 let most = if end == Some(PipeEnd::Aborted) { 0 } else { Data::LEN_MAX };
-                [0, most.min(64), most].map(|len| Data { at, len, end, transmission: 9 })
+                [0, most.min(64), most].map(|len| Data {
+                    at,
+                    len,
+                    end,
+                    has_waited: len == 64,
+                    transmission: 9,
+                })
             };
             ends.into_iter().flat_map(of_end)
         })
@@ -225,13 +238,13 @@ mod tests {
 
     #[test]
     fn malformed_data_is_refused() {
-        let good = Data { at: 1 << 33, len: 8, end: None, transmission: 1 };
+        let good = Data { at: 1 << 33, len: 8, end: None, has_waited: false, transmission: 1 };
         let refuses = |change: fn(&mut [u8])| {
             let mut packet = packet(good);
             change(&mut packet);
             Header::parse(&packet).expect_err("it is malformed")
         };
-        for bit in [0x01, 0x02, 0x08, 0x0c, 0x20, 0x40, 0x80] {
+        for bit in [0x01, 0x02, 0x08, 0x0c, 0x21, 0x40, 0x80] {
             let mut packet = packet(good);
             packet[20] = bit;
             assert_eq!(Header::parse(&packet), Err(HeaderError::Pipe), "{bit:#x}");
@@ -248,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_receipt_behind_data_is_read_as_it_was_put_and_no_byte_of_the_pipe() {
-        let data = Data { at: 8, len: 24, end: Some(PipeEnd::Finished), transmission: 2 };
+        let data = Data { at: 8, len: 24, end: Some(PipeEnd::Finished), has_waited: true, transmission: 2 };
         let of_pipe = PipeReceipt { stop: true, high: 0x00ab_cdef };
         let behind = ReceiptBehind { number: 5, of_pipe, receipt: Receipt::new(3, 1000, 96, 64) };
         let header = ReceiptBehind::announced(data.header(PLACE.0, PLACE.1, PLACE.2));

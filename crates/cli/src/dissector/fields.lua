@@ -141,6 +141,7 @@ F.data_length = ProtoField.uint16("stoop.pipe.length", "Bytes of the pipe in thi
 F.pipe_end = ProtoField.bool("stoop.pipe.end", "The pipe ends behind them", 8, nil, 0x04)
 F.pipe_abort = ProtoField.bool("stoop.pipe.abort", "The pipe is aborted", 8, nil, 0x08)
 F.pipe_followed = ProtoField.bool("stoop.pipe.followed", "A receipt follows the bytes", 8, nil, 0x10)
+F.pipe_waited = ProtoField.bool("stoop.pipe.waited", "Waited for a higher limit", 8, nil, 0x20)
 F.pipe_offset = ProtoField.uint64("stoop.pipe.offset", "Offset in the pipe")
 F.pipe_receipt = ProtoField.bool("stoop.receipt.pipe", "For data of a pipe", 8, nil, 0x80)
 F.pipe_stop = ProtoField.bool("stoop.receipt.stop", "The receiver takes no more", 8, nil, 0x04)

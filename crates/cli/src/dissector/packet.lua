@@ -62,6 +62,7 @@ local function words_of_pipe(h, is_stream)
         h.data_len, h.pipe_at = h.procedure, high * 2 ^ 32 + h.offset
         h.has_receipt = has_bit(flags, 4) and not is_stream
         if h.has_receipt then flags = flags - 16 end
+        if has_bit(flags, 5) then flags = flags - 32 end
         h.len = h.data_len + (h.has_receipt and RECEIPT_BEHIND_LEN or 0)
         h.ends, h.is_aborted = flags == 4, flags == 8
         local after = h.pipe_at + h.data_len + (h.ends and 1 or 0)

@@ -77,6 +77,7 @@ local function add_lengths(tree, tvb, at, h)
         tree:add(F.pipe_end, tvb(at + 20, 1))
         tree:add(F.pipe_abort, tvb(at + 20, 1))
         tree:add(F.pipe_followed, tvb(at + 20, 1))
+        tree:add(F.pipe_waited, tvb(at + 20, 1))
         tree:add(F.pipe_offset, tvb(at + 21, 7), UInt64.new(h.offset, math.floor(h.length / 256)))
     elseif h.is_pipe_receipt then
         tree:add_le(F.message_length, tvb(at + 20, 4))

@@ -116,6 +116,7 @@ fn add(expected: &mut Expected, packet: &[u8], header: &Header, payload: &[u8]) 
         expected.add("pipe.end", u8::from(data.end == Some(PipeEnd::Finished)));
         expected.add("pipe.abort", u8::from(data.end == Some(PipeEnd::Aborted)));
         expected.add("pipe.followed", u8::from(data.split(header, payload).1.is_some()));
+        expected.add("pipe.waited", u8::from(data.has_waited));
         expected.add("pipe.offset", data.at);
     } else if let Some(receipt) = PipeReceipt::of(header) {
         expected.add("message_length", message_len);
@@ -404,6 +405,7 @@ pub(crate) const SENT: &[&str] = &[
     "stoop.pipe.end",
     "stoop.pipe.abort",
     "stoop.pipe.followed",
+    "stoop.pipe.waited",
     "stoop.pipe.offset",
     "stoop.pipe.total",
     "stoop.receipt.range.begin",

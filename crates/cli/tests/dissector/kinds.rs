@@ -86,13 +86,18 @@ pub(crate) fn packets() -> Vec<(From, Vec<u8>)> {
     let call = Header { procedure: 2, time: left_of_nanos(30_000_001_000), ..of(Kind::Call) };
     let result = Header { procedure: 2, time: 50_001, ..of(Kind::Result) };
     let data = |at, len: u16, end, transmission| {
-        let header = Data { at, len, end, transmission }.header(BINDING, LaneId(5), CallNumber(7));
+        let header = Data { at, len, end, has_waited: len == 64, transmission }.header(
+            BINDING,
+            LaneId(5),
+            CallNumber(7),
+        );
         [&header.to_bytes()[..], &vec![0xab; len.into()]].concat()
     };
     let followed = |stop, high, bytes: u8| {
         let of_pipe = PipeReceipt { stop, high };
         let behind = ReceiptBehind { number: 5, of_pipe, receipt: Receipt::new(3, 1000, 96, 64) };
-        let data = Data { at: 64, len: bytes.into(), end: None, transmission: 13 };
+        let (end, len) = (None, bytes.into());
+        let data = Data { at: 64, len, end, has_waited: stop, transmission: 13 };
         let header = ReceiptBehind::announced(data.header(BINDING, LaneId(5), CallNumber(7)));
         [&header.to_bytes()[..], &vec![0xab; bytes.into()], &behind.to_bytes()].concat()
     };

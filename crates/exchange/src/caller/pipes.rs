@@ -4,7 +4,7 @@ use super::pipe_state::{OpenPipes, Pipes};
 use super::{CallState, Due, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Path, Run};
-use crate::pipe::{Framing, News, Rest, Sending};
+use crate::pipe::{Drawn, Framing, News, Rest, Sending};
 use crate::room::PacketRoom;
 use alloc::vec::Vec;
 use stoop_wire::{Data, FailureCode, Header, Kind, PipeReceipt, Receipt, ReceiptBehind};
@@ -270,7 +270,7 @@ impl Lane {
 
     /// The driver keeps these bytes until the program [takes](Self::pipe_credit) them: as
     /// [`Receiving::draw`](crate::pipe::Receiving::draw).
-    pub fn pipe_draw(&mut self, into: &mut Vec<u8>) -> Option<(usize, Rest)> {
+    pub fn pipe_draw(&mut self, into: &mut Vec<u8>) -> Option<Drawn> {
         Some(self.pipes_mut()?.from.as_mut()?.draw(into))
     }
 

@@ -7,6 +7,7 @@ use crate::Instant;
 use crate::bulk::put_receipt;
 use crate::bulk::{Incoming, Span, Taken};
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 use stoop_wire::{Data, Header, Kind, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
@@ -28,6 +29,8 @@ pub struct Receiving {
     window: u32,
     /// Most that the window may grow to.
     window_max: u32,
+    /// The sender has waited for a higher limit before bytes that were not drawn.
+    has_waited: bool,
     /// The sender may send the bytes before this one. There is memory for them.
     granted: u64,
     /// How the pipe ends, and behind which byte.
@@ -56,6 +59,17 @@ pub enum Rest {
     Aborted,
 }
 
+/// Bytes that a driver has [drawn](Receiving::draw).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// How many they are.
+    pub len: usize,
+    /// What comes behind them.
+    pub rest: Rest,
+    /// Of a packet of them, or of the bytes drawn before: [`Data::has_waited`].
+    pub has_waited: bool,
+}
+
 impl Receiving {
     /// A pipe from `offset` on (0, but for tests), with memory for `window` bytes, which may become `window_max`.
     pub fn new(offset: u64, window: u32, window_max: u32) -> Self {
@@ -68,6 +82,7 @@ impl Receiving {
             taken: offset,
             window,
             window_max: window_max.clamp(window, WINDOW_MAX),
+            has_waited: false,
             granted: offset + u64::from(window),
             end: None,
             readable: u64::MAX,
@@ -141,6 +156,7 @@ impl Receiving {
             Taken::TooScattered => return Err(()),
             Taken::Duplicate => {}
             Taken::New => {
+                self.has_waited |= data.has_waited;
                 // Bytes that the program has taken already may come again with new ones.
                 let known = self.bytes.at().saturating_sub(data.at).min(payload.len() as u64);
                 self.bytes.put(data.at + known, &payload[known as usize..]);
@@ -176,6 +192,7 @@ impl Receiving {
         if !self.bytes.reserve(end) || self.incoming.take(now, offset, len, number) != Taken::New {
             return 0;
         }
+        self.has_waited |= data.has_waited;
         self.bytes.put_parts(data.at, span.parts(datagrams).map(|(_, part)| part));
         if self.incoming.up_to() >= REBASE {
             self.rebase();
@@ -265,14 +282,14 @@ impl Receiving {
     }
 
     /// The driver keeps the [received](Self::received) bytes until the program [takes](Self::credit) them: moves them behind those in
-    /// `into`, and returns how many they are, and whether the pipe goes on behind them.
-    pub fn draw(&mut self, into: &mut Vec<u8>) -> (usize, Rest) {
+    /// `into`.
+    pub fn draw(&mut self, into: &mut Vec<u8>) -> Drawn {
         let (bytes, rest) = self.received();
         let len = bytes.len();
         if len > 0 {
             self.bytes.move_to(self.bytes.at() + len as u64, into);
         }
-        (len, rest)
+        Drawn { len, rest, has_waited: len > 0 && mem::take(&mut self.has_waited) }
     }
 
     /// The program has taken the bytes before `up_to`, which were [drawn](Self::draw).

@@ -35,6 +35,8 @@ pub struct Sending {
     is_stopped: bool,
     /// The program has more than the receiver takes, and waits for a higher limit.
     wants: Option<Asking>,
+    /// The offset of the byte for which a higher limit was waited for last.
+    waited_at: Option<u64>,
 }
 
 /// The receiver is asked for more room when nothing else is under way.
@@ -73,6 +75,7 @@ impl Sending {
             is_closed: false,
             is_stopped: false,
             wants: None,
+            waited_at: None,
         }
     }
 
@@ -219,6 +222,10 @@ impl Sending {
         let before = (self.limit, self.is_stopped);
         self.limit = self.limit.max(limit.min(up_to + u64::from(WINDOW_MAX)).min(Data::OFFSETS - 1));
         if self.limit > before.0 {
+            let has_more = self.wants.is_some() || self.len() > before.0;
+            if has_more && sent >= before.0.min(self.len()) {
+                self.waited_at = Some(sent);
+            }
             self.wants = None;
         } else if let Some(asking) = &mut self.wants {
             asking.unanswered = 0;
@@ -295,7 +302,9 @@ impl Sending {
             let has_end = part > 0 && offset + part > end_at;
             let len = part - u32::from(has_end);
             let at = self.base + u64::from(offset);
-            let data = Data { at, len: len as u16, end: self.end.filter(|_| has_end), transmission };
+            let has_waited = self.waited_at.is_some_and(|offset| (at..at + u64::from(len)).contains(&offset));
+            let end = self.end.filter(|_| has_end);
+            let data = Data { at, len: len as u16, end, has_waited, transmission };
             let (header, payload) =
                 packet.split_first_chunk_mut::<HEADER_LEN>().expect("a packet has a header");
             let written = data.header(framing.binding, framing.lane, framing.number);

@@ -264,13 +264,40 @@ fn a_lost_receipt_is_asked_for() {
 #[test]
 fn nothing_is_sent_beyond_the_limit_and_such_data_is_refused() {
     let mut receiving = Receiving::new(0, 100, 100);
-    let data = |at, len| Data { at, len, end: None, transmission: 1 };
+    let data = |at, len| Data { at, len, end: None, has_waited: false, transmission: 1 };
     for (at, len) in [(0, 101), (100, 1), (1 << 40, 1), (50, 51)] {
         assert!(receiving.on_data(Instant::default(), &data(at, len), &bytes(at, len.into())).is_err());
     }
     assert_eq!(receiving.on_data(Instant::default(), &data(0, 100), &bytes(0, 100)), Ok(true));
     assert!(receiving.on_data(Instant::default(), &data(100, 1), &[1]).is_err(), "it was not taken yet");
     assert_eq!(receiving.received().0, bytes(0, 100));
+}
+
+#[test]
+fn bytes_that_waited_for_a_higher_limit_say_so_through_losses_and_no_others_do() {
+    for (seed, has_more) in (0..40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        // A higher limit that nobody asks for may be lost, and then be waited for.
+        let lose = if has_more { 300 } else { 0 };
+        let mut link = Link::new(0, 4000, 4000, (lose, 100), seed);
+        link.sending.send(link.now, &bytes(0, 4000));
+        if has_more {
+            link.sending.want(link.now, &link.path);
+        }
+        while link.receiving.received().0.len() < 4000 && link.step() {}
+        let drawn = link.receiving.draw(&mut Vec::new());
+        assert_eq!(
+            (drawn.len, drawn.has_waited),
+            (4000, false),
+            "the first limit was there from the beginning"
+        );
+        link.receiving.credit(4000);
+        link.receiving.set_window(4000);
+        while link.sending.limit() < 8000 && link.step() {}
+        link.sending.send(link.now, &bytes(4000, 4000));
+        while link.receiving.received().0.len() < 4000 && link.step() {}
+        let drawn = link.receiving.draw(&mut Vec::new());
+        assert_eq!((drawn.len, drawn.has_waited), (4000, has_more), "{seed}");
+    }
 }
 
 #[test]
@@ -316,15 +343,15 @@ fn a_stop_ends_the_sender_through_losses() {
 #[test]
 fn ends_that_move_are_refused() {
     let mut receiving = Receiving::new(0, 100, 100);
-    let end = |at, end| Data { at, len: 0, end: Some(end), transmission: 1 };
+    let end = |at, end| Data { at, len: 0, end: Some(end), has_waited: false, transmission: 1 };
     let now = Instant::default();
-    let data = Data { at: 0, len: 10, end: None, transmission: 1 };
+    let data = Data { at: 0, len: 10, end: None, has_waited: false, transmission: 1 };
     receiving.on_data(now, &data, &bytes(0, 10)).expect("it is the beginning");
     assert!(receiving.on_data(now, &end(9, PipeEnd::Finished), &[]).is_err());
     assert!(receiving.on_data(now, &end(9, PipeEnd::Aborted), &[]).is_err());
     assert_eq!(receiving.on_data(now, &end(10, PipeEnd::Finished), &[]), Ok(true));
     assert!(receiving.on_data(now, &end(11, PipeEnd::Finished), &[]).is_err());
-    let beyond = Data { at: 10, len: 1, end: None, transmission: 2 };
+    let beyond = Data { at: 10, len: 1, end: None, has_waited: false, transmission: 2 };
     assert!(receiving.on_data(now, &beyond, &[1]).is_err());
     assert_eq!(receiving.received(), (&bytes(0, 10)[..], Rest::Finished));
 }
@@ -364,7 +391,7 @@ fn forged_packets_change_nothing_that_was_promised() {
                     let how = [None, Some(PipeEnd::Finished), Some(PipeEnd::Aborted)];
                     let end = how[link.random.below(3) as usize].filter(|_| link.random.below(30) == 0);
                     let len = if end == Some(PipeEnd::Aborted) { 0 } else { len };
-                    let data = Data { at, len, end, transmission: link.random.below(100) };
+                    let data = Data { at, len, end, has_waited: false, transmission: link.random.below(100) };
                     let _ = link.receiving.on_data(link.now, &data, &bytes(at, len.into()));
                 }
                 _ => {

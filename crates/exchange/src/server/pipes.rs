@@ -8,7 +8,7 @@ use super::sending::Transmission;
 use super::shares::{Share, Shares};
 use super::{Effect, PacketRoom, Peer, Server};
 use crate::bulk::Path;
-use crate::pipe::{FIRST_WINDOW, News, Receiving, Rest, Sending};
+use crate::pipe::{Drawn, FIRST_WINDOW, News, Receiving, Rest, Sending};
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -416,7 +416,7 @@ impl<P: Peer> Server<P> {
 
     /// The driver keeps these bytes until the procedure [takes](Self::pipe_credit) them: as [`Receiving::draw`]. What it keeps counts as
     /// received.
-    pub fn pipe_draw(&mut self, call: CallKey, into: &mut Vec<u8>) -> Option<(usize, Rest)> {
+    pub fn pipe_draw(&mut self, call: CallKey, into: &mut Vec<u8>) -> Option<Drawn> {
         let (pipes, ..) = self.pipes_of(call)?;
         pipes.from.as_mut().map(|from| from.draw(into))
     }

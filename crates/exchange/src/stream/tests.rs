@@ -141,7 +141,7 @@ fn messages_of_other_lanes_arrive_between_the_fragments_of_a_long_one() {
 #[test]
 fn data_of_pipes_arrives_between_fragments_of_its_own_lane_however_the_stream_is_cut() {
     let data = |at: u64, len: u16, end| {
-        let data = Data { at, len, end, transmission: 1 };
+        let data = Data { at, len, end, has_waited: false, transmission: 1 };
         let mut packet = data.header(BindingId(9), LaneId(3), CallNumber(1)).to_bytes().to_vec();
         packet.extend((0..len).map(|byte| byte as u8));
         packet

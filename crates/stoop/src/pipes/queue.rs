@@ -3,6 +3,9 @@
 //! At a `local:` address the two are the two programs. Otherwise one is a program and the other a thread of the transport: a queue whose
 //! bytes leave, or one whose bytes have arrived.
 
+#[cfg(test)]
+mod tests;
+
 use crate::locked::locked;
 use crate::pipes::contract::{Arrival, Close};
 use crate::pipes::error::PipeError;
@@ -15,7 +18,9 @@ use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 use std::thread;
 use std::time::Duration;
+use stoop_exchange::pipe::{Drawn, Rest};
 use stoop_net::clock;
+use stoop_wire::Data;
 
 /// While so many bytes wait, no other item is appended: a peer may grant any number.
 const QUEUED_MAX: usize = 1 << 20;
@@ -35,9 +40,11 @@ struct State {
     is_needed: bool,
     /// A record has found no room since the limit was raised.
     is_refused: bool,
+    /// The limit was raised after a record had found no room below it.
+    has_waited: bool,
     window: Size,
-    /// The reader found nothing, and the writer had used up what it may send.
-    is_starved: bool,
+    /// The reader has found nothing since the last bytes arrived.
+    reader_waits: bool,
     /// Items that wait for room, each the newest of its key.
     kept: VecDeque<Kept>,
     /// How the writer has closed it.
@@ -75,6 +82,18 @@ pub(crate) enum Awaited {
     Bytes,
 }
 
+/// Bytes that are to leave were taken from a queue.
+pub(crate) struct Pulled {
+    /// The offset behind them.
+    pub(crate) written: u64,
+    /// How the queue is closed.
+    pub(crate) closed: Option<Close>,
+    /// As [`Data::has_waited`], of the first of them.
+    pub(crate) has_waited: bool,
+    /// Waits for room.
+    pub(crate) wakeup: Wakeup,
+}
+
 /// What follows from the word that a program has taken items.
 pub(crate) struct Noted {
     /// More may be sent than before, and the sender is to be told.
@@ -94,8 +113,9 @@ impl PipeQueue {
             taken: 0,
             is_needed: false,
             is_refused: false,
+            has_waited: false,
             window: window.size(),
-            is_starved: false,
+            reader_waits: false,
             kept: VecDeque::new(),
             closed: None,
             over: None,
@@ -177,15 +197,17 @@ impl PipeQueue {
         self.state().closed
     }
 
-    /// Bytes have arrived for the reader, from that offset on, in a packet that begins at `begin`.
+    /// Bytes of that packet have arrived for the reader, from that offset on.
     ///
     /// # Errors
     /// They are not the next ones, or may not be sent.
-    pub(crate) fn arrive(&self, begin: u64, offset: u64, bytes: &[u8]) -> Result<Wakeup, Disorder> {
+    pub(crate) fn arrive(&self, packet: &Data, offset: u64, bytes: &[u8]) -> Result<Wakeup, Disorder> {
         let mut state = self.state();
-        if offset != state.written || state.closed.is_some() || !bytes.is_empty() && begin >= state.limit {
+        if offset != state.written || state.closed.is_some() || !bytes.is_empty() && packet.at >= state.limit
+        {
             return Err(Disorder);
         }
+        state.note_waits(packet.has_waited);
         state.written += bytes.len() as u64;
         if state.over.is_some() || state.failed.is_some() {
             return Ok(Wakeup::default());
@@ -194,12 +216,21 @@ impl PipeQueue {
         Ok(state.arrivals.wake())
     }
 
-    /// Bytes have arrived for the reader, in order and within the limit: `fill` puts them behind the others. How the pipe ends behind them.
-    pub(crate) fn arrive_by(&self, fill: impl FnOnce(&mut Vec<u8>) -> (usize, Option<Close>)) -> Wakeup {
+    /// Bytes may have arrived for the reader, in order and within the limit: `draw` puts them behind the others.
+    pub(crate) fn arrive_by(&self, draw: impl FnOnce(&mut Vec<u8>) -> Option<Drawn>) -> Wakeup {
         let mut state = self.state();
         let is_wanted = state.over.is_none() && state.failed.is_none() && state.closed.is_none();
-        let (len, closed) = if is_wanted { fill(&mut state.bytes) } else { fill(&mut Vec::new()) };
+        let drawn = if is_wanted { draw(&mut state.bytes) } else { draw(&mut Vec::new()) };
+        let Some(Drawn { len, rest, has_waited }) = drawn else { return Wakeup::default() };
+        if len > 0 {
+            state.note_waits(has_waited);
+        }
         state.written += len as u64;
+        let closed = match rest {
+            Rest::Open => None,
+            Rest::Finished => Some(Close::Whole),
+            Rest::Aborted => Some(Close::Aborted),
+        };
         let is_closed = state.closed.is_none() && closed.is_some();
         state.closed = state.closed.or(closed);
         match len > 0 || is_closed {
@@ -225,35 +256,31 @@ impl PipeQueue {
             Some(Close::Whole) => Ok(Arrival::End),
             Some(Close::Aborted) => Err(PipeError::Aborted),
             None => {
-                state.is_starved |= state.written >= state.limit;
+                state.reader_waits = true;
                 Ok(Arrival::Nothing)
             }
         }
     }
 
-    /// Moves the bytes that are to leave to the end of `into`. Returns the offset of the byte behind them, and how the queue is closed.
-    pub(crate) fn pull(&self, into: &mut Vec<u8>) -> (u64, Option<Close>, Wakeup) {
+    /// Moves the bytes that are to leave to the end of `into`.
+    pub(crate) fn pull(&self, into: &mut Vec<u8>) -> Pulled {
         let mut state = self.state();
         let was_full = state.bytes.len() >= QUEUED_MAX;
         state.pull(into);
         let wakeup = if was_full { state.room.wake() } else { Wakeup::default() };
-        (state.written, state.closed, wakeup)
+        let has_waited = mem::take(&mut state.has_waited);
+        Pulled { written: state.written, closed: state.closed, has_waited, wakeup }
     }
 
     /// As [`ReceivingEnd::taken`](super::contract::ReceivingEnd::taken).
     pub(crate) fn note_taken(&self, up_to: u64, wanted: Option<u64>) -> Noted {
         let mut state = self.state();
         state.taken = state.taken.max(up_to);
-        if mem::take(&mut state.is_starved) {
-            state.window.grow();
-        }
-        let window = state.window.bytes();
-        let quarter = (window / 4).max(1);
-        let limit = (up_to + window).max(wanted.unwrap_or(0));
-        state.is_needed = limit > up_to + window;
-        let is_granted = limit >= state.limit + quarter || wanted.is_some_and(|wanted| wanted > state.limit);
-        let wakeup = if is_granted { state.raise(limit) } else { Wakeup::default() };
-        Noted { is_granted, next: up_to + quarter, wakeup }
+        let known = (state.written, state.limit);
+        let credit = state.window.take(up_to, wanted, known);
+        state.is_needed = credit.is_needed;
+        let wakeup = credit.limit.map_or_else(Wakeup::default, |limit| state.raise(limit));
+        Noted { is_granted: credit.limit.is_some(), next: credit.next, wakeup }
     }
 
     /// As [`ReceivingEnd::rest`](super::contract::ReceivingEnd::rest).
@@ -397,6 +424,13 @@ impl State {
         self.written += record.len() as u64;
     }
 
+    /// Bytes arrive behind those that are written, whose sender may have waited for a higher limit.
+    fn note_waits(&mut self, sender_has_waited: bool) {
+        if mem::take(&mut self.reader_waits) && sender_has_waited {
+            self.window.widen(self.written, self.taken);
+        }
+    }
+
     /// Moves the bytes to the end of `into`: by an exchange, if that is empty.
     fn pull(&mut self, into: &mut Vec<u8>) {
         match into.is_empty() {
@@ -407,6 +441,7 @@ impl State {
 
     /// Raises the limit: items that have waited for room go first.
     fn raise(&mut self, limit: u64) -> Wakeup {
+        self.has_waited |= self.is_refused && self.written >= self.limit;
         (self.limit, self.is_refused) = (limit, false);
         while self.written < self.limit
             && let Some(kept) = self.kept.pop_front()

@@ -19,6 +19,8 @@ pub enum Window {
 pub(crate) struct Size {
     bytes: u64,
     most: u64,
+    /// What the sender waited for below this offset, it waited for because of a smaller window.
+    judged_from: u64,
 }
 
 /// The most that a window grows to.
@@ -27,20 +29,114 @@ const MOST: u64 = 1 << 20;
 impl Window {
     pub(crate) fn size(self) -> Size {
         match self {
-            Self::Usual => Size { bytes: super::contract::FIRST_WINDOW, most: MOST },
-            Self::Newest => Size { bytes: 1, most: 1 },
-            Self::Bytes(bytes) => Size { bytes: u64::from(bytes).max(1), most: u64::from(bytes).max(1) },
+            Self::Usual => Size::new(super::contract::FIRST_WINDOW, MOST),
+            Self::Newest => Size::new(1, 1),
+            Self::Bytes(bytes) => Size::new(u64::from(bytes).max(1), u64::from(bytes).max(1)),
         }
     }
 }
 
+/// What follows from the word that the program has taken the bytes before an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credit {
+    /// The bytes below may be sent, and the sender is to be told.
+    pub(crate) limit: Option<u64>,
+    /// The offset from which on the program is to say so again.
+    pub(crate) next: u64,
+    /// The limit is higher than the window, for an item that has begun to arrive.
+    pub(crate) is_needed: bool,
+}
+
 impl Size {
+    fn new(bytes: u64, most: u64) -> Self {
+        Self { bytes, most, judged_from: 0 }
+    }
+
     pub(crate) fn bytes(self) -> u64 {
         self.bytes
     }
 
-    /// The reader has waited though the window was used up.
-    pub(crate) fn grow(&mut self) {
-        self.bytes = (2 * self.bytes).min(self.most);
+    /// Sender and reader have waited for each other before that offset, when the program had taken that much: the window is too small for
+    /// the way there and back.
+    pub(crate) fn widen(&mut self, at: u64, taken: u64) {
+        if at >= self.judged_from {
+            self.bytes = (2 * self.bytes).min(self.most);
+            self.judged_from = taken + self.bytes;
+        }
+    }
+
+    /// The program has taken the bytes before `up_to` of those that have arrived, and its sender knows that limit. It waits for an item
+    /// that ends at `wanted`, if one has begun to arrive.
+    pub(crate) fn take(&mut self, up_to: u64, wanted: Option<u64>, (arrived, limit): (u64, u64)) -> Credit {
+        let reader_waits = up_to == arrived || wanted.is_some();
+        if reader_waits && arrived >= limit {
+            // So does the sender, until the word has reached it.
+            self.widen(arrived, up_to);
+        }
+        let quarter = (self.bytes / 4).max(1);
+        let (usual, needed) = (up_to + self.bytes, wanted.unwrap_or(0));
+        let is_due = usual.max(needed) >= limit + quarter || needed > limit;
+        Credit {
+            limit: is_due.then_some(usual.max(needed)),
+            next: up_to + quarter,
+            is_needed: needed > usual,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes items of that length as soon as they have come, from a sender that always has another and learns a limit when all that it
+    /// may send has been taken. Returns the window in the end.
+    fn taken_at_once(window: Window, item: u64, rounds: usize) -> u64 {
+        const PACKET: u64 = 65_528;
+        let mut size = window.size();
+        let (mut limit, mut arrived, mut taken, mut next) = (size.bytes(), 0, 0, 1);
+        for round in 0..rounds {
+            if round > 0 {
+                // The next bytes come with the word that they have waited.
+                size.widen(arrived, taken);
+            }
+            let known = limit;
+            while arrived < known {
+                let end = (arrived / item + 1) * item;
+                arrived = end.min(arrived + PACKET);
+            }
+            let mut take = |taken, wanted| {
+                let credit = size.take(taken, wanted, (arrived, limit));
+                limit = credit.limit.unwrap_or(limit);
+                credit.next
+            };
+            while taken + item <= arrived {
+                taken += item;
+                if taken >= next {
+                    next = take(taken, None);
+                }
+            }
+            next = take(taken, (taken < arrived).then_some(taken + item));
+            assert!(limit > known, "nobody goes on at {arrived}");
+        }
+        size.bytes()
+    }
+
+    #[test]
+    fn a_window_that_keeps_the_reader_waiting_grows_to_its_limit_for_items_of_any_length() {
+        for item in [1, 64, 1000, 16_384, 65_536, 65_544, 3 << 20] {
+            assert_eq!(taken_at_once(Window::Usual, item, 100), MOST, "{item} bytes");
+            assert_eq!(taken_at_once(Window::Newest, item, 100), 1);
+            assert_eq!(taken_at_once(Window::Bytes(5000), item, 100), 5000);
+        }
+    }
+
+    #[test]
+    fn a_window_does_not_grow_while_the_reader_has_items_or_the_sender_has_room() {
+        let mut size = Window::Usual.size();
+        let first = size.bytes();
+        let slow_reader = size.take(first / 2, None, (first, first));
+        assert_eq!(slow_reader.limit, Some(first + first / 2));
+        size.take(first, None, (first, first + first / 2));
+        assert_eq!(size.bytes(), first);
     }
 }

@@ -93,7 +93,7 @@ fn a_failure_tells_how_many_bytes_were_sent_before_it() {
     assert!(Header::tells_pipe(&failure));
     let next = server.finish(at(2), running);
     assert!(matches!(next, Next::Nothing) && server.is_sending(), "the pipe goes on");
-    let question = Data { at: 0, len: 0, end: None, transmission: 1 };
+    let question = Data { at: 0, len: 0, end: None, has_waited: false, transmission: 1 };
     let question = question.header(binding, LaneId(0), CallNumber(1)).to_bytes();
     assert!(
         matches!(give(&mut server, &question), Made::Reply(Kind::Failure, _)),

@@ -39,10 +39,10 @@ impl Outlet {
             if self.at == self.run.len() {
                 self.run.clear();
                 self.at = 0;
-                let (_, closed, wakes) = queue.pull(&mut self.run);
-                wakeup = wakeup.or(wakes);
+                let pulled = queue.pull(&mut self.run);
+                wakeup = wakeup.or(pulled.wakeup);
                 if self.run.is_empty() {
-                    return Passed { wakeup, closed, is_held_up: false };
+                    return Passed { wakeup, closed: pulled.closed, is_held_up: false };
                 }
             }
             let sent = send(&self.run[self.at..]);

@@ -53,6 +53,8 @@ struct Sending {
     /// The offset in the pipe of the byte at `at`.
     next: u64,
     closed: Option<Close>,
+    /// A higher limit was waited for, which the next bytes are to tell.
+    has_waited: bool,
     /// The end has left, or is not wanted.
     has_ended: bool,
     transmissions: u32,
@@ -215,9 +217,10 @@ impl Sending {
         } else if self.at == self.run.len() && !self.has_ended {
             self.run.clear();
             self.at = 0;
-            let written;
-            (written, self.closed, wakeup) = out.pull(&mut self.run);
-            self.next = written - self.run.len() as u64;
+            let pulled = out.pull(&mut self.run);
+            (self.closed, wakeup) = (pulled.closed, pulled.wakeup);
+            self.next = pulled.written - self.run.len() as u64;
+            self.has_waited |= pulled.has_waited;
         }
         wakeup
     }
@@ -228,7 +231,9 @@ impl Sending {
             return None;
         }
         let unsent = self.run.len() - self.at;
-        let len = if self.next < out.limit() { unsent.min(Data::LEN_MAX.into()) } else { 0 };
+        let has_room = self.next < out.limit();
+        self.has_waited |= unsent > 0 && !has_room;
+        let len = if has_room { unsent.min(Data::LEN_MAX.into()) } else { 0 };
         let end = match self.closed {
             Some(Close::Whole) if len == unsent => Some(PipeEnd::Finished),
             Some(Close::Aborted) if unsent == 0 => Some(PipeEnd::Aborted),
@@ -239,7 +244,8 @@ impl Sending {
             return None;
         }
         self.transmissions = self.transmissions.wrapping_add(1);
-        let data = Data { at: self.next, len: len as u16, end, transmission: self.transmissions };
+        let has_waited = len > 0 && mem::take(&mut self.has_waited);
+        let data = Data { at: self.next, len: len as u16, end, has_waited, transmission: self.transmissions };
         (self.next, self.has_ended) = (self.next + len as u64, end.is_some());
         Some((data, len))
     }
@@ -376,8 +382,8 @@ impl PipeTable {
     pub(crate) fn take_data(&self, call: &CallPipes, data: &PipeBytes<'_>) -> Result<Wakeup, Disorder> {
         call.is_heard.store(true, Ordering::Relaxed);
         let into = call.into.as_ref().ok_or(Disorder)?;
-        let begin = Data::of(&data.header).ok_or(Disorder)?.at;
-        let mut wakeup = into.arrive(begin, data.at, data.bytes)?;
+        let packet = Data::of(&data.header).ok_or(Disorder)?;
+        let mut wakeup = into.arrive(&packet, data.at, data.bytes)?;
         if let Some(end) = data.end {
             let how = match end {
                 PipeEnd::Finished => Close::Whole,

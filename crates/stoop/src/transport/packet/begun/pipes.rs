@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoop_exchange::Instant;
 use stoop_exchange::caller::OpenPipes;
-use stoop_exchange::pipe::Rest;
+use stoop_exchange::pipe::{Drawn, Rest};
 use stoop_marshal::EncodeError;
 use stoop_wire::HEADER_LEN;
 
@@ -165,11 +165,10 @@ impl<L: PacketLink> Calls<L> {
         let lane = &mut slot.lane;
         let mut wakeups = [Wakeup::default(), Wakeup::default()];
         if let Some(into) = &shared.into {
-            wakeups[0] = into.arrive_by(|bytes| match lane.pipe_draw(bytes) {
-                None => (0, None),
-                Some((len, Rest::Open)) => (len, None),
-                Some((len, Rest::Finished)) if !*has_failed => (len, Some(Close::Whole)),
-                Some((len, Rest::Finished | Rest::Aborted)) => (len, Some(Close::Aborted)),
+            wakeups[0] = into.arrive_by(|bytes| {
+                let drawn = lane.pipe_draw(bytes)?;
+                let is_cut = *has_failed && drawn.rest == Rest::Finished;
+                Some(if is_cut { Drawn { rest: Rest::Aborted, ..drawn } } else { drawn })
             });
         }
         if let Some(out) = &shared.out {

@@ -22,7 +22,6 @@ use crate::transport::packet::server::endpoint::PacketEndpoint;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use stoop_exchange::Instant;
-use stoop_exchange::pipe::Rest;
 use stoop_exchange::server::{Assignment, CallKey, PipeDue, Server};
 use stoop_net::clock;
 use stoop_net::waiting::Placement;
@@ -118,12 +117,7 @@ impl ServedPipes {
     fn look<P: stoop_exchange::server::Peer>(&self, exchange: &mut Server<P>) -> [Wakeup; 2] {
         let mut wakeups = [Wakeup::default(), Wakeup::default()];
         if let Some(into) = &self.into {
-            wakeups[0] = into.arrive_by(|bytes| match exchange.pipe_draw(self.call, bytes) {
-                None => (0, None),
-                Some((len, Rest::Open)) => (len, None),
-                Some((len, Rest::Finished)) => (len, Some(Close::Whole)),
-                Some((len, Rest::Aborted)) => (len, Some(Close::Aborted)),
-            });
+            wakeups[0] = into.arrive_by(|bytes| exchange.pipe_draw(self.call, bytes));
         }
         if let Some(out) = &self.out {
             wakeups[1] = match exchange.pipe_limit(self.call) {

@@ -6,7 +6,6 @@ use crate::pipes::error::PipeError;
 use crate::pipes::window::{Size, Window};
 use crate::transport::shm::pipes::side::{Side, Waits, disorder};
 use std::hint;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -32,8 +31,6 @@ struct State {
     /// The limit of which the writer knows.
     limit: u64,
     window: Size,
-    /// The program found nothing, and the writer had used up what it may send.
-    is_starved: bool,
     over: Option<PipeError>,
     waker: Option<Waker>,
     stream: Stream,
@@ -87,7 +84,7 @@ impl<S: Side> ReadingEnd<S> {
         (item_max, is_answered): (usize, bool),
     ) -> Arc<Self> {
         let window = window.size();
-        let (received, is_starved, over, waker) = (0, false, None, None);
+        let (received, over, waker) = (0, None, None);
         Arc::new(Self {
             side: Arc::clone(side),
             item_max,
@@ -96,7 +93,6 @@ impl<S: Side> ReadingEnd<S> {
                 received,
                 limit,
                 window,
-                is_starved,
                 over,
                 waker,
                 stream: Stream::new(is_answered),
@@ -227,10 +223,7 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
             (Err(Disorder), _) | (_, Err(Disorder)) => Err(self.end_disorderly(state)),
             (Ok(0), Ok(Some(Closed::Whole))) => Ok(Arrival::End),
             (Ok(0), Ok(Some(Closed::Aborted))) => Err(PipeError::Aborted),
-            (Ok(0), Ok(None)) => {
-                state.is_starved |= state.received >= state.limit;
-                Ok(Arrival::Nothing)
-            }
+            (Ok(0), Ok(None)) => Ok(Arrival::Nothing),
             (Ok(len), Ok(_)) => {
                 state.received += len as u64;
                 if state.ring.take(segment, len, into) {
@@ -243,20 +236,14 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
 
     fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64 {
         let state = &mut *self.state();
-        if mem::take(&mut state.is_starved) {
-            state.window.grow();
-        }
-        let window = state.window.bytes();
-        let quarter = (window / 4).max(1);
-        let limit = (up_to + window).max(wanted.unwrap_or(0));
-        let is_due = limit >= state.limit + quarter || wanted.is_some_and(|wanted| wanted > state.limit);
-        if is_due && state.over.is_none() {
+        let credit = state.window.take(up_to, wanted, (state.received, state.limit));
+        if let Some(limit) = credit.limit.filter(|_| state.over.is_none()) {
             state.limit = limit;
             if state.ring.raise_limit(self.side.segment(), limit) {
                 self.side.notify();
             }
         }
-        up_to + quarter
+        credit.next
     }
 
     fn wait_for_bytes(&self, until_ns: u64) {
