@@ -1,9 +1,11 @@
 //! What a seal costs: calls on a sealed and on a plain binding to one machine, in turns of short slices. Prints the median of each, and of
-//! their differences and ratios with the quartiles.
+//! their differences and ratios with the quartiles. The callers' threads have one processor, and those of the servers another.
 //!
 //! ```sh
-//! cargo run --release -p stoop --features seal --example sealed_calls [udp://127.0.0.1:0] [tcp://127.0.0.1:0]
+//! cargo run --release -p stoop --features seal --example sealed_calls [udp://127.0.0.1:0] [tcp://127.0.0.1:0] ['Null()']
 //! ```
+//!
+//! An argument that is no address is the name of a cell: then no other is measured.
 //!
 //! Over an Ethernet with two interfaces, of the servers and of the callers, here in a network of its own:
 //!
@@ -37,6 +39,13 @@ impl Lab for Idle {
     }
 }
 
+/// Has the calling thread, and those that it starts, run on one of the first two processors only. Less than two are there: they share it.
+fn pin(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
 /// A client, its server, and the server's address for callers.
 fn client(
     uri: &str,
@@ -46,7 +55,10 @@ fn client(
     let ends = uri.strip_prefix("ether:").and_then(|ends| ends.split_once(','));
     let there = ends.map_or(uri.into(), |(servers, _)| format!("ether://{servers}/{name}"));
     let server = Server::new().security(security.clone()).export(LabServer::new(Idle));
-    let server = server.listen(&there)?.start()?;
+    pin(1);
+    let server = server.listen(&there)?.start();
+    pin(0);
+    let server = server?;
     let uri = server.uris()[0].clone();
     let uri = ends.map_or(uri.clone(), |(servers, callers)| {
         uri.replace(&format!("{servers}/"), &format!("{callers}/"))
@@ -76,6 +88,10 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 }
 
 fn compare(name: &str, mut plain: impl FnMut(), mut sealed: impl FnMut()) {
+    let mut cells = arguments().filter(|argument| !argument.contains(':')).peekable();
+    if cells.peek().is_some() && cells.all(|cell| cell != name) {
+        return;
+    }
     let pairs: Vec<_> = (0..100).map(|_| (slice(&mut plain), slice(&mut sealed))).collect();
     let of = |pick: fn(&(f64, f64)) -> f64| quartiles(pairs.iter().map(pick).collect());
     let ([plain, ..], [sealed, ..]) = (of(|it| it.0), of(|it| it.1));
@@ -101,20 +117,24 @@ fn in_flight(client: &LabClient) {
     stoop::wait_all(pending).into_iter().for_each(|outcome| outcome.unwrap());
 }
 
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::temp_dir().join(format!("stoop-sealed-calls-{}", std::process::id()));
     let path = folder.join("key");
     Security::generate_key(&path)?;
     let security = Security::key_file(&path)?;
     std::fs::remove_dir_all(folder)?;
-    let named: Vec<String> = std::env::args().skip(1).collect();
+    let named: Vec<String> = arguments().filter(|argument| argument.contains(':')).collect();
     let both = ["udp://127.0.0.1:0", "tcp://127.0.0.1:0"].map(String::from);
     let uris = if named.is_empty() { &both[..] } else { &named[..] };
     uris.iter().try_for_each(|uri| over(uri, &security))
 }
 
 fn over(uri: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>> {
-    let (plain, _of_plain, _) = client(uri, Security::none())?;
+    let (plain, _of_plain, plain_uri) = client(uri, Security::none())?;
     let (sealed, _of_sealed, sealed_uri) = client(uri, security.clone())?;
     println!("{uri}");
     compare("Null()", || plain.null().unwrap(), || sealed.null().unwrap());
@@ -126,13 +146,9 @@ fn over(uri: &str, security: &Security) -> Result<(), Box<dyn std::error::Error>
     compare("1 MiB in", || plain.max_arg(&bytes).unwrap(), || sealed.max_arg(&bytes).unwrap());
     let out = |client: &LabClient| drop(black_box(client.max_result(1 << 20).unwrap()));
     compare("1 MiB out", || out(&plain), || out(&sealed));
-    let options = BindOptions::new().security(security.clone());
-    let binds = (0..100).map(|_| {
-        let begun = Instant::now();
-        drop(LabClient::bind_with(&sealed_uri, &options).unwrap());
-        begun.elapsed().as_nanos() as f64
-    });
-    let [bind, first, third] = quartiles(binds.collect());
-    println!("bind         sealed {bind:9.0} ns ({first:.0} to {third:.0})");
+    let bind = |uri: &str, security: &Security| {
+        drop(LabClient::bind_with(uri, &BindOptions::new().security(security.clone())).unwrap());
+    };
+    compare("bind", || bind(&plain_uri, &Security::none()), || bind(&sealed_uri, security));
     Ok(())
 }
