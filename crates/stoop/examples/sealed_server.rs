@@ -2,7 +2,7 @@
 //! still makes while handshakes from many addresses flood the server.
 //!
 //! ```sh
-//! cargo run --release -p stoop --features seal --example sealed_server
+//! cargo run --release -p stoop --features seal --example sealed_server [binds] [memory] [flood]
 //! ```
 //!
 //! Server and attacker are processes of their own. The attacker sends from addresses of the loopback network, with the lowest priority, so
@@ -123,15 +123,21 @@ fn main() -> Outcome<()> {
 
 fn measure(path: &Path) -> Outcome<()> {
     let key = path.to_str().ok_or("the path is a text")?;
-    let (server, uri) = Process::start(&["serve", key])?;
-    handshakes(&server, &uri, key)?;
-    drop(server);
-    for (what, key) in [("plain", "none"), ("sealed", key)] {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |part: &str| named.is_empty() || named.iter().any(|it| it == part);
+    if is_asked("binds") {
+        let (server, uri) = Process::start(&["serve", key])?;
+        handshakes(&server, &uri, key)?;
+    }
+    for (what, key) in [("plain", "none"), ("sealed", key)].into_iter().filter(|_| is_asked("memory")) {
         let (server, uri) = Process::start(&["serve", key])?;
         memory(&server, &uri, (what, key))?;
     }
-    let (mut server, uri) = Process::start(&["serve", key])?;
-    flood(&mut server, &uri, key)
+    if is_asked("flood") {
+        let (mut server, uri) = Process::start(&["serve", key])?;
+        flood(&mut server, &uri, key)?;
+    }
+    Ok(())
 }
 
 fn handshakes(server: &Process, uri: &str, key: &str) -> Outcome<()> {
