@@ -220,7 +220,10 @@ impl<S: Suite> Seal<S> {
         if is_of_present && !self.is_confirmed.load(Ordering::Relaxed) {
             self.is_confirmed.store(true, Ordering::Relaxed);
         }
-        header[3] &= !KEY_PHASE;
+        // Not stored where it is clear: a processor waits for a byte before it reads the word around it.
+        if header[3] & KEY_PHASE != 0 {
+            header[3] &= !KEY_PHASE;
+        }
         opened
     }
 

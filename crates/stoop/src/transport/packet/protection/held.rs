@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use stoop_net::clock;
 use stoop_seal::{KEY_PHASE, Numbers, Opened, Seal};
-use stoop_wire::{BindingId, Bundle, HEADER_LEN, Header, flags};
+use stoop_wire::{BindingId, Bundle, HEADER_LEN, Header, Kind, flags};
 
 /// Bindings of which a thread holds keys.
 const PLACES: usize = 4;
@@ -111,14 +111,9 @@ impl Held {
 
     /// Opens a packet.
     pub(super) fn open(&mut self, packet: &mut [u8]) -> bool {
-        let of_seal = packet[3] & (KEY_PHASE | flags::BUNDLE);
-        let phase = of_seal & KEY_PHASE;
-        packet[3] ^= of_seal;
-        let Ok((_, payload)) = Header::parse(packet) else { return false };
-        let end = HEADER_LEN + payload.len();
-        packet[3] ^= of_seal;
+        let Some(end) = data_end(packet) else { return false };
         // The clock matters for packets of the phase before only.
-        let is_of_present = (phase != 0) == (self.seal.phase() & 1 == 1);
+        let is_of_present = (packet[3] & KEY_PHASE != 0) == (self.seal.phase() & 1 == 1);
         let now_ns = if is_of_present { 0 } else { clock::now_ns() };
         match self.seal.open(now_ns, packet, end) {
             Opened::Yes => {}
@@ -127,5 +122,53 @@ impl Held {
         }
         self.binding.has_opened();
         !Bundle::is_one(packet) || Bundle::of(packet).is_some()
+    }
+}
+
+/// Where the data of a sealed packet ends; `None`: it is no packet.
+#[inline]
+fn data_end(packet: &mut [u8]) -> Option<usize> {
+    let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
+    let is_call_or_result = header[2] == Kind::Call as u8 || header[2] == Kind::Result as u8;
+    let is_plain = header[3] & (flags::CRITICAL ^ KEY_PHASE) == 0;
+    match is_call_or_result && is_plain && header[24..28] == [0; 4] {
+        // Most are one message. Nothing is stored: a processor that then reads the header as whole words would wait for it.
+        true => Some(HEADER_LEN.saturating_add(u32::from_le_bytes(*header[20..].first_chunk()?) as usize)),
+        false => parsed_end(packet),
+    }
+}
+
+/// The same, of any packet.
+fn parsed_end(packet: &mut [u8]) -> Option<usize> {
+    let of_seal = packet[3] & (KEY_PHASE | flags::BUNDLE);
+    packet[3] ^= of_seal;
+    let end = Header::parse(packet).ok().map(|(_, payload)| HEADER_LEN + payload.len());
+    packet[3] ^= of_seal;
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_ends_where_the_parsed_header_says_whatever_the_seal_has_set_in_it() {
+        for (kind, flags) in (0..32).flat_map(|kind| (0..=255).map(move |flags| (kind, flags))) {
+            for (len, offset) in [(0_u32, 0_u32), (8, 0), (8, 4), (8, 8), (2000, 8)] {
+                let mut packet = [&[0xd7, 1, kind, flags, 0, 0, 8, 0][..], &[0; 56]].concat();
+                packet[15] = 0x40;
+                packet[20..24].copy_from_slice(&len.to_le_bytes());
+                packet[24..28].copy_from_slice(&offset.to_le_bytes());
+                let as_sent = packet.clone();
+                if let Some(end) = parsed_end(&mut packet) {
+                    assert_eq!(
+                        data_end(&mut packet),
+                        Some(end),
+                        "kind {kind}, flags {flags:x}, {len}, {offset}"
+                    );
+                }
+                assert_eq!(packet, as_sent);
+            }
+        }
     }
 }
