@@ -409,8 +409,8 @@ fn keys<T>(
         return None;
     }
     let suite = match connection.negotiated_cipher_suite()?.suite() {
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => PacketSuite::Aes256Gcm,
-        _ => PacketSuite::ChaCha20Poly1305,
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => PacketSuite::ChaCha20Poly1305,
+        _ => PacketSuite::Aes256Gcm,
     };
     let secret = connection.export_keying_material([0; 32], EXPORTER, None).ok()?;
     let of = |direction: &[u8]| expand(&secret, &[b"stoop ", direction, &binding.0.to_le_bytes()]);

@@ -56,6 +56,7 @@ fn both_ends_know_each_other_and_have_the_same_keys() {
     assert_ne!(packet[32..36], [1; 4]);
     assert_eq!(opens.open(0, &mut packet, 36), Opened::Yes);
     assert_eq!(packet[32..36], [1; 4]);
+    assert_eq!(asks.keys(N).unwrap().suite, PacketSuite::Aes256Gcm);
     let other = asks.keys(BindingId(N.0 + 1)).unwrap().seal(Side::Caller, 0);
     assert!(other.seal(&mut Numbers::default(), &mut packet, 36));
     assert_eq!(opens.open(0, &mut packet, 36), Opened::No, "each binding has keys of its own");
