@@ -33,10 +33,19 @@ pub(crate) trait Side: Send + Sync + 'static {
 
 /// How the threads at an end wait.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Option<Waiter>>);
+pub(super) struct Waits(Mutex<Option<State>>);
+
+struct State {
+    waiter: Waiter,
+    /// Looks before a wait begins.
+    first_looks: u32,
+}
 
 /// Looks of a spinning thread between two readings of the clock.
 const LOOKS: u32 = 32;
+/// Looks before a wait begins, if the last one ended while the thread spun: about as long as an item and its answer travel. To count a
+/// thread among those that wait, and out again, takes as long as an item.
+const FIRST_LOOKS: u32 = 256;
 /// A peer that writes into its words can keep a thread from being woken, but not for longer.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 
@@ -53,13 +62,19 @@ impl Waits {
     ) {
         // Of several threads that wait at once, one has the end's waiter.
         let (mut kept, mut other) = (self.0.try_lock().ok(), None);
-        let waiter = kept.as_deref_mut().unwrap_or(&mut other).get_or_insert_with(|| side.waiter());
+        let state = kept.as_deref_mut().unwrap_or(&mut other);
+        let State { waiter, first_looks } =
+            state.get_or_insert_with(|| State { waiter: side.waiter(), first_looks: 1 });
+        if (0..*first_looks).any(|_| sleep.has_moved(side.segment()) || is_over()) {
+            return waiter.came_at_once();
+        }
         let mut now_ns = clock::now_ns();
         let mut wait = waiter.begin_in_memory(now_ns);
         'waiting: while now_ns < until_ns {
             for _ in 0..if wait.spins() { LOOKS } else { 1 } {
                 if sleep.has_moved(side.segment()) || is_over() {
                     waiter.arrived(&wait, now_ns);
+                    *first_looks = if wait.spins() { FIRST_LOOKS } else { 1 };
                     break 'waiting;
                 }
             }
