@@ -14,7 +14,7 @@ pub(crate) mod peer;
 pub use crate::context::caller::{Caller, Credentials, Station};
 use crate::context::cancelled::CallId;
 use crate::context::deadlines::COARSE_ENOUGH_NS;
-pub(crate) use crate::context::deadlines::{TimeBounds, begin_cheaply, earliest_deadline};
+pub(crate) use crate::context::deadlines::{TimeBounds, begin_cheaply, begun_latest_ns, earliest_deadline};
 pub use crate::context::over::Cancelled;
 pub(crate) use crate::context::owner::{owner_of, owner_on, serving_owner};
 pub use crate::context::peer::Peer;

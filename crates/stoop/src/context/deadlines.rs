@@ -1,6 +1,6 @@
 //! When a call that this thread makes begins, and its deadline.
 
-use crate::context::{ASKED, DEADLINE_NS, bounded_deadline};
+use crate::context::{ASKED, DEADLINE_NS, NONE, bounded_deadline};
 use stoop_net::clock;
 
 /// The bounds of the time of a call that leaves later: its timeout, and the deadline of the call that was served when it was begun.
@@ -60,6 +60,16 @@ pub(crate) fn begin_cheaply(timeout_ns: u64) -> Option<(u64, u64)> {
         begin_with_inherited(inherited_ns)
     } else {
         Some((begun_ns, deadline_ns))
+    }
+}
+
+/// The time now, as the begin of a call with that timeout: by the coarse clock if that is exact enough, and then never earlier than by the
+/// precise clock, and up to four kernel ticks later.
+#[inline]
+pub(crate) fn begun_latest_ns(timeout_ns: u64) -> u64 {
+    match timeout_ns < COARSE_ENOUGH_NS || DEADLINE_NS.get() != NONE {
+        true => clock::now_ns(),
+        false => clock::coarse_now_ns() + clock::coarse_lag_ns(),
     }
 }
 

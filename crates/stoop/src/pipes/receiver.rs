@@ -30,6 +30,8 @@ pub struct Receiver<T: Item + ?Sized> {
     /// Bytes that were taken from the end, and the offset in them of the next record.
     bytes: Vec<u8>,
     at: usize,
+    /// They were taken for the last item that was received.
+    are_fresh: bool,
     /// The offset of that record in the pipe, and the one from which on the sender is told.
     taken: u64,
     tell: u64,
@@ -71,9 +73,23 @@ impl<T: Item + ?Sized> fmt::Debug for Receiver<T> {
 
 impl<T: Item + ?Sized> Receiver<T> {
     pub(crate) fn new(end: Arc<dyn ReceivingEnd>, form: Option<Form>) -> Self {
-        let (bytes, at, taken, tell, skipped) = (Vec::new(), 0, 0, 1, 0);
+        let (bytes, at, are_fresh, taken, tell, skipped) = (Vec::new(), 0, false, 0, 1, 0);
         let (served, generation) = (None, fork::generation());
-        Self { end, bytes, at, taken, tell, skipped, over: None, form, served, generation, item: PhantomData }
+        let over = None;
+        Self {
+            end,
+            bytes,
+            at,
+            are_fresh,
+            taken,
+            tell,
+            skipped,
+            over,
+            form,
+            served,
+            generation,
+            item: PhantomData,
+        }
     }
 
     /// Of a procedure of that server.
@@ -139,7 +155,7 @@ impl<T: Item + ?Sized> Receiver<T> {
     where
         T: InPlaceItem,
     {
-        if self.over.is_none() && !self.is_forked() && self.end.has_arrived() {
+        if self.over.is_none() && !self.is_forked() && !self.are_fresh && self.end.has_arrived() {
             if self.at >= self.bytes.len() / 2 {
                 self.bytes.drain(..self.at);
                 self.at = 0;
@@ -206,6 +222,11 @@ impl<T: Item + ?Sized> Receiver<T> {
         Fed::new(self, sender, items.into_iter())
     }
 
+    /// Whether bytes were taken from the end that no item has had.
+    pub(crate) fn has_more(&self) -> bool {
+        self.at < self.bytes.len()
+    }
+
     /// What the transport has given.
     pub(crate) fn end(&self) -> &dyn ReceivingEnd {
         &*self.end
@@ -236,6 +257,10 @@ impl<T: Item + ?Sized> Receiver<T> {
         loop {
             let next = self.look()?;
             let Next::Nothing = next else { return Ok(next) };
+            if until_ns == u64::MAX && !self.is_to_rest() {
+                self.end.wait_for_bytes(until_ns);
+                continue;
+            }
             let now_ns = clock::now_ns();
             if now_ns >= until_ns {
                 return Ok(next);
@@ -267,6 +292,7 @@ impl<T: Item + ?Sized> Receiver<T> {
         if self.is_forked() {
             return Err(self.fail(PipeError::lost(UnknownCause::Forked)));
         }
+        self.are_fresh = false;
         loop {
             let unread = &self.bytes[self.at..];
             let head = match Head::of(unread, self.end.item_max()) {
@@ -300,7 +326,10 @@ impl<T: Item + ?Sized> Receiver<T> {
         self.bytes.drain(..self.at);
         self.at = 0;
         match self.end.take(&mut self.bytes) {
-            Ok(Arrival::Bytes) => Ok(None),
+            Ok(Arrival::Bytes) => {
+                self.are_fresh = true;
+                Ok(None)
+            }
             Ok(Arrival::Nothing) => {
                 self.tell = self.end.taken(self.taken, wanted);
                 Ok(Some(Next::Nothing))

@@ -9,10 +9,10 @@ use crate::pipes::contract::Ends;
 use crate::pipes::error::PipeError;
 use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
-use crate::transport::callback::handle::{Handle, Outstanding, number};
+use crate::transport::callback::handle::{Handle, HandleEnds, Outstanding, number};
 use std::mem;
-use std::sync::Weak;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stoop_calls::callbacks::record::{CallHead, CallKind};
 use stoop_exchange::Instant;
@@ -30,11 +30,11 @@ impl Handle {
         let Ends { sending: Some(sending), receiving: Some(receiving) } = Ends::dead(PipeError::Ended) else {
             unreachable!("there are two")
         };
-        let before = mem::replace(&mut *locked(&self.sending), sending);
+        let before = mem::replace(&mut *locked(&self.sending), Arc::clone(&sending));
         drop(before);
         // A thread that receives comes here when it stops.
-        if let Some(mut receiver) = self.role.try_take() {
-            *receiver = Receiver::new(receiving, None);
+        if let Some(mut ends) = self.role.try_take() {
+            *ends = HandleEnds { receiver: Receiver::new(receiving, None), sending };
         }
     }
 

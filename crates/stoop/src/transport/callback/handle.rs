@@ -4,22 +4,21 @@
 //! are outstanding, a waker at the pipe has arriving answers noted.
 
 use crate::agreed::Agreed;
-use crate::callbacks::session::{Session, find};
+use crate::callbacks::session::Session;
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
-use crate::calling::message::Message;
 use crate::calling::receive_role::{Pause, ReceiveRole};
 use crate::calling::recovery::lacks_form;
 use crate::calling::short_result::Short;
 use crate::calling::table_lock::attend;
 use crate::calling::waiting_thread::WaitingThread;
-use crate::context::bounded_deadline;
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError};
 use crate::interface::Interface;
 use crate::locked::locked;
 use crate::pipes::contract::{ReceivingEnd, SendingEnd};
 use crate::pipes::receiver::{Received, Receiver};
 use crate::pipes::record::Record;
+use crate::transport::callback::alone::Own;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Wake, Waker};
@@ -47,22 +46,33 @@ pub(crate) struct Handle {
     /// The client, for errors.
     pub(crate) client: String,
     pub(super) sending: Mutex<Arc<dyn SendingEnd>>,
-    pub(super) role: ReceiveRole<Receiver<[u8]>>,
+    /// Bytes of the longest record.
+    pub(super) item_max: usize,
+    pub(super) role: ReceiveRole<HandleEnds>,
     /// Answers came while a thread had the role that may have looked before.
-    missed: AtomicBool,
+    pub(super) missed: AtomicBool,
     pub(super) table: Mutex<CallTable<Outstanding>>,
-    last_id: AtomicU64,
+    pub(super) last_id: AtomicU64,
     /// When the keeper looks next for calls whose deadlines have passed.
     pub(super) looks_ns: AtomicU64,
     /// The client has taken nothing for the whole time of a call.
     is_stuck: AtomicBool,
     pub(super) is_over: AtomicBool,
+    /// There are [as many](OUTSTANDING_MAX) calls in the table as there may be, or were when one was last added.
+    pub(super) is_full: AtomicBool,
     /// The number of the object, if the client is bound within this process, and its session, once that was found.
-    here: Option<u64>,
-    session: OnceLock<Weak<Session>>,
-    /// Calls whose records were sent, and those that were run by the threads that made them.
-    sent: AtomicU64,
-    run_here: AtomicU64,
+    pub(super) here: Option<u64>,
+    pub(super) session: OnceLock<Weak<Session>>,
+    /// Calls whose records were not sent, and those that were run by the threads that made them.
+    pub(super) not_sent: AtomicU64,
+    pub(super) run_here: AtomicU64,
+}
+
+/// The ends of the two pipes, for the thread that receives.
+pub(super) struct HandleEnds {
+    pub(super) receiver: Receiver<[u8]>,
+    /// It may send, too, without the lock of the other.
+    pub(super) sending: Arc<dyn SendingEnd>,
 }
 
 /// A callback that has not ended.
@@ -88,22 +98,26 @@ impl Handle {
         sending: Arc<dyn SendingEnd>,
         receiving: Arc<dyn ReceivingEnd>,
     ) -> Arc<Self> {
+        let item_max = sending.item_max();
+        let ends = HandleEnds { receiver: Receiver::new(receiving, None), sending: Arc::clone(&sending) };
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             interface,
             agreed,
             client,
             sending: Mutex::new(sending),
-            role: ReceiveRole::new(Receiver::new(receiving, None)),
+            item_max,
+            role: ReceiveRole::new(ends),
             missed: AtomicBool::new(false),
             table: Mutex::default(),
             last_id: AtomicU64::new(0),
             looks_ns: AtomicU64::new(u64::MAX),
             is_stuck: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            is_full: AtomicBool::new(false),
             here,
             session: OnceLock::new(),
-            sent: AtomicU64::new(0),
+            not_sent: AtomicU64::new(0),
             run_here: AtomicU64::new(0),
         })
     }
@@ -116,14 +130,20 @@ impl Handle {
         Arc::clone(&locked(&self.sending))
     }
 
+    /// How many records of calls the client may have had.
+    pub(super) fn sent(&self) -> u64 {
+        let not_sent = self.not_sent.load(Ordering::SeqCst);
+        self.last_id.load(Ordering::SeqCst) - not_sent
+    }
+
     pub(super) fn counters(&self) -> CallCounters {
-        let calls = self.sent.load(Ordering::Relaxed) + self.run_here.load(Ordering::Relaxed);
+        let calls = self.sent() + self.run_here.load(Ordering::Relaxed);
         CallCounters { calls, ..CallCounters::default() }
     }
 
     /// Bytes of the longest arguments.
     pub(super) fn arguments_max(&self) -> usize {
-        self.sending().item_max().saturating_sub(CALL_HEAD)
+        self.item_max.saturating_sub(CALL_HEAD)
     }
 
     /// Tells the client that callbacks may come from now on.
@@ -148,47 +168,6 @@ impl Handle {
         self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
     }
 
-    /// Makes a callback of `procedure` with `len` bytes of arguments, and leaves its result in `message`.
-    pub(super) fn call(
-        &self,
-        message: &mut Message,
-        (procedure, len): (u16, usize),
-        timeout_ns: u64,
-    ) -> Result<(), CallError> {
-        let now_ns = clock::now_ns();
-        let deadline_ns = bounded_deadline(now_ns, timeout_ns);
-        if deadline_ns > now_ns
-            && let Some(agreed) = self.agreed_number(procedure)
-            && let Some(session) = self.session_here()
-        {
-            let (sent, arguments) = (self.sent.load(Ordering::SeqCst), ARGUMENTS..ARGUMENTS + len);
-            if let Some(ended) = session.run_here(sent, message, (agreed, arguments), deadline_ns) {
-                self.run_here.fetch_add(1, Ordering::Relaxed);
-                return ended;
-            }
-        }
-        let times = (Instant::from_nanos(now_ns), Instant::from_nanos(deadline_ns));
-        let call = self.begin_call(&mut message.arguments, len, procedure, times, IfFull::Wait)?;
-        while self.wait_for(&[call], Instant::NEVER).is_none() {}
-        let result = self.table().take(call)?;
-        message.set_result(result);
-        Ok(())
-    }
-
-    /// The session of the client, if it is in this process and bound within it.
-    fn session_here(&self) -> Option<Arc<Session>> {
-        let number = self.here.filter(|_| !self.is_over.load(Ordering::SeqCst))?;
-        match self.session.get() {
-            Some(session) => session.upgrade(),
-            None => {
-                let session = find(number)?;
-                // Another thread may have found it.
-                let _ = self.session.set(Arc::downgrade(&session));
-                Some(session)
-            }
-        }
-    }
-
     /// Begins a callback, whose arguments lie [there](ARGUMENTS) in `packet`.
     pub(super) fn begin_call(
         &self,
@@ -205,22 +184,24 @@ impl Handle {
             return Err(CallError::not_sent(SendError::ClientGone));
         }
         let Some(agreed) = self.agreed_number(procedure) else { return Err(lacks_form()) };
-        if self.table().open_count() >= OUTSTANDING_MAX {
+        let is_one_way = self.is_one_way(procedure);
+        let id = self.last_id.fetch_add(1, Ordering::SeqCst) as u32;
+        let mut table = self.table();
+        let open = table.open_count();
+        self.is_full.store(open + 1 >= OUTSTANDING_MAX, Ordering::Relaxed);
+        if open >= OUTSTANDING_MAX {
             return Err(CallError::not_sent(SendError::ClientBusy { waited: Duration::ZERO }));
         }
-        let is_one_way = self.is_one_way(procedure);
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) as u32;
-        let call = self.table().open(deadline.as_nanos(), Outstanding { id, begun });
+        let call = table.open(deadline.as_nanos(), Outstanding { id, begun });
+        drop(table);
         let kind = if is_one_way { CallKind::OneWay } else { CallKind::Call };
         let left_ns = deadline.as_nanos().saturating_sub(begun.as_nanos());
         let head = CallHead { number: number(call, id), kind, procedure: agreed, left_ns };
         // Without arguments it may be empty.
         packet.resize(packet.len().max(ARGUMENTS + len), 0);
         let record = (head, &mut packet[ARGUMENTS - CALL_HEAD..ARGUMENTS + len]);
-        // Before the client can have had it.
-        self.sent.fetch_add(1, Ordering::SeqCst);
         if let Err(error) = self.append(record, (begun, deadline), if_full) {
-            self.sent.fetch_sub(1, Ordering::SeqCst);
+            self.not_sent.fetch_add(1, Ordering::SeqCst);
             // No handle has it yet.
             drop(self.table().abandon(call));
             return Err(error);
@@ -269,9 +250,7 @@ impl Handle {
         loop {
             match sending.append(&Record::of(record)) {
                 Ok(true) => {
-                    if self.is_stuck.load(Ordering::Relaxed) {
-                        self.is_stuck.store(false, Ordering::Relaxed);
-                    }
+                    self.note_taking();
                     return Ok(());
                 }
                 Ok(false) => {}
@@ -286,6 +265,13 @@ impl Handle {
             sending.wait_for_room(deadline.as_nanos());
             head.left_ns = deadline.as_nanos().saturating_sub(clock::now_ns()).max(1);
             record[..CALL_HEAD].copy_from_slice(&head.to_bytes());
+        }
+    }
+
+    /// There was room for a callback: the client takes them.
+    pub(super) fn note_taking(&self) {
+        if self.is_stuck.load(Ordering::Relaxed) {
+            self.is_stuck.store(false, Ordering::Relaxed);
         }
     }
 
@@ -319,14 +305,14 @@ impl Handle {
             })
         });
         let mut wakers = Vec::new();
-        let Some(mut receiver) = role else { return wakers };
+        let Some(mut ends) = role else { return wakers };
         loop {
-            self.take_answers(&mut receiver, &mut wakers);
+            self.take_answers(&mut ends.receiver, &mut wakers, None);
             // A task that waits is woken when the role is free.
             if !wakers.is_empty() || has_ended() || clock::now_ns() >= until_ns {
                 return wakers;
             }
-            receiver.end().wait_for_bytes(until_ns);
+            ends.receiver.end().wait_for_bytes(until_ns);
         }
     }
 
@@ -341,14 +327,14 @@ impl Handle {
             }
             // Its holder comes here when it has given it back, or is here and looks once more.
             self.missed.store(true, Ordering::SeqCst);
-            let Some(mut receiver) = self.role.try_take() else { return };
+            let Some(mut ends) = self.role.try_take() else { return };
             self.missed.store(false, Ordering::SeqCst);
             let (mut wakers, waker) = (Vec::new(), Waker::from(Arc::new(Arrivals(self.own.clone()))));
             let mut is_registered = false;
-            while !is_registered && self.take_answers(&mut receiver, &mut wakers) {
-                is_registered = !receiver.end().poll_bytes(&waker);
+            while !is_registered && self.take_answers(&mut ends.receiver, &mut wakers, None) {
+                is_registered = !ends.receiver.end().poll_bytes(&waker);
             }
-            drop(receiver);
+            drop(ends);
             wakers.into_iter().for_each(Waker::wake);
             let has_missed = self.missed.load(Ordering::SeqCst);
             if is_registered && !has_missed {
@@ -357,10 +343,15 @@ impl Handle {
         }
     }
 
-    /// Ends the calls whose answers have arrived. Returns whether more may come.
-    fn take_answers(&self, receiver: &mut Receiver<[u8]>, wakers: &mut Vec<Waker>) -> bool {
+    /// Ends the calls whose answers have arrived, and `own`, which is not in the table. Returns whether more may come.
+    pub(super) fn take_answers(
+        &self,
+        receiver: &mut Receiver<[u8]>,
+        wakers: &mut Vec<Waker>,
+        mut own: Option<&mut Own>,
+    ) -> bool {
         loop {
-            match receiver.look_with(|record| self.take_answer(record)) {
+            match receiver.look_with(|record| self.take_answer(record, own.as_deref_mut())) {
                 Ok(Received::Item(Some(wakeup))) => wakers.extend(wakeup.unpark()),
                 Ok(Received::Nothing) => return true,
                 // The client has closed the pipe, or has sent what is no answer.
@@ -370,11 +361,14 @@ impl Handle {
                     return false;
                 }
             }
+            if own.as_ref().is_some_and(|own| own.outcome.is_some()) && !receiver.has_more() {
+                return true;
+            }
         }
     }
 
     /// `None`: it is no answer. Those of calls that have ended have no effect.
-    fn take_answer(&self, record: &[u8]) -> Option<Wakeup> {
+    fn take_answer(&self, record: &[u8], own: Option<&mut Own>) -> Option<Wakeup> {
         let (AnswerHead { number, kind, code }, rest) = AnswerHead::split(record).ok()?;
         let (call, id) = (number as u32, (number >> 32) as u32);
         let detail = || String::from_utf8_lossy(rest).into_owned();
@@ -389,6 +383,10 @@ impl Handle {
                 Err(CallError::failed(Failure { code: FailureCode::from_code(code), detail: detail() }))
             }
         };
+        if let Some(own) = own.filter(|own| own.number == number) {
+            own.outcome.get_or_insert(outcome);
+            return Some(Wakeup::default());
+        }
         let mut table = self.table();
         let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
         Some(if is_open { table.end(call, outcome) } else { Wakeup::default() })

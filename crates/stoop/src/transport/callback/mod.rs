@@ -1,6 +1,7 @@
 //! Calls to an object that a client offers: the server's end of [callbacks](crate::callbacks), as a transport. It has no address: the
 //! client makes the binding, when it offers the object.
 
+mod alone;
 mod begun;
 mod binding;
 mod ending;
