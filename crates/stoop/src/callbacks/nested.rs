@@ -14,35 +14,56 @@ pub(crate) trait RunsCallbacks: Send + Sync {
 }
 
 thread_local! {
-    /// What runs the callback in this thread; none while the thread waits.
+    /// What runs callbacks in this thread; none while one waits.
     static RUNS: RefCell<Option<Arc<dyn RunsCallbacks>>> = const { RefCell::new(None) };
 }
 
-/// The thread serves a callback until this is dropped.
-struct Serves {
-    before: Option<Arc<dyn RunsCallbacks>>,
-    was_careful: bool,
-}
+/// The thread runs callbacks, or is not to know of them, until this is dropped.
+pub(crate) struct Serves(Option<Arc<dyn RunsCallbacks>>);
 
 impl Serves {
     fn begin(runs: Option<Arc<dyn RunsCallbacks>>) -> Self {
-        let was_careful = served::set_in_callback(runs.is_some());
-        Self { before: RUNS.replace(runs), was_careful }
+        Self(RUNS.replace(runs))
     }
 }
 
 impl Drop for Serves {
     fn drop(&mut self) {
-        served::set_in_callback(self.was_careful);
-        let ended = RUNS.replace(self.before.take());
+        let ended = RUNS.replace(self.0.take());
         drop(ended);
     }
 }
 
-/// Runs a callback.
-pub(crate) fn running<R>(runs: Arc<dyn RunsCallbacks>, callback: impl FnOnce() -> R) -> R {
-    let _serves = Serves::begin(Some(runs));
+/// The thread runs a callback until this is dropped; or, while one waits, none.
+struct InCallback(bool);
+
+impl InCallback {
+    fn begin(is_in: bool) -> Self {
+        Self(served::set_in_callback(is_in))
+    }
+}
+
+impl Drop for InCallback {
+    fn drop(&mut self) {
+        served::set_in_callback(self.0);
+    }
+}
+
+/// The callbacks that this thread runs, until that is dropped, are those of `runs`.
+pub(crate) fn in_thread_of(runs: Arc<dyn RunsCallbacks>) -> Serves {
+    Serves::begin(Some(runs))
+}
+
+/// Runs a callback in a thread [of](in_thread_of) its session.
+pub(crate) fn running_here<R>(callback: impl FnOnce() -> R) -> R {
+    let _in_callback = InCallback::begin(true);
     callback()
+}
+
+/// Runs a callback in any thread.
+pub(crate) fn running<R>(runs: Arc<dyn RunsCallbacks>, callback: impl FnOnce() -> R) -> R {
+    let _serves = in_thread_of(runs);
+    running_here(callback)
 }
 
 /// Waits for a call. If this thread runs a callback, others may run meanwhile.
@@ -64,7 +85,7 @@ fn waiting_in_callback<R>(wait: impl FnOnce() -> R) -> R {
     }
     let Some(runs) = RUNS.with_borrow(Clone::clone) else { return wait() };
     // Ends before the wait does: what the thread drops then may wait, too.
-    let _serves = Serves::begin(None);
+    let (_serves, _in_callback) = (Serves::begin(None), InCallback::begin(false));
     let _waits = Waits(Arc::clone(&runs));
     runs.begin_wait();
     wait()

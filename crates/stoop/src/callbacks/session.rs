@@ -12,7 +12,7 @@ pub(crate) use crate::callbacks::session::here::find;
 use crate::agreed::Agreed;
 use crate::callbacks::nested::{self, RunsCallbacks};
 use crate::context::cancelled::{self, CallId};
-use crate::context::{Caller, is_too_late, noting_asked};
+use crate::context::{Caller, begun_latest_ns, is_too_late, noting_asked};
 use crate::error::{FailureCode, RefusalCode};
 use crate::later::deferred::{Given, Held, Open, ReplyError};
 use crate::locked::locked;
@@ -36,8 +36,8 @@ const TOO_DEEP: &str = "eight callbacks of this client wait for calls of their o
 
 const _: () = assert!(ANSWER_HEAD <= HEADER_LEN, "the head of an answer has the place of a header");
 
-/// The last identification that was given to a callback.
-static LAST_ID: AtomicU64 = AtomicU64::new(1 << 63);
+/// The first identification of the callbacks of the next session; each has its own 2³².
+static NEXT_IDS: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// A session of callbacks.
 pub(crate) struct Session {
@@ -64,7 +64,18 @@ struct State {
     delayed: usize,
     /// The numbers and names of those that run.
     current: Vec<(u64, CallId)>,
+    next_id: u64,
     skipped: u64,
+}
+
+impl State {
+    /// The callback in the record begins. Returns its name.
+    fn begin(&mut self, record: &[u8]) -> CallId {
+        let call = CallId::local(self.next_id);
+        self.next_id += 1;
+        self.current.extend(CallHead::split(record).ok().map(|(head, _)| (head.number, call)));
+        call
+    }
 }
 
 /// The pipe in which the server sends callbacks and cancels.
@@ -110,7 +121,7 @@ impl Session {
         call: Box<dyn Send>,
         here: Option<u64>,
     ) -> Arc<Self> {
-        let turns = Turns::new(most);
+        let (turns, next_id) = (Turns::new(most), NEXT_IDS.fetch_add(1 << 32, Ordering::Relaxed));
         let session = Arc::new(Self {
             exports: Arc::clone(exports),
             most,
@@ -119,7 +130,14 @@ impl Session {
             sending,
             call: Mutex::new(Some(call)),
             here,
-            state: Mutex::new(State { turns, threads: 0, delayed: 0, current: Vec::new(), skipped: 0 }),
+            state: Mutex::new(State {
+                turns,
+                threads: 0,
+                delayed: 0,
+                current: Vec::new(),
+                next_id,
+                skipped: 0,
+            }),
             changed: Condvar::new(),
         });
         session.be_found();
@@ -171,17 +189,15 @@ impl Session {
 
     fn work(self: &Arc<Self>, stays: bool) {
         let (mut record, mut packet) = (Vec::new(), vec![0; HEADER_LEN]);
+        let _serves = nested::in_thread_of(Arc::clone(self) as _);
+        let mut may_begin_kept = true;
         loop {
-            while self.begin_kept(&mut record) {
-                self.run(&record, &mut packet);
-            }
-            if !stays && self.leave_if_spare() {
+            let kept = if may_begin_kept { self.begin_kept(&mut record) } else { None };
+            if kept.is_none() && !stays && self.leave_if_spare() {
                 return;
             }
-            if !self.receive(&mut record) {
-                break;
-            }
-            self.run(&record, &mut packet);
+            let Some(call) = kept.or_else(|| self.receive(&mut record)) else { break };
+            may_begin_kept = self.run(call, &record, &mut packet);
         }
         self.state().threads -= 1;
     }
@@ -194,8 +210,8 @@ impl Session {
         is_spare
     }
 
-    /// Receives a callback that may run now. `false`: the session has ended.
-    fn receive(&self, record: &mut Vec<u8>) -> bool {
+    /// Receives a callback, which runs now. `None`: the session has ended.
+    fn receive(&self, record: &mut Vec<u8>) -> Option<CallId> {
         let mut incoming = locked(&self.incoming);
         loop {
             let receiver = &mut incoming.receiver;
@@ -211,9 +227,9 @@ impl Session {
             let head = CallHead::split(record);
             let (Ok(Some(())), Ok((head, _))) = (received, head) else {
                 self.end();
-                return false;
+                return None;
             };
-            let admitted = match head.kind {
+            let (admitted, call) = match head.kind {
                 CallKind::Call if incoming.is_cancelled(head.number) => {
                     self.state().turns.skip(1);
                     continue;
@@ -227,13 +243,13 @@ impl Session {
                 CallKind::Accepted => continue,
             };
             match admitted {
-                Admitted::Run => return true,
+                Admitted::Run => return call,
                 Admitted::Kept | Admitted::NotYet => {}
                 Admitted::TooDeep => {
                     let refused = Outcome::refused(RefusalCode::Overloaded, TOO_DEEP.into());
                     self.answer(head.number, &refused, &mut vec![0; HEADER_LEN]);
                 }
-                Admitted::Over => return false,
+                Admitted::Over => return None,
             }
         }
     }
@@ -244,12 +260,14 @@ impl Session {
         state.skipped += more;
     }
 
-    fn admit(&self, kind: CallKind, record: &mut Vec<u8>) -> Admitted {
+    /// Whether a callback that has come runs now, perhaps after one that was kept before; and the one in the record, if it does.
+    fn admit(&self, kind: CallKind, record: &mut Vec<u8>) -> (Admitted, Option<CallId>) {
         let mut state = self.state();
         loop {
             match state.turns.admit(kind == CallKind::OneWay, record) {
                 Admitted::NotYet => {}
-                admitted => return admitted,
+                Admitted::Run => return (Admitted::Run, Some(state.begin(record))),
+                admitted => return (admitted, None),
             }
             state = self.wait_for_less(state);
         }
@@ -272,20 +290,20 @@ impl Session {
         }
     }
 
-    fn begin_kept(&self, record: &mut Vec<u8>) -> bool {
-        self.state().turns.begin_kept(record)
+    fn begin_kept(&self, record: &mut Vec<u8>) -> Option<CallId> {
+        let mut state = self.state();
+        state.turns.begin_kept(record).then(|| state.begin(record))
     }
 
-    fn run(self: &Arc<Self>, record: &[u8], packet: &mut Vec<u8>) {
-        let Ok((head, arguments)) = CallHead::split(record) else { return self.ended(None) };
-        let call = CallId::local(LAST_ID.fetch_add(1, Ordering::Relaxed));
-        let limits = self.limits(clock::now_ns().saturating_add(head.left_ns), call);
-        self.state().current.push((head.number, call));
+    /// Runs the callback in the record, which has begun. Returns whether others that were kept may begin.
+    fn run(self: &Arc<Self>, call: CallId, record: &[u8], packet: &mut Vec<u8>) -> bool {
+        let Ok((head, arguments)) = CallHead::split(record) else { return self.ended(call) };
+        let limits = self.limits(begun_latest_ns(head.left_ns).saturating_add(head.left_ns), call);
         let procedure = self.own(head.procedure);
         let run = || self.exports.run(0, procedure, arguments, packet, limits);
         let (ran, asked) = match head.left_ns {
             0 => (Ok(Outcome::refused(RefusalCode::DeadlinePassed, String::new())), false),
-            _ => nested::running(Arc::clone(self) as _, || noting_asked(run)),
+            _ => nested::running_here(|| noting_asked(run)),
         };
         let is_answered = head.kind == CallKind::Call;
         match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
@@ -301,7 +319,7 @@ impl Session {
             }
             outcome => self.answer(head.number, &outcome, packet),
         }
-        self.ended(Some(call));
+        self.ended(call)
     }
 
     /// The object's own number of a procedure.
@@ -314,16 +332,15 @@ impl Session {
         CallLimits { deadline_ns, caller: Caller::Local, call, result_max, out_limit: result_max }
     }
 
-    /// A callback has ended.
-    fn ended(&self, call: Option<CallId>) {
+    /// A callback has ended. Returns whether others that were kept may begin.
+    fn ended(&self, call: CallId) -> bool {
         let mut state = self.state();
-        state.turns.end();
-        if let Some(call) = call {
-            state.current.retain(|(_, current)| *current != call);
-            // Under the lock under which it can be cancelled.
-            cancelled::ended(call);
-        }
+        let leaves_kept = state.turns.end();
+        state.current.retain(|(_, current)| *current != call);
+        // Under the lock under which it can be cancelled.
+        cancelled::ended(call);
         self.wake_delayed(state);
+        leaves_kept
     }
 
     /// Fewer callbacks run than before.
@@ -371,11 +388,16 @@ impl Session {
 
     /// Sends a record. A server that leaves no room for it has gone.
     fn send(&self, item: &[u8]) {
-        let (record, until_ns) = (Record::of(item), clock::now_ns().saturating_add(self.sending.step_ns()));
+        let (record, mut until_ns) = (Record::of(item), None);
         loop {
-            match self.sending.append(&record) {
-                Ok(true) => return,
-                Ok(false) if clock::now_ns() < until_ns => self.sending.wait_for_room(until_ns),
+            let appended = self.sending.append(&record);
+            if let Ok(true) = appended {
+                return;
+            }
+            let now_ns = clock::now_ns();
+            let until_ns = *until_ns.get_or_insert(now_ns.saturating_add(self.sending.step_ns()));
+            match appended {
+                Ok(_) if now_ns < until_ns => self.sending.wait_for_room(until_ns),
                 _ => return self.end(),
             }
         }
