@@ -43,8 +43,8 @@ struct State {
     /// The limit was raised after a record had found no room below it.
     has_waited: bool,
     window: Size,
-    /// The reader has found nothing since the last bytes arrived.
-    reader_waits: bool,
+    /// The reader has found nothing since the last bytes arrived; since when, if the window asks for that.
+    reader_waits: Option<u64>,
     /// Items that wait for room, each the newest of its key.
     kept: VecDeque<Kept>,
     /// How the writer has closed it.
@@ -115,7 +115,7 @@ impl PipeQueue {
             is_refused: false,
             has_waited: false,
             window: window.size(),
-            reader_waits: false,
+            reader_waits: None,
             kept: VecDeque::new(),
             closed: None,
             over: None,
@@ -256,7 +256,7 @@ impl PipeQueue {
             Some(Close::Whole) => Ok(Arrival::End),
             Some(Close::Aborted) => Err(PipeError::Aborted),
             None => {
-                state.reader_waits = true;
+                state.note_empty();
                 Ok(Arrival::Nothing)
             }
         }
@@ -424,10 +424,20 @@ impl State {
         self.written += record.len() as u64;
     }
 
+    /// The reader has found nothing.
+    fn note_empty(&mut self) {
+        if self.reader_waits.is_none() {
+            let now_ns = if self.window.asks_how_long() { clock::now_ns() } else { 0 };
+            self.reader_waits = Some(now_ns);
+        }
+    }
+
     /// Bytes arrive behind those that are written, whose sender may have waited for a higher limit.
     fn note_waits(&mut self, sender_has_waited: bool) {
-        if mem::take(&mut self.reader_waits) && sender_has_waited {
-            self.window.widen(self.written, self.taken);
+        if let Some(since_ns) = self.reader_waits.take().filter(|_| sender_has_waited) {
+            let waited_ns =
+                if self.window.asks_how_long() { clock::now_ns().saturating_sub(since_ns) } else { 0 };
+            self.window.widen(self.written, self.taken, waited_ns);
         }
     }
 

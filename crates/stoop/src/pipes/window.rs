@@ -5,7 +5,8 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Window {
-    /// 16 KiB at first, and more while that keeps the reader waiting.
+    /// 16 KiB at first, and more while that keeps the reader waiting: to 128 KiB on one machine, and to 1 MiB where the way there and
+    /// back takes longer.
     #[default]
     Usual,
     /// One item at a time: the reader is at most one item behind the sender, which may [skip](crate::Sender::send_latest) others.
@@ -23,8 +24,12 @@ pub(crate) struct Size {
     judged_from: u64,
 }
 
-/// The most that a window grows to.
+/// The most that a window grows to, and where the way there and back is short: more would only wait in sockets, before the results of other
+/// calls.
 const MOST: u64 = 1 << 20;
+const MOST_NEAR: u64 = 128 << 10;
+/// A reader that has waited for so long for a sender that has waited for it has a long way there and back.
+const FAR_NS: u64 = 100_000;
 
 impl Window {
     pub(crate) fn size(self) -> Size {
@@ -56,10 +61,15 @@ impl Size {
         self.bytes
     }
 
-    /// Sender and reader have waited for each other before that offset, when the program had taken that much: the window is too small for
-    /// the way there and back.
-    pub(crate) fn widen(&mut self, at: u64, taken: u64) {
-        if at >= self.judged_from {
+    /// Whether it grows only if the reader has waited long.
+    pub(crate) fn asks_how_long(self) -> bool {
+        self.bytes >= MOST_NEAR && self.bytes < self.most
+    }
+
+    /// Sender and reader have waited for each other before that offset, when the program had taken that much, the reader for so long: the
+    /// window is too small for the way there and back.
+    pub(crate) fn widen(&mut self, at: u64, taken: u64, waited_ns: u64) {
+        if at >= self.judged_from && (waited_ns >= FAR_NS || !self.asks_how_long()) {
             self.bytes = (2 * self.bytes).min(self.most);
             self.judged_from = taken + self.bytes;
         }
@@ -71,7 +81,7 @@ impl Size {
         let reader_waits = up_to == arrived || wanted.is_some();
         if reader_waits && arrived >= limit {
             // So does the sender, until the word has reached it.
-            self.widen(arrived, up_to);
+            self.widen(arrived, up_to, 0);
         }
         let quarter = (self.bytes / 4).max(1);
         let (usual, needed) = (up_to + self.bytes, wanted.unwrap_or(0));
@@ -89,15 +99,15 @@ mod tests {
     use super::*;
 
     /// Takes items of that length as soon as they have come, from a sender that always has another and learns a limit when all that it
-    /// may send has been taken. Returns the window in the end.
-    fn taken_at_once(window: Window, item: u64, rounds: usize) -> u64 {
+    /// may send has been taken, so much later. Returns the window in the end.
+    fn taken_at_once(window: Window, item: u64, later_ns: u64) -> u64 {
         const PACKET: u64 = 65_528;
         let mut size = window.size();
         let (mut limit, mut arrived, mut taken, mut next) = (size.bytes(), 0, 0, 1);
-        for round in 0..rounds {
+        for round in 0..100 {
             if round > 0 {
                 // The next bytes come with the word that they have waited.
-                size.widen(arrived, taken);
+                size.widen(arrived, taken, later_ns);
             }
             let known = limit;
             while arrived < known {
@@ -124,9 +134,11 @@ mod tests {
     #[test]
     fn a_window_that_keeps_the_reader_waiting_grows_to_its_limit_for_items_of_any_length() {
         for item in [1, 64, 1000, 16_384, 65_536, 65_544, 3 << 20] {
-            assert_eq!(taken_at_once(Window::Usual, item, 100), MOST, "{item} bytes");
-            assert_eq!(taken_at_once(Window::Newest, item, 100), 1);
-            assert_eq!(taken_at_once(Window::Bytes(5000), item, 100), 5000);
+            for (later_ns, most) in [(FAR_NS, MOST), (FAR_NS - 1, MOST_NEAR)] {
+                assert_eq!(taken_at_once(Window::Usual, item, later_ns), most, "{item} bytes");
+                assert_eq!(taken_at_once(Window::Newest, item, later_ns), 1);
+                assert_eq!(taken_at_once(Window::Bytes(5000), item, later_ns), 5000);
+            }
         }
     }
 
