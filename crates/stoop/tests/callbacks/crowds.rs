@@ -39,6 +39,7 @@ fn a_client_that_answers_no_callback_has_so_many_of_them_and_no_more(transport: 
     assert!(calls.iter().filter(|call| call.is_ready()).count() >= 16);
     let error = guest.next(7).unwrap_err();
     assert!(matches!(error, CallError::NotSent(SendError::ClientBusy { .. }, _)), "{error}");
+    assert_eq!(guest.binding().counters().calls, 16_384, "those that were refused are none");
     is_unharmed(&other);
     drop(calls);
     drop(server);

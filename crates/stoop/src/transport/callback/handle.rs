@@ -185,13 +185,14 @@ impl Handle {
         }
         let Some(agreed) = self.agreed_number(procedure) else { return Err(lacks_form()) };
         let is_one_way = self.is_one_way(procedure);
-        let id = self.last_id.fetch_add(1, Ordering::SeqCst) as u32;
         let mut table = self.table();
         let open = table.open_count();
         self.is_full.store(open + 1 >= OUTSTANDING_MAX, Ordering::Relaxed);
         if open >= OUTSTANDING_MAX {
             return Err(CallError::not_sent(SendError::ClientBusy { waited: Duration::ZERO }));
         }
+        // Counts as sent from now on.
+        let id = self.last_id.fetch_add(1, Ordering::SeqCst) as u32;
         let call = table.open(deadline.as_nanos(), Outstanding { id, begun });
         drop(table);
         let kind = if is_one_way { CallKind::OneWay } else { CallKind::Call };
