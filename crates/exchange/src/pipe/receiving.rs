@@ -64,9 +64,9 @@ pub enum Rest {
 pub struct Drawn {
     /// How many they are.
     pub len: usize,
-    /// What comes behind them.
+    /// Whether the pipe goes on behind them, or how it has ended.
     pub rest: Rest,
-    /// Of a packet of them, or of the bytes drawn before: [`Data::has_waited`].
+    /// One of the packets that brought them said so: [`Data::has_waited`].
     pub has_waited: bool,
 }
 

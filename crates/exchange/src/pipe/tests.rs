@@ -276,7 +276,7 @@ fn nothing_is_sent_beyond_the_limit_and_such_data_is_refused() {
 #[test]
 fn bytes_that_waited_for_a_higher_limit_say_so_through_losses_and_no_others_do() {
     for (seed, has_more) in (0..40).flat_map(|seed| [(seed, false), (seed, true)]) {
-        // A higher limit that nobody asks for may be lost, and then be waited for.
+        // A sender that does not ask never learns of a limit whose receipt is lost, and has to wait for it later.
         let lose = if has_more { 300 } else { 0 };
         let mut link = Link::new(0, 4000, 4000, (lose, 100), seed);
         link.sending.send(link.now, &bytes(0, 4000));

@@ -90,7 +90,7 @@ pub(crate) struct Pulled {
     pub(crate) closed: Option<Close>,
     /// As [`Data::has_waited`], of the first of them.
     pub(crate) has_waited: bool,
-    /// Waits for room.
+    /// Of a thread or task that has waited for room.
     pub(crate) wakeup: Wakeup,
 }
 

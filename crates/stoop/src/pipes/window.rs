@@ -20,7 +20,7 @@ pub enum Window {
 pub(crate) struct Size {
     bytes: u64,
     most: u64,
-    /// What the sender waited for below this offset, it waited for because of a smaller window.
+    /// Bytes below this offset were sent under a smaller window: that their sender waited says nothing of this one.
     judged_from: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Size {
 /// calls.
 const MOST: u64 = 1 << 20;
 const MOST_NEAR: u64 = 128 << 10;
-/// A reader that has waited for so long for a sender that has waited for it has a long way there and back.
+/// If the reader waits so long for bytes whose sender waits for a higher limit, the way there and back is long.
 const FAR_NS: u64 = 100_000;
 
 impl Window {

@@ -118,7 +118,7 @@ impl Handle {
             Err(CallError::Unknown { transmissions: 1, waited, cause, callee: None })
         };
         loop {
-            // What was there before has been taken.
+            // No answer lies there: the thread that had the role before took all that had come.
             receiver.end().wait_for_bytes(deadline.as_nanos());
             let goes_on = self.take_answers(receiver, &mut wakers, Some(&mut own));
             // Their tasks may want to receive.
