@@ -42,4 +42,5 @@ mod interned;
 pub use crate::dynamic::client::{Begin, Client, PipedCall};
 pub use crate::dynamic::exported::{Exported, NoResult};
 pub use crate::dynamic::interned::{Interface, InterfaceError, Procedure};
+pub use crate::pipes::ends::ServedEnds;
 pub use stoop_marshal::{DecodeError, EncodeError, Reader, Writer};

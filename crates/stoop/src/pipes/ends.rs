@@ -289,7 +289,7 @@ impl CallerEnds {
     }
 }
 
-/// For stubs: the ends of a call's pipes at its procedure, to be taken once each.
+/// The ends of a call's pipes at its procedure, to be taken once each: for stubs, and for [exports by bytes](crate::dynamic::Exported).
 pub struct ServedEnds {
     ends: Ends,
     /// The older form of the items, if the other end knows only that.
@@ -326,6 +326,9 @@ impl ServedEnds {
     }
 
     /// The sender of the pipe from the procedure, whose caller has granted so many bytes.
+    ///
+    /// # Panics
+    /// The procedure has no such pipe, or the end was taken.
     pub fn sender<T: Item + ?Sized>(&mut self, window: u64) -> Sender<T> {
         let end = self.ends.sending.take().expect("a call with that pipe has its end");
         end.grant(window);
@@ -335,6 +338,9 @@ impl ServedEnds {
     }
 
     /// The receiver of the pipe to the procedure.
+    ///
+    /// # Panics
+    /// The procedure has no such pipe, or the end was taken.
     pub fn receiver<T: Item + ?Sized>(&mut self) -> Receiver<T> {
         let end = self.ends.receiving.take().expect("a call with that pipe has its end");
         Receiver::new(end, self.form).of_server(self.served.clone())

@@ -2,12 +2,12 @@
 
 use crate::harness::transports::{ListenThere, address, all, is_there};
 use std::sync::atomic::{AtomicU32, Ordering};
-use stoop::dynamic::{self, Interface, NoResult, Procedure, Reader, Writer};
+use stoop::dynamic::{self, Exported, Interface, NoResult, Procedure, Reader, Writer};
 use stoop::error::{Failure, Refusal};
 use stoop::reflection::{self, AskError, Reflection, StoopReflectionClient};
 use stoop::{
-    BindError, BindOptions, CallError, Error, FailureCode, InPlace, ProcedureOptions, Ran, RefusalCode,
-    Server,
+    BindError, BindOptions, CallError, Error, FailureCode, InPlace, ProcedureOptions, Ran, Receiver,
+    RefusalCode, Sender, Server,
 };
 
 /// A value with documentation.
@@ -155,6 +155,95 @@ fn calls_by_bytes_reach_stubs_and_calls_by_stubs_reach_bytes_over_every_transpor
         let proxy = start(Server::new().export(dynamic::Exported::new(interface(), proxy)));
         check_typed(&KindsClient::bind(&proxy.uris()[0]).unwrap());
         check_typed(&KindsClient::bind(&lab.uris()[0]).unwrap());
+    }
+}
+
+/// A procedure with a pipe each way.
+#[stoop::interface]
+trait Totals {
+    /// Sends the sum so far for each number.
+    fn sums(&self, start: u32, numbers: Receiver<u32>, sums: Sender<u32>) -> Result<u32, String>;
+}
+
+struct Sums;
+
+impl Totals for Sums {
+    fn sums(&self, start: u32, numbers: Receiver<u32>, sums: Sender<u32>) -> Result<u32, String> {
+        let mut sum = start;
+        for number in numbers {
+            sum += number.map_err(|why| why.to_string())?;
+            sums.send(&sum).map_err(|why| why.to_string())?;
+        }
+        Ok(sum)
+    }
+}
+
+fn check_pipes(client: &TotalsClient) {
+    let (call, numbers, mut sums) = client.sums(100);
+    for (number, sum) in [(1, 101), (2, 103), (3, 106)] {
+        numbers.send(&number).unwrap();
+        assert_eq!(sums.recv().unwrap(), Some(sum));
+    }
+    numbers.finish();
+    assert_eq!(sums.recv().unwrap(), None);
+    assert_eq!(call.wait().unwrap(), 106);
+    // The procedure learns of the abort through whatever stands between.
+    let (call, numbers, _sums) = client.sums(7);
+    drop(numbers);
+    assert!(matches!(call.wait().unwrap_err(), Error::Application(_)));
+}
+
+#[test]
+fn a_proxy_by_bytes_forwards_items_of_pipes_over_every_transport() {
+    for transport in all().filter(|transport| is_there(transport)) {
+        let start = |server: Server| server.listen_there(&address(transport)).unwrap().start().unwrap();
+        let totals = start(Server::new().export(TotalsServer::new(Sums)));
+        let asked = Interface::ask(&totals.uris()[0], "Totals", &BindOptions::new()).unwrap();
+        let client = dynamic::Client::bind(&totals.uris()[0], asked, &BindOptions::new()).unwrap();
+        let refused = |_: u16, _: &[u8], _: &mut Writer<'_>| -> Result<(), NoResult> {
+            Err(NoResult::Refused(Refusal::denied("it has none without pipes")))
+        };
+        let forward = move |procedure: u16, arguments: &[u8], mut ends: dynamic::ServedEnds| {
+            let (start, window) = {
+                let mut arguments = Reader::new(arguments);
+                (arguments.value::<u32>()?, arguments.value::<u64>()?)
+            };
+            let call = client.begin().call_with_pipes(
+                procedure,
+                |arguments, window| {
+                    arguments.value(&start);
+                    arguments.value(&window);
+                },
+                rest,
+            );
+            let (numbers, sums) = (ends.receiver::<[u8]>(), ends.sender::<[u8]>(window));
+            let (to, from) = (call.sender.unwrap(), call.receiver.unwrap());
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    for number in numbers {
+                        // An abort here is one there.
+                        let Ok(number) = number else { return };
+                        if to.send(&number).is_err() {
+                            return;
+                        }
+                    }
+                    to.finish();
+                });
+                for sum in from.flatten() {
+                    let _ = sums.send(&sum);
+                }
+            });
+            call.pending.wait().map_err(|why| NoResult::Refused(Refusal::denied(why.to_string())))
+        };
+        let proxy = start(Server::new().export(Exported::new(asked, refused).with_pipes(forward)));
+        check_pipes(&TotalsClient::bind(&totals.uris()[0]).unwrap());
+        check_pipes(&TotalsClient::bind(&proxy.uris()[0]).unwrap());
+
+        let without = start(Server::new().export(Exported::new(asked, refused)));
+        let (call, ..) = TotalsClient::bind(&without.uris()[0]).unwrap().sums(1);
+        let why = call.wait().unwrap_err();
+        assert_eq!(why.ran(), Ran::No);
+        assert!(why.to_string().contains("with_pipes"), "{why}");
     }
 }
 
