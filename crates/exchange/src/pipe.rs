@@ -31,7 +31,9 @@ mod sending;
 mod tests;
 
 pub use receiving::{Drawn, Receiving, Rest};
-pub use sending::{Framing, Sending};
+pub use sending::Sending;
+
+use stoop_wire::{BindingId, CallNumber, LaneId};
 
 /// Bytes that a receiver grants before it knows how fast its program takes them.
 pub const FIRST_WINDOW: u32 = 16 * 1024;
@@ -42,6 +44,17 @@ pub const WINDOW_MAX: u32 = 1 << 30;
 
 /// Distance of offsets and transmission numbers from where they count, from which on they count from a later place.
 const REBASE: u32 = 1 << 24;
+
+/// The header fields that all packets of a pipe share.
+#[derive(Clone, Copy, Debug)]
+pub struct Framing {
+    /// The binding of its call.
+    pub binding: BindingId,
+    /// The lane of its call.
+    pub lane: LaneId,
+    /// The number of its call.
+    pub number: CallNumber,
+}
 
 /// What a packet has changed for the program at one end of a call's pipes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The receiving end of a pipe.
 
 use super::bytes::Bytes;
-use super::sending::Framing;
-use super::{REBASE, WINDOW_MAX};
+use super::{Framing, REBASE, WINDOW_MAX};
 use crate::Instant;
 use crate::bulk::put_receipt;
 use crate::bulk::{Incoming, Span, Taken};

@@ -2,14 +2,12 @@
 
 use super::bytes::Bytes;
 use super::receiving::Receiving;
-use super::{FIRST_WINDOW, REBASE, WINDOW_MAX, nearest};
+use super::{FIRST_WINDOW, Framing, REBASE, WINDOW_MAX, nearest};
 use crate::Instant;
 use crate::bulk::is_newer;
 use crate::bulk::{Outgoing, Path, Run};
 use crate::room::PacketRoom;
-use stoop_wire::{
-    BindingId, CallNumber, Data, HEADER_LEN, LaneId, PipeEnd, PipeReceipt, Receipt, ReceiptBehind,
-};
+use stoop_wire::{Data, HEADER_LEN, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
 /// Bytes beyond the receiver's limit that a sender stores, so that they can leave as soon as the limit has moved.
 const BEYOND: u64 = FIRST_WINDOW as u64;
@@ -46,17 +44,6 @@ struct Asking {
     times: u32,
     /// Questions since a receipt has come.
     unanswered: u32,
-}
-
-/// The header fields that all packets of a pipe share.
-#[derive(Clone, Copy, Debug)]
-pub struct Framing {
-    /// The binding of its call.
-    pub binding: BindingId,
-    /// The lane of its call.
-    pub lane: LaneId,
-    /// The number of its call.
-    pub number: CallNumber,
 }
 
 impl Sending {
