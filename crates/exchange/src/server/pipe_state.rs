@@ -1,6 +1,5 @@
 //! State of the pipes of a lane's newest call.
 
-use super::lane::LaneState;
 use super::shares::{Share, Shares};
 use crate::Instant;
 use crate::bulk::Path;
@@ -138,15 +137,6 @@ impl<P> Pipes<P> {
             && let Some(to) = &mut self.to
         {
             to.ask_again(path);
-        }
-    }
-}
-
-impl<P> LaneState<P> {
-    /// The caller has asked about this call.
-    pub(super) fn note_asked(&self, now: Instant, number: CallNumber) {
-        if let Some(pipes) = self.pipes().filter(|_| number == self.number) {
-            pipes.heard.set(now);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::agenda::LaneKey;
 use super::assignment::Assignment;
-use super::lane::{Age, Answer};
+use super::lane::{Age, Answer, LaneState};
 use super::pipe_state::{CallKey, PipeDue, Pipes};
 use super::sending::Transmission;
 use super::shares::{Share, Shares};
@@ -13,7 +13,7 @@ use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use stoop_wire::{Data, Header, Receipt, ReceiptBehind, RefusalCode, flags};
+use stoop_wire::{CallNumber, Data, Header, Receipt, ReceiptBehind, RefusalCode, flags};
 
 /// Bytes that a window may grow to without the program's asking for more.
 const WINDOW_MAX: u32 = 4 << 20;
@@ -479,5 +479,14 @@ impl<P: Peer> Server<P> {
     /// Bytes that pipes hold, or that their callers may send; at most [`Limits::pipes`](super::Limits::pipes).
     pub fn pipe_bytes(&self) -> usize {
         self.shares.pipes.held()
+    }
+}
+
+impl<P> LaneState<P> {
+    /// The caller has asked about this call.
+    pub(super) fn note_asked(&self, now: Instant, number: CallNumber) {
+        if let Some(pipes) = self.pipes().filter(|_| number == self.number) {
+            pipes.heard.set(now);
+        }
     }
 }
