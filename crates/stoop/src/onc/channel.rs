@@ -6,6 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(feature = "seal")]
 use std::sync::OnceLock;
+use stoop_net::clock;
 use stoop_net::stream::{Stream, StreamArrival};
 
 /// A connection, and the TLS session on it.
@@ -61,6 +62,29 @@ impl Channel {
             return session.try_send(&self.stream, bytes);
         }
         self.stream.try_send(&[IoSlice::new(bytes)])
+    }
+
+    /// Sends all of `bytes` by that time. Returns how many left.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub(crate) fn send_until(&self, bytes: &[u8], deadline_ns: u64) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.try_send(&bytes[sent..]) {
+                Ok(0) => {
+                    let left_ns = deadline_ns.saturating_sub(clock::now_ns());
+                    if left_ns == 0 {
+                        break;
+                    }
+                    self.sleep_until_writable(left_ns)?;
+                }
+                Ok(more) => sent += more,
+                Err(why) if sent == 0 => return Err(why),
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
     }
 
     /// As [`Stream::shutdown`].

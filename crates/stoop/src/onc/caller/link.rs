@@ -1,6 +1,6 @@
 //! The link that carries the messages of a connection: datagrams, or a byte stream with record marks.
 
-use crate::error::BindError;
+use crate::onc::caller::not_connected::NotConnected;
 use crate::onc::caller::sealing::Sealing;
 use crate::onc::channel::Channel;
 use crate::onc::options::ClientOptions;
@@ -48,32 +48,6 @@ pub(crate) struct Incoming {
 
 /// Bytes received at once: the longest datagram, and much of a stream.
 const BUFFER: usize = 64 << 10;
-
-/// Why there is no connection.
-pub(crate) enum NotConnected {
-    /// The system, or the network, says so.
-    Io(io::Error),
-    /// The server is there, and this is why there is no binding.
-    #[cfg_attr(not(feature = "seal"), expect(dead_code, reason = "only a handshake ends so"))]
-    Bind(BindError),
-}
-
-impl From<io::Error> for NotConnected {
-    fn from(cause: io::Error) -> Self {
-        Self::Io(cause)
-    }
-}
-
-impl NotConnected {
-    /// The error of a client of that address.
-    #[cold]
-    pub(crate) fn error(self, server: String) -> BindError {
-        match self {
-            Self::Io(cause) => BindError::Unreachable { server, cause },
-            Self::Bind(why) => why,
-        }
-    }
-}
 
 /// The outcome of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +145,7 @@ impl Link {
     pub(crate) fn send(&self, bytes: &[u8], deadline_ns: u64) -> io::Result<usize> {
         match self {
             Self::Datagrams(socket) => send_datagram(socket, bytes),
-            Self::Stream(stream) => send_stream(stream, bytes, deadline_ns),
+            Self::Stream(stream) => stream.send_until(bytes, deadline_ns),
         }
     }
 
@@ -229,27 +203,4 @@ fn send_datagram(socket: &CallerSocket, bytes: &[u8]) -> io::Result<usize> {
             Sending::Refused => {}
         }
     }
-}
-
-/// Sends all of `bytes` by that time. Returns how many left.
-///
-/// # Errors
-/// Nothing was sent.
-pub(super) fn send_stream(stream: &Channel, bytes: &[u8], deadline_ns: u64) -> io::Result<usize> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match stream.try_send(&bytes[sent..]) {
-            Ok(0) => {
-                let left_ns = deadline_ns.saturating_sub(clock::now_ns());
-                if left_ns == 0 {
-                    break;
-                }
-                stream.sleep_until_writable(left_ns)?;
-            }
-            Ok(more) => sent += more,
-            Err(why) if sent == 0 => return Err(why),
-            Err(_) => break,
-        }
-    }
-    Ok(sent)
 }

@@ -6,6 +6,7 @@ pub(crate) mod carrier;
 pub(crate) mod connection;
 pub(crate) mod datagrams;
 pub(crate) mod link;
+pub(crate) mod not_connected;
 pub(crate) mod outstanding;
 pub(crate) mod reply;
 pub(crate) mod request;

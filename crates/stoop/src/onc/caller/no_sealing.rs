@@ -2,7 +2,7 @@
 
 use crate::error::BindError;
 use crate::onc::address::Address;
-use crate::onc::caller::link::NotConnected;
+use crate::onc::caller::not_connected::NotConnected;
 use crate::onc::channel::Channel;
 use crate::security::Security;
 use std::fmt;

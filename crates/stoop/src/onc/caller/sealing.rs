@@ -3,7 +3,7 @@
 use crate::calling::trust::{Trust, not_secure};
 use crate::error::BindError;
 use crate::onc::address::{Address, Transport};
-use crate::onc::caller::link::{NotConnected, send_stream};
+use crate::onc::caller::not_connected::NotConnected;
 use crate::onc::channel::Channel;
 use crate::program::VersionId;
 use crate::security::Security;
@@ -101,7 +101,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn send(&self, bytes: &[u8]) -> Result<(), NotConnected> {
-        match send_stream(self.channel, bytes, self.deadline_ns)? {
+        match self.channel.send_until(bytes, self.deadline_ns)? {
             sent if sent == bytes.len() => Ok(()),
             _ => Err(NotConnected::Io(io::ErrorKind::TimedOut.into())),
         }
