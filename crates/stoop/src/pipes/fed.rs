@@ -23,6 +23,19 @@ pub struct Fed<T: Item + ?Sized, U: Item + ?Sized, I: Iterator> {
     is_over: bool,
 }
 
+impl<T: Item + ?Sized> Receiver<T> {
+    /// Sends the items of `items` by `sender` while there is room, finishes it, and gives the items that this receives meanwhile: in one
+    /// thread, which cannot wait for itself.
+    pub fn fed_by<U, I>(self, sender: Sender<U>, items: I) -> Fed<T, U, I::IntoIter>
+    where
+        U: Item + ?Sized,
+        I: IntoIterator,
+        I::Item: Borrow<U>,
+    {
+        Fed { receiver: self, sender: Some(sender), items: items.into_iter(), waiting: None, is_over: false }
+    }
+}
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -41,10 +54,6 @@ impl<T: Item + ?Sized, U: Item + ?Sized, I: Iterator> Fed<T, U, I>
 where
     I::Item: Borrow<U>,
 {
-    pub(super) fn new(receiver: Receiver<T>, sender: Sender<U>, items: I) -> Self {
-        Self { receiver, sender: Some(sender), items, waiting: None, is_over: false }
-    }
-
     /// Sends while there is room.
     fn feed(&mut self) -> Result<(), PipeError> {
         while let Some(sender) = &self.sender {

@@ -3,10 +3,8 @@
 use crate::error::UnknownCause;
 use crate::pipes::contract::{Arrival, ReceivingEnd};
 use crate::pipes::error::PipeError;
-use crate::pipes::fed::Fed;
 use crate::pipes::item::{InPlaceItem, Item};
 use crate::pipes::record::{HEAD, Head};
-use crate::pipes::sender::Sender;
 use crate::pipes::served::Served;
 use std::fmt;
 use std::future::poll_fn;
@@ -210,17 +208,6 @@ impl<T: Item + ?Sized> Receiver<T> {
 
     /// Wants no more items, as if it was dropped.
     pub fn stop(self) {}
-
-    /// Sends the items of `items` by `sender` while there is room, finishes it, and gives the items that this receives meanwhile: in one
-    /// thread, which cannot wait for itself.
-    pub fn fed_by<U, I>(self, sender: Sender<U>, items: I) -> Fed<T, U, I::IntoIter>
-    where
-        U: Item + ?Sized,
-        I: IntoIterator,
-        I::Item: std::borrow::Borrow<U>,
-    {
-        Fed::new(self, sender, items.into_iter())
-    }
 
     /// Whether bytes were taken from the end that no item has had.
     pub(crate) fn has_more(&self) -> bool {
