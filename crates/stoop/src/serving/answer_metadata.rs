@@ -5,7 +5,7 @@ use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
 use crate::later::unserved::Unserved;
 use crate::metadata::Metadata;
 use crate::metadata::served::CallMetadata;
-use crate::serving::dispatch::Outcome;
+use crate::serving::outcome::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stoop_marshal::Writer;

@@ -17,8 +17,9 @@ use crate::later::unserved::Unserved;
 use crate::metadata::served;
 #[cfg(feature = "onc")]
 use crate::program::Program;
-use crate::serving::dispatch::{OUT_UNCOUNTED, Outcome, error_of_panic, refused};
+use crate::serving::dispatch::OUT_UNCOUNTED;
 use crate::serving::intercepted::undecided::Undecided;
+use crate::serving::outcome::{Outcome, error_of_panic, refused};
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem;

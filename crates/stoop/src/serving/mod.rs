@@ -17,6 +17,7 @@ pub(crate) mod identity;
 pub(crate) mod intercepted;
 pub(crate) mod message_memory;
 pub(crate) mod one_call;
+pub(crate) mod outcome;
 pub(crate) mod procedure_time;
 pub(crate) mod procedures;
 pub(crate) mod restricted;

@@ -3,8 +3,9 @@
 use crate::context::cancelled::{self, CallId};
 use crate::error::{FailureCode, RefusalCode};
 use crate::later::deferred::{Given, ReplyError};
-use crate::serving::dispatch::{CallLimits, Exports, NoRoom, Outcome};
+use crate::serving::dispatch::{CallLimits, Exports};
 use crate::serving::intercepted::not_dispatched_again;
+use crate::serving::outcome::{NoRoom, Outcome};
 use stoop_wire::HEADER_LEN;
 
 /// A call as the transport that received it knows it, and the memory for its result.

@@ -3,7 +3,7 @@
 use crate::error::{CallError, Failure, FailureCode, Refusal};
 use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
 use crate::locked::locked;
-use crate::serving::dispatch::{error_of_panic, refused};
+use crate::serving::outcome::{error_of_panic, refused};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 

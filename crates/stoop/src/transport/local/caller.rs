@@ -5,7 +5,7 @@ use crate::calling::lanes::{Counted, Lanes};
 use crate::context::{self, Caller, begin_cheaply, is_too_late, noting_asked, serving};
 use crate::error::{BindError, CallError, Failure, FailureCode, SendError};
 use crate::later::deferred::Deferred;
-use crate::serving::dispatch::error_of_panic;
+use crate::serving::outcome::error_of_panic;
 use crate::transport::local::binding::{LocalBinding, Source};
 use crate::transport::local::server::LocalServer;
 use std::fmt;

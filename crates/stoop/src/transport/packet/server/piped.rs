@@ -14,7 +14,7 @@ use crate::pipes::helper::{self, Gathering, SendsPipes};
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::pipes::window::Window;
-use crate::serving::dispatch::Outcome;
+use crate::serving::outcome::Outcome;
 use crate::serving::workers::guest::Guest;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::pipes::{FIRST_LIMIT, MARGIN, Outlet};

@@ -6,7 +6,7 @@
 //! to take long are left to the worker pool, which passes on the role before it begins one.
 
 use crate::context::take_asked;
-use crate::serving::dispatch::Outcome;
+use crate::serving::outcome::Outcome;
 use crate::serving::workers::Endpoint;
 use crate::transport::packet::link::{ReceiveBuffers, ServerEndpoint};
 use crate::transport::packet::server::batch::{Finished, Shared};

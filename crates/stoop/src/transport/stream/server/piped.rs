@@ -9,7 +9,7 @@ use crate::pipes::error::PipeError;
 use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
-use crate::serving::dispatch::Outcome;
+use crate::serving::outcome::Outcome;
 use crate::serving::workers::guest::Guest;
 use crate::transport::stream::pipes::CallPipes;
 use crate::transport::stream::server::StreamEndpoint;
