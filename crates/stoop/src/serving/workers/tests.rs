@@ -2,11 +2,13 @@
 
 use crate::context::cancelled::CallId;
 use crate::serving::terms::{LONG_NANOS, Priority};
+use crate::serving::workers::guest::Guest;
 use crate::serving::workers::role::BACKGROUND;
 use crate::serving::workers::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Condvar;
 use std::time::Duration;
+use stoop_net::waiting::{Placement, Waiting};
 
 /// Calls come from a list, procedures do what `work` says.
 struct Scripted {
@@ -37,6 +39,30 @@ struct State {
     quiet: bool,
     /// Looks of the background thread.
     looks: u32,
+    guests: Guests,
+}
+
+/// What comes for a thread that may be a guest.
+#[derive(Default)]
+struct Guests {
+    /// The thread, which is unparked when something came for it.
+    thread: Option<thread::Thread>,
+    arriving: u32,
+    received: u32,
+    /// Those that the guest has received itself, and calls.
+    by_guest: u32,
+    calls_by_guest: u32,
+}
+
+impl Guests {
+    fn receive(&mut self) -> bool {
+        let is_there = self.arriving > 0;
+        if is_there {
+            (self.arriving, self.received) = (self.arriving - 1, self.received + 1);
+            self.thread.iter().for_each(thread::Thread::unpark);
+        }
+        is_there
+    }
 }
 
 impl Scripted {
@@ -85,6 +111,7 @@ impl Endpoint for Scripted {
                 drop(state);
                 panic!("as the test wants");
             }
+            while state.guests.receive() {}
             if let Some(call) = state.arriving.pop_front() {
                 self.changed.notify_all();
                 return Some(call);
@@ -105,6 +132,19 @@ impl Endpoint for Scripted {
             state = self.changed.wait(state).unwrap();
             state.waiting -= 1;
         }
+    }
+
+    fn look(&self, _: &mut ()) -> Looked<u32> {
+        let mut state = locked(&self.state);
+        if let Some(call) = state.arriving.pop_front() {
+            state.guests.calls_by_guest += 1;
+            return Looked::Call(call);
+        }
+        if state.guests.receive() {
+            state.guests.by_guest += 1;
+            return Looked::Packets;
+        }
+        Looked::Nothing
     }
 
     fn background(&self) -> &Background {
@@ -347,5 +387,74 @@ fn a_worker_that_panics_while_it_receives_is_replaced() {
     pool.endpoint.changed.notify_all();
     pool.endpoint.bring(0..8);
     drop(pool.endpoint.await_state(|state| state.ended.len() == 8));
+    pool.stop();
+}
+
+/// A thread that waits for what comes to `pool`, from one wait to the next.
+fn guest(pool: &Arc<WorkerPool<Scripted>>) -> Guest<Scripted> {
+    locked(&pool.endpoint.state).guests.thread = Some(thread::current());
+    let apart = Placement { together: true, waiting_max: 1000 };
+    Guest::new(Arc::downgrade(pool), Arc::default(), (Waiting::Spin, apart))
+}
+
+/// Lets something come for the guest, and waits for it.
+fn next_of(guest: &Guest<Scripted>, pool: &Arc<WorkerPool<Scripted>>) {
+    let endpoint = &pool.endpoint;
+    let wanted = {
+        let mut state = locked(&endpoint.state);
+        state.guests.arriving += 1;
+        state.guests.received + state.guests.arriving
+    };
+    let is_over = || locked(&endpoint.state).guests.received >= wanted;
+    let sleep = || {
+        // The worker that waits looks whether the role is asked for.
+        drop(locked(&endpoint.state));
+        endpoint.changed.notify_all();
+        // Until the role is granted, if it was asked for.
+        while !locked(&pool.request).as_ref().map_or_else(is_over, |request| request.is_granted) {
+            thread::park();
+        }
+    };
+    while !is_over() {
+        guest.wait(is_over, sleep);
+    }
+}
+
+#[test]
+fn a_thread_whose_waits_are_short_receives_itself_and_workers_run_the_calls_that_it_receives() {
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 2, 8);
+    let guest = guest(&pool);
+    let counts = || {
+        let Guests { by_guest, calls_by_guest, .. } = locked(&pool.endpoint.state).guests;
+        (by_guest, calls_by_guest)
+    };
+    while counts().0 == 0 {
+        next_of(&guest, &pool);
+    }
+    for call in 0.. {
+        locked(&pool.endpoint.state).arriving.push_back(call);
+        next_of(&guest, &pool);
+        drop(pool.endpoint.await_state(|state| state.ended.get(&call) == Some(&(1, 0))));
+        if counts().1 > 0 {
+            break;
+        }
+    }
+    guest.end();
+    pool.stop();
+}
+
+#[test]
+fn a_call_is_served_while_the_guest_with_the_role_runs_its_own_code() {
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 2, 8);
+    let guest = guest(&pool);
+    while locked(&pool.endpoint.state).guests.by_guest == 0 {
+        next_of(&guest, &pool);
+    }
+    pool.endpoint.bring([0]);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 1));
+    next_of(&guest, &pool);
+    guest.end();
+    pool.endpoint.bring([1]);
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 2));
     pool.stop();
 }
