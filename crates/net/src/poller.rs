@@ -62,6 +62,10 @@ pub struct Events {
     events: Vec<epoll::Event>,
 }
 
+// SAFETY: the kernel's union of an event's data could hold a pointer; here it always holds a token, which is a number.
+#[expect(unsafe_code)]
+unsafe impl Send for Events {}
+
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()

@@ -1,7 +1,7 @@
 //! Answers that come later than their procedures return: what procedures, the emitted stubs and the worker pools share.
 
-pub(crate) mod answering;
 pub(crate) mod deferred;
+pub(crate) mod lent;
 pub(crate) mod open_calls;
 pub(crate) mod pipe_threads;
 pub(crate) mod piped;

@@ -6,8 +6,8 @@
 
 use crate::context::cancelled::CallId;
 use crate::context::keeper::{self, Kept, Key};
-use crate::later::answering::Answering;
 use crate::later::deferred::{AtDeadline, Given, Held, Later, Open, ReplyError};
+use crate::later::lent::Lent;
 use crate::later::room::OpenRoom;
 use crate::later::waiting::Waiting;
 use std::sync::{Arc, OnceLock, Weak};
@@ -38,15 +38,13 @@ pub(crate) trait Answers: Send + Sync + 'static {
 /// What an endpoint needs for its open calls.
 pub(crate) struct OpenCalls<A: Answers> {
     room: Arc<OpenRoom>,
-    answers: OnceLock<Weak<A>>,
-    answering: Arc<Answering>,
+    answers: OnceLock<Lent<A>>,
 }
 
 /// A call that is about to wait for its answer.
 pub(crate) struct ToOpen<A: Answers> {
-    pub(crate) answers: Weak<A>,
+    pub(crate) answers: Lent<A>,
     pub(crate) room: Arc<OpenRoom>,
-    pub(crate) answering: Arc<Answering>,
     pub(crate) owner: Owner,
     pub(crate) id: CallId,
     pub(crate) deadline_ns: u64,
@@ -54,9 +52,8 @@ pub(crate) struct ToOpen<A: Answers> {
 
 /// A call that waits for its answer.
 struct OpenCall<A: Answers> {
-    answers: Weak<A>,
+    answers: Lent<A>,
     room: Arc<OpenRoom>,
-    answering: Arc<Answering>,
     place: Option<OwnerId>,
     /// How many it has.
     pipes: usize,
@@ -74,46 +71,26 @@ struct Outstanding<C> {
 
 impl<A: Answers> OpenCalls<A> {
     pub(crate) fn new(room: &Arc<OpenRoom>) -> Self {
-        Self { room: Arc::clone(room), answers: OnceLock::new(), answering: Arc::default() }
+        Self { room: Arc::clone(room), answers: OnceLock::new() }
     }
 
     /// This sends the answers.
-    pub(crate) fn belong_to(&self, answers: &Arc<A>) {
+    pub(crate) fn belong_to(&self, answers: Lent<A>) {
         // An endpoint has one pool.
-        let _ = self.answers.set(Arc::downgrade(answers));
+        let _ = self.answers.set(answers);
     }
 
-    /// The pool that sends the answers, unless it has ended.
-    pub(crate) fn answers(&self) -> Weak<A> {
+    /// The pool that sends the answers.
+    pub(crate) fn answers(&self) -> Lent<A> {
         self.answers.get().cloned().unwrap_or_default()
     }
 
     /// Lets a call of that owner, with that name and deadline, wait for its answer. It may have ended when this returns.
     #[cold]
     pub(crate) fn open(&self, call: A::Call, (owner, id, deadline_ns): (Owner, CallId, u64), later: Later) {
-        let answers = self.answers.get().cloned().unwrap_or_default();
-        if let Some(answers) = answers.upgrade() {
-            answers.note_open();
-        }
-        let to_open = ToOpen {
-            answers,
-            room: Arc::clone(&self.room),
-            answering: Arc::clone(&self.answering),
-            owner,
-            id,
-            deadline_ns,
-        };
-        to_open.open(call, later);
-    }
-
-    /// The threads that have the pool.
-    pub(crate) fn answering(&self) -> Arc<Answering> {
-        Arc::clone(&self.answering)
-    }
-
-    /// Waits for the threads that have answered calls: they have the pool until they have returned.
-    pub(crate) fn wait_for_threads(&self) {
-        self.answering.wait();
+        let (answers, room) = (self.answers(), Arc::clone(&self.room));
+        answers.with(|answers| answers.into_iter().for_each(|answers| answers.note_open()));
+        ToOpen { answers, room, owner, id, deadline_ns }.open(call, later);
     }
 }
 
@@ -122,14 +99,13 @@ impl<A: Answers> ToOpen<A> {
     #[cold]
     pub(crate) fn open(self, call: A::Call, mut later: Later) {
         let (held, at_deadline) = (later.take_held(), later.at_deadline());
-        let Self { answers, room, answering, owner, id, deadline_ns } = self;
+        let Self { answers, room, owner, id, deadline_ns } = self;
         let place = if later.is_counted { None } else { room.enter(owner) };
         let waiting = Waiting::new();
         let pipes = later.pipes().count();
         room.count_pipes(pipes, true);
         later.belong_to(&room);
-        let open =
-            Arc::new(OpenCall { answers, room, answering, place, pipes, deadline_ns, at_deadline, waiting });
+        let open = Arc::new(OpenCall { answers, room, place, pipes, deadline_ns, at_deadline, waiting });
         let kept: Weak<OpenCall<A>> = Arc::downgrade(&open);
         let opening = open.waiting.open();
         let key = keeper::keep(id, deadline_ns, kept);
@@ -145,20 +121,17 @@ impl<A: Answers> OpenCall<A> {
         given: Given<'_>,
         why: impl FnOnce(Option<&A>, &A::Call) -> ReplyError,
     ) -> Result<(), ReplyError> {
-        // Until the endpoint has been let go.
-        let _answering = self.answering.begin();
-        let answers = self.answers.upgrade();
-        let Outstanding { call, key, held } = self.waiting.take(|it| why(answers.as_deref(), &it.call))?;
-        keeper::forget(key);
-        // Before its caller has the answer and may make the next call.
-        self.room.leave(self.place);
-        self.room.count_pipes(self.pipes, false);
-        let reached = match &answers {
-            Some(answers) => answers.answer_open(call, given),
-            None => Err(A::GONE),
-        };
-        drop(held);
-        reached
+        self.answers.with(|answers| {
+            let answers = answers.map(|answers| &**answers);
+            let Outstanding { call, key, held } = self.waiting.take(|it| why(answers, &it.call))?;
+            keeper::forget(key);
+            // Before its caller has the answer and may make the next call.
+            self.room.leave(self.place);
+            self.room.count_pipes(self.pipes, false);
+            let reached = answers.map_or(Err(A::GONE), |answers| answers.answer_open(call, given));
+            drop(held);
+            reached
+        })
     }
 }
 

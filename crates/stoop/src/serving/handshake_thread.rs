@@ -5,10 +5,11 @@
 //! where processors are few. Calls that end handshakes take turns with those that begin some, of which a
 //! flood consists: a caller that has begun one does not wait behind all others again.
 
+use crate::later::lent::Lent;
 use crate::locked::locked;
 use crate::serving::workers::{Endpoint, WorkerPool};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use stoop_net::threads;
 
@@ -48,7 +49,7 @@ impl<C: Send + 'static> HandshakeThread<C> {
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
         (call, step): (C, Step),
-        pool: impl FnOnce() -> Weak<WorkerPool<E>>,
+        pool: impl FnOnce() -> Lent<WorkerPool<E>>,
     ) -> Option<C> {
         let mut waiting = locked(&self.0.calls);
         let calls = &mut waiting.calls[step as usize];
@@ -102,14 +103,19 @@ impl<C> Queue<C> {
 }
 
 /// The thread of handshakes.
-fn serve<E: Authenticates>(queue: &Queue<E::Call>, pool: &Weak<WorkerPool<E>>) {
+fn serve<E: Authenticates>(queue: &Queue<E::Call>, pool: &Lent<WorkerPool<E>>) {
     threads::give_way();
     while let Some(call) = queue.next() {
         // Not while it waits: the address is free again when the server has ended.
-        let Some(pool) = pool.upgrade() else { return };
-        let mut next = Some(call);
-        while let Some(call) = next {
-            next = pool.endpoint.answer_handshake(call);
+        let answered = pool.with(|pool| {
+            let (pool, mut next) = (pool?, Some(call));
+            while let Some(call) = next {
+                next = pool.endpoint.answer_handshake(call);
+            }
+            Some(())
+        });
+        if answered.is_none() {
+            return;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The handshakes of a sealed address: callers authenticate themselves by calls, which the [thread](HandshakeThread) of the address
 //! answers.
 
+use crate::later::lent::Lent;
 use crate::locked::locked;
 use crate::security::handshake::{FINISH, HELLO, INTERFACE};
 use crate::security::tls::{Acceptor, RefusedCaller, ServerHandshake};
@@ -8,7 +9,7 @@ use crate::serving::counters::HandshakeCounters;
 use crate::serving::handshake_thread::{Authenticates, HandshakeThread, Step};
 use crate::serving::workers::WorkerPool;
 use std::collections::HashMap;
-use std::sync::{Mutex, Weak};
+use std::sync::Mutex;
 use stoop_exchange::Interfaces;
 use stoop_net::clock;
 use stoop_wire::{BindingId, RefusalCode};
@@ -129,7 +130,7 @@ impl<C: Send + 'static> Handshakes<C> {
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
         (call, procedure): (C, u16),
-        pool: impl FnOnce() -> Weak<WorkerPool<E>>,
+        pool: impl FnOnce() -> Lent<WorkerPool<E>>,
     ) -> Option<C> {
         let step = if procedure == FINISH { Step::End } else { Step::Begin };
         let refused = self.thread.enqueue((call, step), pool);

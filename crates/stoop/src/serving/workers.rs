@@ -26,6 +26,7 @@ mod worker;
 mod worker_shares;
 
 use crate::later::deferred::{Given, ReplyError};
+use crate::later::lent::Lent;
 use crate::later::open_calls::OpenCalls;
 pub(crate) use crate::later::pool::Bounds;
 use crate::serving::counters::{QueueCounters, ServerCounters};
@@ -49,7 +50,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// A call that is ready to run, with the packet that brought it.
     type Call: Send;
     /// The state of a worker from one call to the next: its buffers and its way of waiting, nothing of the calls.
-    type WorkerState;
+    type WorkerState: Send;
 
     /// The state of a new worker.
     fn worker(&self) -> Self::WorkerState;
@@ -140,7 +141,7 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         Self: Sized,
     {
         if let Some(open_calls) = self.open_calls() {
-            open_calls.belong_to(pool);
+            open_calls.belong_to(pool.lent.clone());
         }
     }
 
@@ -219,6 +220,8 @@ pub(crate) enum Looked<C> {
 /// An endpoint and its threads.
 pub(crate) struct WorkerPool<E: Endpoint> {
     pub(crate) endpoint: E,
+    /// For threads that are not its own.
+    pub(crate) lent: Lent<Self>,
     bounds: Bounds,
     role: Role,
     /// Idle workers, the latest last: its caches are warm.
@@ -234,6 +237,8 @@ pub(crate) struct WorkerPool<E: Endpoint> {
     /// The pool is stopping, or a guest asks for the role.
     interrupted: AtomicBool,
     request: Mutex<Option<Request>>,
+    /// What a guest receives with, from the first one on. Guests have ends of pipes, which programs may keep for longer than the server.
+    of_guest: Mutex<Option<Box<E::WorkerState>>>,
     /// Held by the background thread, or a worker in its place, while it receives a call and queues it, and while the background thread
     /// gives the role away.
     queueing: Mutex<()>,
@@ -261,8 +266,9 @@ impl<E: Endpoint> WorkerPool<E> {
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(endpoint: E, bounds: Bounds) -> std::io::Result<Arc<Self>> {
-        let pool = Arc::new(Self {
+        let pool = Arc::new_cyclic(|own| Self {
             endpoint,
+            lent: Lent::new(own.clone()),
             bounds,
             role: Role::held(),
             idle: Mutex::default(),
@@ -274,6 +280,7 @@ impl<E: Endpoint> WorkerPool<E> {
             stopping: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
             request: Mutex::default(),
+            of_guest: Mutex::default(),
             queueing: Mutex::new(()),
             cancels_seen: AtomicU64::new(0),
             receive_at_ns: AtomicU64::new(0),
@@ -336,6 +343,8 @@ impl<E: Endpoint> WorkerPool<E> {
         self.stopping.store(true, Ordering::SeqCst);
         self.interrupted.store(true, Ordering::SeqCst);
         self.endpoint.wake();
+        // They may start workers.
+        self.lent.call_in();
         locked(&self.idle).drain(..).for_each(|idle_worker| idle_worker.command(LEAVE));
         self.endpoint.background().wake();
         let own = thread::current().id();
@@ -346,9 +355,6 @@ impl<E: Endpoint> WorkerPool<E> {
                 // A worker panics only by our own mistake, and has reported it.
                 let _ = thread.join();
             }
-        }
-        if let Some(open_calls) = self.endpoint.open_calls() {
-            open_calls.wait_for_threads();
         }
     }
 

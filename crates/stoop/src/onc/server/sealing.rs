@@ -5,6 +5,7 @@
 //! [`SEALED_WITHIN`] is closed.
 
 use crate::context::peer::Peer;
+use crate::later::lent::Lent;
 use crate::onc::server::connection::{Connection, Incoming, Read};
 use crate::onc::server::stage::{SealedCaller, Stage};
 use crate::onc::server::streams::{StreamCall, StreamEndpoint};
@@ -16,7 +17,7 @@ use crate::serving::identity;
 use crate::serving::workers::WorkerPool;
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use stoop_net::poller::{Interest, Poller};
 use stoop_net::stream::StreamArrival;
@@ -34,7 +35,7 @@ pub(super) const SEALED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct Sealing {
     acceptor: Acceptor,
     thread: HandshakeThread<StreamCall>,
-    pub(super) pool: OnceLock<Weak<WorkerPool<StreamEndpoint>>>,
+    pub(super) pool: OnceLock<Lent<WorkerPool<StreamEndpoint>>>,
 }
 
 impl Sealing {

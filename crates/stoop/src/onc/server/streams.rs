@@ -435,7 +435,7 @@ impl Endpoint for StreamEndpoint {
     #[cfg(feature = "seal")]
     fn belong_to(&self, pool: &Arc<WorkerPool<Self>>) {
         if let Some(sealing) = &self.sealing {
-            let _ = sealing.pool.set(Arc::downgrade(pool));
+            let _ = sealing.pool.set(pool.lent.clone());
         }
     }
 

@@ -6,29 +6,25 @@
 //! own code it is away, as a worker is that runs a procedure: the background thread takes the role if that lasts. A guest that receives a
 //! call, or for which nothing comes, gives the role back.
 
-use crate::later::answering::Answering;
+use crate::later::lent::Lent;
 use crate::serving::workers::role::{BACKGROUND, HELD, Request};
 use crate::serving::workers::{Endpoint, Looked, NO_TAG, WorkerPool, locked};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use stoop_net::clock;
 use stoop_net::waiting::{OngoingWait, Placement, Waiter, Waiting};
 
 /// A thread that may be a guest, from one wait to the next.
 pub(crate) struct Guest<E: Endpoint> {
-    pool: Weak<WorkerPool<E>>,
-    /// A server that ends waits for the threads that have its pool.
-    answering: Arc<Answering>,
+    pool: Lent<WorkerPool<E>>,
     terms: (Waiting, Placement),
     /// From its first wait on: the tasks of most open calls never wait in a thread.
-    state: Mutex<Option<Box<State<E>>>>,
+    state: Mutex<Option<Box<State>>>,
 }
 
-struct State<E: Endpoint> {
+struct State {
     waiter: Waiter,
-    /// From the first time on that it has the role.
-    worker: Option<Box<E::WorkerState>>,
     /// Its claim to the role, while it is away.
     claim: Option<u64>,
     /// How many waits in a row were short.
@@ -45,18 +41,13 @@ const SHORT_WAITS: u32 = 2;
 const HOLD_OFF_MAX: u32 = 1024;
 
 impl<E: Endpoint> Guest<E> {
-    pub(crate) fn new(
-        pool: Weak<WorkerPool<E>>,
-        answering: Arc<Answering>,
-        terms: (Waiting, Placement),
-    ) -> Self {
-        Self { pool, answering, terms, state: Mutex::default() }
+    pub(crate) fn new(pool: Lent<WorkerPool<E>>, terms: (Waiting, Placement)) -> Self {
+        Self { pool, terms, state: Mutex::default() }
     }
 
     /// Does something with the pool, while that is there.
     pub(crate) fn with_pool<R>(&self, act: impl FnOnce(&Arc<WorkerPool<E>>) -> R) -> Option<R> {
-        let _answering = self.answering.begin();
-        self.pool.upgrade().map(|pool| act(&pool))
+        self.pool.with(|pool| pool.map(act))
     }
 
     /// Waits until that `is_over`, or less. `sleep` waits while another thread receives: it is woken when that is over, and may return
@@ -103,13 +94,13 @@ enum Begun {
     Waits,
 }
 
-impl<E: Endpoint> State<E> {
+impl State {
     fn new((waiting, placement): (Waiting, Placement)) -> Box<Self> {
         let waiter = Waiter::new(waiting, placement);
-        Box::new(Self { waiter, worker: None, claim: None, short: 0, hold_off: 0, hold_off_next: 1 })
+        Box::new(Self { waiter, claim: None, short: 0, hold_off: 0, hold_off_next: 1 })
     }
 
-    fn begin(
+    fn begin<E: Endpoint>(
         &mut self,
         pool: &Arc<WorkerPool<E>>,
         wait: &mut OngoingWait,
@@ -125,8 +116,14 @@ impl<E: Endpoint> State<E> {
     }
 
     /// Receives, with the role, until that is over.
-    fn receive(&mut self, pool: &Arc<WorkerPool<E>>, wait: &mut OngoingWait, is_over: &impl Fn() -> bool) {
-        let worker = self.worker.get_or_insert_with(|| Box::new(pool.endpoint.worker()));
+    fn receive<E: Endpoint>(
+        &mut self,
+        pool: &Arc<WorkerPool<E>>,
+        wait: &mut OngoingWait,
+        is_over: &impl Fn() -> bool,
+    ) {
+        let mut worker = locked(&pool.of_guest);
+        let worker = worker.get_or_insert_with(|| Box::new(pool.endpoint.worker()));
         loop {
             if is_over() {
                 self.waiter.arrived(wait, clock::now_ns());

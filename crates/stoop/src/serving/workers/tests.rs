@@ -1,6 +1,7 @@
 //! The pool with an endpoint whose calls are numbers and whose procedure is chosen by the test.
 
 use crate::context::cancelled::CallId;
+use crate::later::lent::Lent;
 use crate::serving::terms::{LONG_NANOS, Priority};
 use crate::serving::workers::guest::Guest;
 use crate::serving::workers::role::BACKGROUND;
@@ -394,7 +395,7 @@ fn a_worker_that_panics_while_it_receives_is_replaced() {
 fn guest(pool: &Arc<WorkerPool<Scripted>>) -> Guest<Scripted> {
     locked(&pool.endpoint.state).guests.thread = Some(thread::current());
     let apart = Placement { together: true, waiting_max: 1000 };
-    Guest::new(Arc::downgrade(pool), Arc::default(), (Waiting::Spin, apart))
+    Guest::new(Lent::new(Arc::downgrade(pool)), (Waiting::Spin, apart))
 }
 
 /// Lets something come for the guest, and waits for it.

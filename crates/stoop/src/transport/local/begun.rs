@@ -15,6 +15,7 @@ use crate::context::owner_of;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
 use crate::later::deferred::{Given, Later, ReplyError};
+use crate::later::lent::Lent;
 use crate::later::open_calls::{Answers, ToOpen};
 use crate::later::pool::Declined;
 use crate::locked::locked;
@@ -394,9 +395,8 @@ impl Calls {
     #[cold]
     fn leave_open(self: &Arc<Self>, call: OpenLocal, later: Later) {
         let to_open = ToOpen {
-            answers: Arc::downgrade(self),
+            answers: Lent::new(Arc::downgrade(self)),
             room: Arc::clone(&self.server.exports.open_room),
-            answering: Arc::default(),
             owner: owner_of(&call.limits.caller),
             id: call.limits.call,
             deadline_ns: call.limits.deadline_ns,

@@ -187,7 +187,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         drop(exchange);
         let placement = Placement { together: assignment.together, waiting_max: self.spinners_max };
         let terms = (self.waiting, placement);
-        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), terms);
+        let guest = Guest::new(self.open_calls.answers(), terms);
         let sends = Arc::new(Sends { pipes: Arc::clone(&served), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));

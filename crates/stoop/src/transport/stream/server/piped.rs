@@ -123,7 +123,7 @@ impl StreamEndpoint {
         let pipes = connection.open_pipes(call, pipes);
         let placement = Placement { together, waiting_max: self.service.spinners_max };
         let terms = (self.service.waiting, placement);
-        let guest = Guest::new(self.open_calls.answers(), self.open_calls.answering(), terms);
+        let guest = Guest::new(self.open_calls.answers(), terms);
         let sends = Arc::new(Sends { connection: Arc::clone(connection), guest });
         let end = |queue: &Arc<PipeQueue>, is_receiving| {
             let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
