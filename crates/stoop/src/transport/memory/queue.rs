@@ -101,7 +101,7 @@ impl Queue {
 /// The endpoints of this process.
 #[derive(Default)]
 pub(super) struct Directory {
-    servers: HashMap<String, Weak<Queue>>,
+    servers: HashMap<String, Arc<Queue>>,
     callers: HashMap<Port, Weak<Queue>>,
     next: Port,
 }
@@ -115,11 +115,16 @@ impl Directory {
 
     /// Enters a server's queue. Returns whether the name was free.
     pub(super) fn enter_server(&mut self, name: &str, queue: &Arc<Queue>) -> bool {
-        let is_free = self.server(name).is_none();
+        let is_free = !self.servers.contains_key(name);
         if is_free {
-            self.servers.insert(name.into(), Arc::downgrade(queue));
+            self.servers.insert(name.into(), Arc::clone(queue));
         }
         is_free
+    }
+
+    /// A server has ended: its name is free.
+    pub(super) fn leave_server(&mut self, name: &str) {
+        self.servers.remove(name);
     }
 
     /// Enters a caller's queue with faults like these.
@@ -134,7 +139,7 @@ impl Directory {
     }
 
     pub(super) fn server(&self, name: &str) -> Option<Arc<Queue>> {
-        self.servers.get(name).and_then(Weak::upgrade)
+        self.servers.get(name).cloned()
     }
 
     pub(super) fn caller(&self, port: Port) -> Option<Arc<Queue>> {

@@ -52,6 +52,12 @@ impl MemoryServer {
     }
 }
 
+impl Drop for MemoryServer {
+    fn drop(&mut self) {
+        Directory::get().leave_server(&self.address);
+    }
+}
+
 impl ServerEndpoint for MemoryServer {
     type Peer = MemoryPeer;
     /// The sender of what was received last.
