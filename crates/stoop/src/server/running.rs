@@ -10,6 +10,7 @@ use crate::serving::running::{Listener, RunningEndpoint, Setup};
 use std::io;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 use stoop_net::fork;
 use stoop_net::threads;
 
@@ -60,6 +61,8 @@ enum State {
     Running(Arc<Running>),
     /// It refuses new calls, and finishes those that run.
     Stopping(Arc<Running>),
+    /// Its threads have ended, and this one lets its addresses go.
+    LettingGo(ThreadId),
     Stopped,
 }
 
@@ -178,8 +181,8 @@ impl RunningServer {
 
     /// Shuts down: new calls are refused, and calls that run are finished and answered. Then it waits for callers that are still reading
     /// long results, until they have read all, or have read nothing more for two seconds (over UDP) or five (over other transports), and
-    /// returns. A caller that goes on reading a little at a time keeps the server for as long. If another thread shuts the server down
-    /// already, it waits for that; if that is done, it does nothing.
+    /// returns: its addresses are free. A caller that goes on reading a little at a time keeps the server for as long. If another thread
+    /// shuts the server down already, it waits for that; if that is done, it does nothing.
     ///
     /// In a procedure of this server it returns at once, for that procedure is one of those to be finished; threads that
     /// [wait](Self::wait) see the end. (A procedure must not wait for a thread that shuts its server down: each would
@@ -214,23 +217,29 @@ impl RunningServer {
         }
         let mut state = self.shared.state();
         let is_first = matches!(*state, State::Running(_));
-        let (State::Running(running) | State::Stopping(running)) = &*state else { return };
+        let (State::Running(running) | State::Stopping(running)) = &*state else {
+            drop(state);
+            return self.wait();
+        };
         let running = Arc::clone(running);
         let is_own_thread = running.is_own_thread();
         *state = State::Stopping(Arc::clone(&running));
         drop(state);
         match (is_first, is_own_thread) {
-            (true, false) => self.shared.stop(&running),
+            (true, false) => self.shared.stop(running),
             (true, true) => {
                 let shared = Arc::clone(&self.shared);
                 let of_thread = Arc::clone(&running);
-                let started = threads::start("stoop-stop", move || shared.stop(&of_thread));
+                let started = threads::start("stoop-stop", move || shared.stop(of_thread));
                 if let Err(why) = started {
                     *self.shared.state() = State::Running(running);
                     panic!("the server is not shut down, for the system gives no thread: {why}");
                 }
             }
-            (false, false) => self.wait(),
+            (false, false) => {
+                drop(running);
+                self.wait();
+            }
             (false, true) => {}
         }
     }
@@ -254,7 +263,13 @@ impl RunningServer {
         if self.shared.is_a_parents() {
             return;
         }
-        let is_up = |state: &mut State| !matches!(state, State::Stopped);
+        let own = thread::current().id();
+        // What the server drops last may be a program's.
+        let is_up = |state: &mut State| match state {
+            State::Running(_) | State::Stopping(_) => true,
+            State::LettingGo(by) => *by != own,
+            State::Stopped => false,
+        };
         drop(self.shared.stopped.wait_while(self.shared.state(), is_up));
     }
 
@@ -282,7 +297,7 @@ impl RunningServer {
     pub fn counters(&self) -> ServerCounters {
         match &*self.shared.state() {
             State::Running(running) | State::Stopping(running) => running.counters(),
-            State::Stopped => ServerCounters::default(),
+            State::LettingGo(_) | State::Stopped => ServerCounters::default(),
         }
     }
 
@@ -343,8 +358,10 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stop(&self, running: &Running) {
+    fn stop(&self, running: Arc<Running>) {
         running.stop();
+        let kept = mem::replace(&mut *self.state(), State::LettingGo(thread::current().id()));
+        drop((running, kept));
         *self.state() = State::Stopped;
         self.stopped.notify_all();
     }
