@@ -83,8 +83,9 @@ fn kept_handles_of_objects_that_are_gone_hold_no_room_of_the_server(transport: &
     eventually(|| server.counters().open == 1 && server.counters().pipes == 2);
     assert_eq!(hall.len(), 100);
     let gone = |guest: &GuestClient| {
-        matches!(guest.next(7).unwrap_err(), CallError::NotSent(SendError::ClientGone, _))
+        guest.next(7).is_err_and(|why| matches!(why, CallError::NotSent(SendError::ClientGone, _)))
     };
-    assert!(hall.guests.lock().unwrap()[1..].iter().all(gone));
+    // A call leaves its room before its handle ends.
+    eventually(|| hall.guests.lock().unwrap()[1..].iter().all(gone));
     is_unharmed(&other);
 }

@@ -16,7 +16,7 @@ use crate::harness::gate::Gate;
 use crate::harness::transports::{ListenThere, address};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use stoop::{BindOptions, CallError, ListenError, Metadata, RunningServer, Server, current_call};
+use stoop::{BindOptions, CallError, Metadata, RunningServer, Server, current_call};
 
 /// Makes a test of each claim for each transport that carries pipes.
 macro_rules! claims {
@@ -147,12 +147,8 @@ impl Hall {
     }
 
     fn serve_at(&self, uri: &str) -> RunningServer {
-        self.try_serve_at(uri).unwrap()
-    }
-
-    fn try_serve_at(&self, uri: &str) -> Result<RunningServer, ListenError> {
         let server = Server::new().export(RoomServer::new(self.clone()));
-        Ok(server.listen_there(uri)?.start().unwrap())
+        server.listen_there(uri).unwrap().start().unwrap()
     }
 }
 

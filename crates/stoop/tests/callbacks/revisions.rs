@@ -4,8 +4,6 @@ use crate::harness::eventually;
 use crate::harness::runtime::block_on;
 use crate::harness::transports::{ListenThere, address};
 use crate::*;
-use std::io::ErrorKind;
-use std::thread;
 use stoop::RefusalCode;
 use stoop::error::{EncodeError, SendError};
 use stoop::{FailureCode, Ran};
@@ -183,27 +181,21 @@ impl new::Shop for Kept<new::WatcherClient> {
     }
 }
 
-/// Serves there. A server that has ended can have the address a moment longer (docs/callbacks.md).
-fn serve(server: impl Fn() -> Server, uri: &str) -> (RunningServer, String) {
-    let server = loop {
-        match server().listen_there(uri) {
-            Err(ListenError::Io { cause, .. }) if cause.kind() == ErrorKind::AddrInUse => thread::yield_now(),
-            server => break server.unwrap().start().unwrap(),
-        }
-    };
+fn serve(server: Server, uri: &str) -> (RunningServer, String) {
+    let server = server.listen_there(uri).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
     (server, uri)
 }
 
 fn old_server(uri: &str) -> (RunningServer, String, Kept<old::WatcherClient>) {
     let shop = Kept::default();
-    let (server, uri) = serve(|| Server::new().export(old::ShopServer::new(shop.clone())), uri);
+    let (server, uri) = serve(Server::new().export(old::ShopServer::new(shop.clone())), uri);
     (server, uri, shop)
 }
 
 fn new_server(uri: &str) -> (RunningServer, String, Kept<new::WatcherClient>) {
     let shop = Kept::default();
-    let (server, uri) = serve(|| Server::new().export(new::ShopServer::new(shop.clone())), uri);
+    let (server, uri) = serve(Server::new().export(new::ShopServer::new(shop.clone())), uri);
     (server, uri, shop)
 }
 
@@ -377,14 +369,14 @@ impl gaining::Stall for Stall {
 fn an_interface_may_gain_callbacks(transport: &str) {
     let options = || BindOptions::new().callback(new::WatcherServer::new(Kept::default()));
     let (_older, uri) =
-        serve(|| Server::new().export(gaining::before::StallServer::new(Stall)), &address(transport));
+        serve(Server::new().export(gaining::before::StallServer::new(Stall)), &address(transport));
     let client = gaining::StallClient::bind(&uri).unwrap();
     assert_eq!(client.number().unwrap(), 0);
     is_unknown(client.join().map(|_| ()));
     let error = gaining::StallClient::bind_with(&uri, &options()).unwrap_err().to_string();
     assert!(error.contains("another revision") || error.contains("no such procedure"), "{error}");
 
-    let (_newer, uri) = serve(|| Server::new().export(gaining::StallServer::new(Stall)), &address(transport));
+    let (_newer, uri) = serve(Server::new().export(gaining::StallServer::new(Stall)), &address(transport));
     assert_eq!(gaining::before::StallClient::bind(&uri).unwrap().number().unwrap(), 1);
     assert!(!gaining::StallClient::bind_with(&uri, &options()).unwrap().join().unwrap());
 }
