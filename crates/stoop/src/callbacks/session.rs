@@ -6,6 +6,8 @@
 //! A thread of a server in this process that waits for a callback [runs](here) it itself, if no other comes first.
 
 mod here;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use crate::callbacks::session::here::find;
 
