@@ -62,11 +62,17 @@ impl Interface {
     /// Whether some procedure has a pipe.
     #[cfg(feature = "onc")]
     pub(crate) fn has_pipes(&self) -> bool {
-        self.procedures.iter().any(|procedure| procedure.signature().contains(": pipe "))
+        self.procedures.iter().any(Procedure::has_pipes)
     }
 }
 
 impl Procedure {
+    /// Whether some argument is a pipe.
+    #[cold]
+    pub(crate) fn has_pipes(&self) -> bool {
+        self.signature().contains(": pipe ")
+    }
+
     /// The text of its signature.
     pub fn signature(&self) -> String {
         self.described(Description::new()).0

@@ -360,9 +360,46 @@ impl Later {
         }
     }
 
+    /// The same; the answer goes to what `change` makes of the call.
+    pub(crate) fn redirected(
+        self,
+        change: impl FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send + 'static,
+    ) -> Self {
+        Self { answer: Box::new(Redirected { answer: self.answer, change }), ..self }
+    }
+
     /// Has the answer go to this call.
     pub(crate) fn goes_to(self, call: Arc<dyn Open>) {
         self.answer.goes_to(call);
+    }
+}
+
+/// An answer that goes to what `change` makes of its call.
+struct Redirected<F> {
+    answer: Box<dyn Unanswered>,
+    change: F,
+}
+
+impl<F: FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send> Unanswered for Redirected<F> {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let Self { answer, change } = *self;
+        answer.goes_to(change(call));
+    }
+
+    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+        self.answer.has_begun()
+    }
+
+    fn pipes(&self) -> Pipes {
+        self.answer.pipes()
+    }
+
+    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        self.answer.belong_to(room);
+    }
+
+    fn give_ends(&mut self, ends: Ends) {
+        self.answer.give_ends(ends);
     }
 }
 

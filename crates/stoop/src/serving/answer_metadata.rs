@@ -1,13 +1,12 @@
 //! The metadata of answers: behind a result, now or later.
 
 use crate::error::Failure;
-use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
+use crate::later::deferred::{Given, Open, ReplyError};
 use crate::later::unserved::Unserved;
 use crate::metadata::Metadata;
 use crate::metadata::served::CallMetadata;
 use crate::serving::outcome::Outcome;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use stoop_marshal::Writer;
 use stoop_wire::metadata::EMPTY;
 use stoop_wire::{FailureCode, HEADER_LEN};
@@ -21,7 +20,12 @@ pub(super) fn put_behind(
 ) -> Outcome {
     let len = match outcome {
         Outcome::Result(len) => len,
-        Outcome::Later(later) => return Outcome::Later(Box::new(later.behind(Arc::clone(metadata)))),
+        Outcome::Later(later) => {
+            let metadata = Arc::clone(metadata);
+            return Outcome::Later(Box::new(
+                later.redirected(|call| Arc::new(OpenBehind { call, metadata })),
+            ));
+        }
         outcome => return outcome,
     };
     let answer = metadata.take_answer();
@@ -46,30 +50,6 @@ fn block_of_answer(answer: &Metadata) -> Result<&[u8], String> {
         Ok([]) => Ok(&EMPTY),
         Ok(block) => Ok(block),
         Err(why) => Err(why.to_string()),
-    }
-}
-
-impl Later {
-    /// The same answer, with the metadata of the answer behind it.
-    fn behind(mut self, metadata: Arc<CallMetadata>) -> Self {
-        let (held, is_counted) = (self.take_held(), self.is_counted);
-        Self { answer: Box::new(Behind { later: self, metadata }), held, is_counted }
-    }
-}
-
-struct Behind {
-    later: Later,
-    metadata: Arc<CallMetadata>,
-}
-
-impl Unanswered for Behind {
-    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { later, metadata } = *self;
-        later.goes_to(Arc::new(OpenBehind { call, metadata }));
-    }
-
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
-        self.later.answer.has_begun()
     }
 }
 

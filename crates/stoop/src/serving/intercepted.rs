@@ -6,11 +6,12 @@
 mod undecided;
 
 use crate::buffers::Memory;
-use crate::context::{Caller, ServedCall, served_call, served_context, serving_caller};
+use crate::context::{Caller, ServedCall, ServedContext, served_call, served_context, serving_caller};
 use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode};
 use crate::intercept::chain::{Interceptors, Stopped, StoppedBy, UNDECIDED};
 use crate::intercept::{Before, CallInfo, InterceptedCall};
 use crate::interface::{Exported, Interface};
+use crate::later::deferred::Later;
 use crate::later::room::{OpenRoom, keep_arguments};
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
@@ -18,7 +19,7 @@ use crate::metadata::served;
 #[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::dispatch::OUT_UNCOUNTED;
-use crate::serving::intercepted::undecided::Undecided;
+use crate::serving::intercepted::undecided::{Kept, Undecided};
 use crate::serving::outcome::{Outcome, error_of_panic, refused};
 use std::any::Any;
 use std::cell::RefCell;
@@ -95,8 +96,7 @@ impl Intercepted {
                 if let Err(Stopped { by, why }) = self.interceptors.before(&mut call, 0) {
                     let admitted =
                         Admitted { call: call.call, served, interceptors: Arc::clone(&self.interceptors) };
-                    call =
-                        self.decide(admitted, (by, why), procedure, arguments, result.limit())?.call.at(None);
+                    call = self.decide(admitted, (by, why), procedure, arguments, result)?.call.at(None);
                 }
                 call
             }
@@ -116,7 +116,7 @@ impl Intercepted {
         (mut by, mut why): (usize, StoppedBy),
         procedure: u16,
         arguments: Option<&[u8]>,
-        limit: usize,
+        result: &mut Writer<'_>,
     ) -> Result<Admitted, Unserved> {
         loop {
             let decision = match why {
@@ -125,15 +125,15 @@ impl Intercepted {
             };
             let decided = match arguments {
                 Some(arguments) => {
-                    let arguments = match keep_arguments(&self.room, arguments) {
-                        Ok(arguments) => arguments,
-                        Err(full) => {
-                            let (code, detail) = refused(&full);
+                    let kept = match self.keep(procedure, arguments, result) {
+                        Ok(kept) => kept,
+                        Err(why) => {
+                            let (code, detail) = refused(&why);
                             admitted.refuse(by, StoppedBy::Refusal(Refusal::new(code, detail)));
-                            return Err(full);
+                            return Err(why);
                         }
                     };
-                    let call = Undecided::new(&self.inner, procedure, arguments, limit, admitted);
+                    let call = Undecided::new(kept, admitted);
                     return Err(Unserved::Later(call.until(by, decision)));
                 }
                 None => decision.wait(admitted.call.deadline_ns),
@@ -155,6 +155,26 @@ impl Intercepted {
                 Err(_) => StoppedBy::Refusal(Refusal::denied(UNDECIDED)),
             };
         }
+    }
+
+    /// What a call needs that waits for a decision.
+    ///
+    /// # Errors
+    /// The call is refused.
+    fn keep(&self, procedure: u16, arguments: &[u8], result: &mut Writer<'_>) -> Result<Kept, Unserved> {
+        let interface = self.inner.interface();
+        if interface.procedures[usize::from(interface.base(procedure))].has_pipes() {
+            // Its stub keeps the arguments. The procedure begins when the answer goes to the call, which has its pipes by then.
+            return match self.inner.dispatch(procedure, Reader::new(arguments), result) {
+                Err(Unserved::Later(later)) => Ok(Kept::Piped(later)),
+                Err(why) => Err(why),
+                Ok(()) => unreachable!("a call with pipes is open from its beginning"),
+            };
+        }
+        let arguments = keep_arguments(&self.room, arguments)?;
+        // A message has 32 bits for its length.
+        let limit = result.limit().min(u32::MAX as usize);
+        Ok(Kept::Arguments { exported: Arc::clone(&self.inner), procedure, arguments, limit })
     }
 }
 
@@ -219,11 +239,7 @@ impl Admitted {
                 NEEDS_ROOM.set(Some(self));
                 Unserved::ResultTooLarge
             }
-            Unserved::Later(later) => {
-                // The thread that gives the answer may serve another call.
-                let context = served_context();
-                Unserved::Later(later.watched(Box::new(move |ended| context.serving(|| self.end(ended)))))
-            }
+            Unserved::Later(later) => Unserved::Later(self.watch(later, served_context())),
             Unserved::Failed(failure) => {
                 self.end(Err(CallError::failed(failure.clone())));
                 Unserved::Failed(failure)
@@ -234,6 +250,11 @@ impl Admitted {
                 why
             }
         }
+    }
+
+    /// The same answer, and the interceptors are told of it. The thread that gives it may serve another call.
+    pub(super) fn watch(self, later: Later, context: ServedContext) -> Later {
+        later.watched(Box::new(move |ended| context.serving(|| self.end(ended))))
     }
 
     /// The call has ended.

@@ -1,7 +1,7 @@
 //! Calls that were answered later, of which interceptors are told how they end.
 
 use crate::error::{CallError, Failure, FailureCode, Refusal};
-use crate::later::deferred::{Given, Later, Open, ReplyError, Unanswered};
+use crate::later::deferred::{Given, Later, Open, ReplyError};
 use crate::locked::locked;
 use crate::serving::outcome::{error_of_panic, refused};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,21 +13,8 @@ type Watch = Box<dyn FnOnce(Result<(), CallError>) + Send>;
 impl Later {
     /// The same answer, and `watch` is told of it.
     #[cold]
-    pub(crate) fn watched(mut self, watch: Watch) -> Self {
-        let (held, is_counted) = (self.take_held(), self.is_counted);
-        Self { answer: Box::new(Watched { later: self, watch }), held, is_counted }
-    }
-}
-
-struct Watched {
-    later: Later,
-    watch: Watch,
-}
-
-impl Unanswered for Watched {
-    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { later, watch } = *self;
-        later.goes_to(Arc::new(WatchedCall { call, watch: Mutex::new(Some(watch)) }));
+    pub(crate) fn watched(self, watch: Watch) -> Self {
+        self.redirected(|call| Arc::new(WatchedCall { call, watch: Mutex::new(Some(watch)) }))
     }
 }
 

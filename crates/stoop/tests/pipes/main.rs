@@ -5,6 +5,7 @@ mod harness;
 
 mod ends;
 mod items;
+mod observed;
 mod revisions;
 mod room;
 mod tasks;

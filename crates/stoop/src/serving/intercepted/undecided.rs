@@ -6,8 +6,9 @@ use crate::intercept::Before;
 use crate::intercept::chain::{Stopped, StoppedBy, UNDECIDED};
 use crate::interface::Exported;
 use crate::later::deferred::{Deferred, Given, Later, Open, Unanswered};
-use crate::later::room::KeptArguments;
+use crate::later::room::{KeptArguments, OpenRoom};
 use crate::later::unserved::Unserved;
+use crate::pipes::contract::{Ends, Pipes};
 use crate::serving::intercepted::{Admitted, run_admitted};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,13 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_marshal::{Reader, Writer};
 use stoop_wire::{HEADER_LEN, RefusalCode};
 
+/// What runs the procedure.
+pub(super) enum Kept {
+    /// `limit`: bytes of the longest result.
+    Arguments { exported: Arc<dyn Exported>, procedure: u16, arguments: KeptArguments, limit: usize },
+    /// The stub of a procedure with pipes has the arguments, and waits for the call.
+    Piped(Later),
+}
+
 /// A call that waits for a decision.
 pub(super) struct Undecided {
-    exported: Arc<dyn Exported>,
-    procedure: u16,
-    arguments: KeptArguments,
-    /// Bytes of the longest result.
-    limit: usize,
+    kept: Kept,
     admitted: Admitted,
     context: ServedContext,
     has_begun: Arc<AtomicBool>,
@@ -30,17 +35,8 @@ pub(super) struct Undecided {
 
 impl Undecided {
     /// The call that this thread serves.
-    pub(super) fn new(
-        exported: &Arc<dyn Exported>,
-        procedure: u16,
-        arguments: KeptArguments,
-        limit: usize,
-        admitted: Admitted,
-    ) -> Self {
-        let (exported, context) = (Arc::clone(exported), served_context());
-        // A message has 32 bits for its length.
-        let limit = limit.min(u32::MAX as usize);
-        Self { exported, procedure, arguments, limit, admitted, context, has_begun: Arc::default() }
+    pub(super) fn new(kept: Kept, admitted: Admitted) -> Self {
+        Self { kept, admitted, context: served_context(), has_begun: Arc::default() }
     }
 
     /// The answer, once the interceptor at that place has decided.
@@ -88,7 +84,13 @@ impl Undecided {
             return self.refuse(all, late, &*open);
         }
         self.has_begun.store(true, Ordering::SeqCst);
-        let Self { exported, procedure, arguments, limit, admitted, context, .. } = self;
+        let Self { kept, admitted, context, .. } = self;
+        let (exported, procedure, arguments, limit) = match kept {
+            Kept::Arguments { exported, procedure, arguments, limit } => {
+                (exported, procedure, arguments, limit)
+            }
+            Kept::Piped(later) => return admitted.watch(later, context).goes_to(open),
+        };
         let Admitted { call, served, interceptors } = admitted;
         let mut packet = vec![0; HEADER_LEN];
         let mut result = Writer::new(&mut packet, HEADER_LEN, limit);
@@ -133,5 +135,24 @@ impl Unanswered for Waiting {
 
     fn has_begun(&self) -> Option<Arc<AtomicBool>> {
         Some(Arc::clone(&self.call.has_begun))
+    }
+
+    fn pipes(&self) -> Pipes {
+        match &self.call.kept {
+            Kept::Piped(later) => later.pipes(),
+            Kept::Arguments { .. } => Pipes::default(),
+        }
+    }
+
+    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
+        if let Kept::Piped(later) = &mut self.call.kept {
+            later.belong_to(room);
+        }
+    }
+
+    fn give_ends(&mut self, ends: Ends) {
+        if let Kept::Piped(later) = &mut self.call.kept {
+            later.give_ends(ends);
+        }
     }
 }
