@@ -137,11 +137,11 @@ impl fmt::Display for CallError {
             Self::Refused(why, ..) => write!(f, "refused, so the procedure did not run: {why}"),
             Self::Failed(why, ..) => write!(f, "the procedure ran, but there is no result: {why}"),
             Self::Unknown { transmissions, waited, cause, .. } => {
-                let times = Times(*transmissions);
-                write!(
-                    f,
-                    "it is not known whether the procedure ran: {cause} (sent {times} in {waited:.1?})"
-                )?;
+                write!(f, "it is not known whether the procedure ran: {cause}")?;
+                // An end of a pipe does not know how long its call took: the call's handle does.
+                if !waited.is_zero() {
+                    write!(f, " (sent {} in {waited:.1?})", Times(*transmissions))?;
+                }
                 f.write_str(match cause {
                     UnknownCause::Forked => "",
                     UnknownCause::DeadlinePassed => {

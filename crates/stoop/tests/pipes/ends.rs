@@ -1,6 +1,7 @@
 //! End, abort, stop, cancel and loss are told apart at both ends.
 
 use super::*;
+use crate::harness::proxy::Proxy;
 
 claims! { [
     a_sender_that_is_dropped_aborts_and_one_that_finishes_ends
@@ -118,6 +119,21 @@ fn a_client_that_ends_is_told_to_the_procedure(transport: &str) {
     drop((client, numbers, call));
     eventually(|| !bench.noted().is_empty());
     assert!(["Cancelled", "Aborted"].contains(&&*bench.noted()[0]), "{:?}", bench.noted());
+}
+
+#[test]
+fn a_cut_connection_cancels_the_call_at_the_server_and_loses_it_at_the_client() {
+    let (server, bench, _) = works("tcp");
+    let proxy = Proxy::to(server.uris()[0].strip_prefix("tcp://").unwrap().parse().unwrap());
+    let client = WorksClient::bind(&proxy.uri).unwrap();
+    let (_call, mut numbers) = client.watch(3);
+    assert_eq!(numbers.recv().unwrap(), Some(3));
+    let (sender, _reply) = bench.watcher();
+    proxy.cut();
+    let sent = (0..).find_map(|number| sender.send(&number).err());
+    assert!(matches!(sent, Some(PipeError::Cancelled)), "{sent:?}");
+    let why = (0..).find_map(|_| numbers.recv().err()).unwrap();
+    assert!(is_lost(&why) && !why.to_string().contains("0.0ns"), "{why}");
 }
 
 fn a_server_that_ends_is_an_error_and_no_end(transport: &str) {

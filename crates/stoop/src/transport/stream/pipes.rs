@@ -4,7 +4,6 @@
 //! call in turn. A receipt tells only the newest limit. Calls are known by their lane and number: the pipe of a call that has been answered
 //! may go on while its lane has the next call.
 
-use crate::error::UnknownCause;
 use crate::locked::locked;
 use crate::pipes::contract::Close;
 use crate::pipes::error::PipeError;
@@ -289,16 +288,12 @@ impl PipeTable {
         }
     }
 
-    /// The connection is lost: ends the pipes of all calls.
+    /// The connection is lost: ends the pipes of all calls, for this reason.
     #[cold]
-    pub(crate) fn lose(&self) {
+    pub(crate) fn lose(&self, why: &PipeError) {
         let lost: Vec<_> = locked(&self.calls).drain().map(|(_, call)| call).collect();
         locked(&self.ready).clear();
-        if lost.is_empty() {
-            return;
-        }
-        let why = PipeError::lost(UnknownCause::ConnectionLost);
-        lost.iter().flat_map(|call| call.fail(&why)).for_each(helper::wake);
+        lost.iter().flat_map(|call| call.fail(why)).for_each(helper::wake);
     }
 
     /// A call that has a lane has something to send.

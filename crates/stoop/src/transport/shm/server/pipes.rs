@@ -1,13 +1,12 @@
 //! The pipes of the calls of a binding, at the server.
 
-use crate::error::UnknownCause;
 use crate::locked::locked;
 use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper;
 use crate::pipes::window::Window;
 use crate::transport::shm::pipes::reading::ReadingEnd;
-use crate::transport::shm::pipes::side::{Side, lost};
+use crate::transport::shm::pipes::side::Side;
 use crate::transport::shm::pipes::writing::{Terms, WritingEnd};
 use crate::transport::shm::server::binding::Binding;
 use std::collections::HashMap;
@@ -152,7 +151,7 @@ impl Binding {
         let served = Arc::new(ServedPipes { number, writing, reading });
         self.pipes.add(lane, Arc::clone(&served))?;
         if self.is_closed() {
-            served.fail(&lost(UnknownCause::ConnectionLost));
+            served.fail(&PipeError::Cancelled);
         }
         Ok(ends)
     }
@@ -184,7 +183,7 @@ impl Binding {
     pub(super) fn lose_pipes(&self) {
         let all: Vec<_> = locked(&self.pipes.calls).drain().map(|(_, served)| served).collect();
         self.pipes.count.store(0, Ordering::SeqCst);
-        all.iter().for_each(|served| served.fail(&lost(UnknownCause::ConnectionLost)));
+        all.iter().for_each(|served| served.fail(&PipeError::Cancelled));
     }
 
     /// The receiver goes on with the ends that need attention.

@@ -2,6 +2,8 @@
 
 use crate::calling::receive_role::{ReceiveRole, RoleGuard};
 use crate::calling::sessions::Generation;
+use crate::error::UnknownCause;
+use crate::pipes::error::PipeError;
 use crate::pipes::helper::{self, SendsPipes};
 use crate::pipes::queue::Disorder;
 use crate::transport::stream::caller::lane_table::{Answered, LaneTable};
@@ -142,7 +144,7 @@ impl Session {
         // Wakes threads that receive or wait for room. That the connection is broken already is no error.
         let _ = self.stream.shutdown();
         self.role.notify_all();
-        self.pipes.lose();
+        self.pipes.lose(&PipeError::lost(UnknownCause::ConnectionLost));
     }
 
     /// The server has said that it shuts down, or has refused a call for that reason.

@@ -6,6 +6,7 @@ use crate::calling::unbind_notice;
 use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
+use crate::pipes::error::PipeError;
 use crate::serving::binder::Bound;
 #[cfg(feature = "seal")]
 use crate::serving::binder::Malformed;
@@ -300,7 +301,7 @@ impl Connection {
         if first {
             // An error: the peer has closed the connection before.
             let _ = self.stream.shutdown();
-            self.pipes.lose();
+            self.pipes.lose(&PipeError::Cancelled);
             let mut outgoing = self.outgoing();
             if outgoing.held_back() > 0 {
                 outgoing.clear_together();
