@@ -61,7 +61,7 @@ impl fmt::Display for EncodeError {
             EncodeError::Inexpressible { item, since } => write!(
                 f,
                 "`{item}`, which came with revision {since}, cannot be told to a peer of an older revision; update the peer first, or \
-                 leave the item at its default"
+                 leave the item at its default; for a variant, give its enum one under `#[stoop(otherwise)]`"
             ),
         }
     }
