@@ -71,7 +71,9 @@ fn json(each: &Break) -> Json {
 fn known(place: &str) -> Result<Known, String> {
     let path = Path::new(place);
     if !path.is_file() {
-        return Known::ask(place, &options(TIMEOUT)).map_err(|why| format!("{place}: {why}"));
+        let no_file =
+            if place.contains(':') { "" } else { "there is no such file; as the name of a server: " };
+        return Known::ask(place, &options(TIMEOUT)).map_err(|why| format!("{place}: {no_file}{why}"));
     }
     let text = std::fs::read_to_string(path).map_err(|why| format!("{place}: {why}"))?;
     if path.extension().is_none_or(|extension| extension != "rs") {
