@@ -161,6 +161,19 @@ fn a_name_and_a_key_are_found_in_a_file_of_servers(transport: &str) {
 }
 
 #[test]
+fn a_server_with_a_key_serves_unix_sockets_and_shared_memory_in_the_clear_beside_sealed_addresses() {
+    let folder = Folder::new();
+    let server = Server::new().security(folder.key("server").0).export(VaultServer::new(Counting::default()));
+    let [unix, shm] = ["unix", "shm"].map(address);
+    let all = ["tcp://127.0.0.1:0", &unix, &shm];
+    let server = all.into_iter().fold(server, |server, uri| server.listen(uri).unwrap()).start().unwrap();
+    for uri in &server.uris()[1..] {
+        assert_eq!(VaultClient::bind(uri).unwrap().again().unwrap(), 7, "{uri}");
+    }
+    assert!(server.uris()[0].contains('@'));
+}
+
+#[test]
 fn a_server_with_a_key_listens_where_others_reach_it() {
     let folder = Folder::new();
     for scheme in ["udp", "tcp"] {

@@ -49,7 +49,12 @@ impl Transport for StreamTransport {
 
     fn listen(at: &ListenAddress<'_>) -> io::Result<Box<dyn Listener>> {
         let socket = StreamListener::bind(&addresses(at.scheme, at.address)?[0])?;
-        let (security, own): (Security, _) = (at.own.of(), at.own.of());
+        let own = at.own.of();
+        // Clients do not seal calls over Unix sockets: the kernel says who is at the other end.
+        let security = match socket.local_addr() {
+            StreamAddress::Tcp(_) => at.own.of(),
+            _ => Security::none(),
+        };
         let uri = security.address_of(socket.local_addr().to_string())?;
         Ok(Box::new(SocketListener { uri, socket, own, security }))
     }
