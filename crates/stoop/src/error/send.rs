@@ -60,7 +60,7 @@ pub enum SendError {
         /// Its procedure.
         procedure: &'static str,
     },
-    /// The procedure has [pipes](crate::Sender), and the transport carries none.
+    /// The procedure has [pipes](crate::Sender), and the transport carries none, or an asynchronous client is not bound yet.
     NoPipes {
         /// Beginnings of the addresses of transports that do.
         carried_by: String,
@@ -140,7 +140,8 @@ impl fmt::Display for SendError {
             ),
             Self::NoPipes { carried_by } => write!(
                 f,
-                "the procedure has pipes, which do not travel by this transport; bind to an address of one that carries them: {carried_by}"
+                "the procedure has pipes, and its client is not bound yet (`BindOptions::lazy`), or by a transport that carries none; \
+                 bind first, at an address of one that carries them: {carried_by}"
             ),
             Self::ClientGone => f.write_str(
                 "the client that offered the object has gone, or its connection is lost; forget this client of it: if it comes again, it \

@@ -15,6 +15,7 @@ use stoop_exchange::Instant;
 
 impl<L: PacketLink> Transport for PacketTransport<L> {
     const SCHEMES: &'static [Scheme] = L::SCHEMES;
+    const CARRIES_PIPES: bool = true;
 
     type Binding = PacketBinding<L>;
     type Begun = PacketBegun<L>;
