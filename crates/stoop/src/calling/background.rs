@@ -216,6 +216,7 @@ fn rest_until_used<D: Driven>(calls: Arc<D>, limit: Option<Duration>) -> Option<
 }
 
 /// An owner of the calls is dropped: the thread keeps them until nothing is outstanding.
+#[inline(never)]
 pub(crate) fn hand_over<D: Driven>(calls: &Arc<D>) {
     *locked(&calls.background().handed_over) = Some(Arc::<D>::clone(calls));
     calls.wake_background();

@@ -399,6 +399,7 @@ impl<R: Remote> RemoteBinding<R> {
 
     /// Makes the thread's lane, or moves it to the present session. `guard`: none if the calling thread holds its own slot already.
     #[cold]
+    #[inline(never)]
     fn hold_renewed<'a>(
         &'a self,
         guard: Option<LaneGuard<'a, R::Lane>>,

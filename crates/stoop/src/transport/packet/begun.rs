@@ -155,6 +155,7 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 
     /// Starts and sends the calls of a submission queue.
+    #[inline(never)]
     fn submit_queue(&self, mut queue: MutexGuard<'_, SubmissionQueue>) {
         // Read when the lock is held: no earlier than any of the calls was begun.
         let (mut calls, clock) = (self.calls(), now());
@@ -206,6 +207,7 @@ impl<L: PacketLink> PacketCalls<L> {
 
     /// The system has refused to send these packets.
     #[cold]
+    #[inline(never)]
     fn not_sent(&self, failed: Vec<NotSent>) {
         let (mut calls, now) = (self.calls(), now());
         for NotSent { call, packet, why } in failed {

@@ -187,6 +187,7 @@ impl<E: CallerEndpoint> SharedEndpoints<E> {
     ///
     /// # Errors
     /// Those of `open`.
+    #[inline(never)]
     pub(crate) fn connect(
         &'static self,
         server: &impl Display,

@@ -370,6 +370,7 @@ impl<R: Remote> HeldLane<'_, R> {
 
     /// The call did not end with a result.
     #[cold]
+    #[inline(never)]
     fn recover(
         &mut self,
         ended: Ended,

@@ -88,6 +88,7 @@ impl<E: CallerEndpoint> PacketLane<E> {
 
     /// Goes on with a call of one packet whose result has many. `part` of it, which has arrived first, is in the result buffer.
     #[cold]
+    #[inline(never)]
     pub(crate) fn go_on_large(
         &mut self,
         clock: Instant,
@@ -170,6 +171,7 @@ impl<E: CallerEndpoint> LargeCall<'_, '_, '_, '_, E> {
     }
 
     /// Sends the rest of the call and receives the result.
+    #[inline(never)]
     fn go_on(&mut self, begun: Instant) -> Result<(), Ended> {
         let mut clock = begun;
         // Each wait for packets is one by itself. There is none while there are packets to send.
