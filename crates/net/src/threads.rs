@@ -21,9 +21,16 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    start_boxed(name, Box::new(run))
+}
+
+// The standard library's part is compiled once, and not for each of our threads.
+#[inline(never)]
+fn start_boxed<T: Send + 'static>(
+    name: &str,
+    run: Box<dyn FnOnce() -> T + Send>,
+) -> io::Result<JoinHandle<T>> {
     find_room()?;
-    // Boxed, so that the standard library's part is compiled once and not for each of our threads.
-    let run: Box<dyn FnOnce() -> T + Send> = Box::new(run);
     Builder::new().name(name.into()).spawn(run)
 }
 

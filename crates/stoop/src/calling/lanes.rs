@@ -177,6 +177,15 @@ impl<T: Counted> Lanes<T> {
 
     #[inline]
     fn row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
+        match self.rows[row].get() {
+            Some(slots) => slots,
+            None => self.make_row(row),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_row(&self, row: usize) -> &[ThreadSlot<T>; ROW] {
         self.rows[row].get_or_init(|| {
             let slots = Arc::from(heap_array(|column| ThreadSlot::empty(row * ROW + column, &self.queue)));
             (self.made)(&slots);

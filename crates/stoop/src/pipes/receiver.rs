@@ -109,6 +109,7 @@ impl<T: Item + ?Sized> Receiver<T> {
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
+    #[inline(never)]
     pub fn recv_timeout(&mut self, limit: Duration) -> Result<Received<T::Owned>, PipeError> {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = clock::now_ns().saturating_add(nanos);

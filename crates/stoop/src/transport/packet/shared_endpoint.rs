@@ -271,6 +271,7 @@ impl<E: CallerEndpoint> SharedEndpoint<E> {
 
     /// Takes at most `most` packets for this user; receives for all users if no other thread does. If no packet is there, sleeps for
     /// about `about_ns` and at most `latest_ns` nanoseconds, or less, without reason.
+    #[inline(never)]
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],

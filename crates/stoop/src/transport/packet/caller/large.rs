@@ -39,6 +39,7 @@ struct LargeCall<'l, 'c, 'p, 'a, E: CallerEndpoint> {
 impl<E: CallerEndpoint> PacketLane<E> {
     /// Makes one call that may have many packets, or that comes after such a call.
     #[cold]
+    #[inline(never)]
     pub(crate) fn exchange_large(
         &mut self,
         begun: Instant,
