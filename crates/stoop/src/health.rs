@@ -136,9 +136,11 @@ struct Shared {
 impl HealthBoard {
     /// The health of a server without interfaces.
     pub(crate) fn new() -> Self {
-        let states = Mutex::new(BTreeMap::from([(String::new(), Health::Serving)]));
         let incarnation = u64::from_le_bytes(host::random_bytes());
-        Self(Arc::new(Shared { incarnation, started: Instant::now(), states }))
+        let states = Mutex::new(BTreeMap::new());
+        let board = Self(Arc::new(Shared { incarnation, started: Instant::now(), states }));
+        board.add("");
+        board
     }
 
     /// The server exports that interface.

@@ -69,6 +69,21 @@ pub(crate) fn bind<T>(
     attempts: &Attempts,
     mut attempt: impl FnMut(Instant) -> Result<T, BindError>,
 ) -> Result<T, BindError> {
+    let mut bound = None;
+    bind_by(options, deadline, attempts, &mut |limit| {
+        bound = Some(attempt(limit)?);
+        Ok(())
+    })?;
+    Ok(bound.expect("an attempt has succeeded"))
+}
+
+// Compiled once, and not for each kind of binding.
+fn bind_by(
+    options: &BindOptions,
+    deadline: Instant,
+    attempts: &Attempts,
+    attempt: &mut dyn FnMut(Instant) -> Result<(), BindError>,
+) -> Result<(), BindError> {
     let begun = now();
     let mut pause = FIRST_PAUSE;
     let mut refused = None;
@@ -78,9 +93,9 @@ pub(crate) fn bind<T>(
         let patience = if refused.is_some() { TAKEOVER } else { options.bind_timeout };
         let limit = now() + patience;
         let mut why = match attempt(deadline.min(limit)) {
-            Ok(bound) => {
+            Ok(()) => {
                 attempts.clear();
-                return Ok(bound);
+                return Ok(());
             }
             Err(why) => attempts.note(why, deadline < limit),
         };

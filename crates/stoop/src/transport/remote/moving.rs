@@ -127,7 +127,11 @@ impl<R: Remote> RemoteBinding<R> {
         R::note_closing(lost);
         let others_first = |before: &R::Address, deadline| {
             let mut addresses = self.addresses(before, deadline);
-            addresses.sort_by_key(|address| address.to_string() == before.to_string());
+            let before = before.to_string();
+            if let Some(at) = addresses.iter().position(|address| address.to_string() == before) {
+                let last = addresses.remove(at);
+                addresses.push(last);
+            }
             addresses
         };
         self.rebind_at(lost, None, deadline, others_first).map(drop)
