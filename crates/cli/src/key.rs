@@ -39,7 +39,7 @@ pub(crate) fn generate(args: &KeygenArgs) -> io::Result<()> {
                     "{path} is there already; `stoop key {path}` prints the public key of a key"
                 ))
             }
-            _ => why,
+            _ => why.into(),
         })?;
         println!("{key}");
     }

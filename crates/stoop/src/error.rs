@@ -18,6 +18,8 @@ mod kind;
 pub(crate) mod listen;
 pub(crate) mod metadata;
 pub(crate) mod ran;
+#[cfg(feature = "seal")]
+pub(crate) mod security;
 pub(crate) mod send;
 #[cfg_attr(not(feature = "onc"), path = "error/no_sun.rs")]
 pub(crate) mod sun;
@@ -30,6 +32,8 @@ pub use crate::error::close::CloseError;
 pub use crate::error::listen::{ListenError, UriError};
 pub use crate::error::metadata::MetadataError;
 pub use crate::error::ran::Ran;
+#[cfg(feature = "seal")]
+pub use crate::error::security::SecurityError;
 pub use crate::error::send::SendError;
 pub use crate::error::sun::{SunError, SunFault, XdrError};
 use std::fmt;

@@ -26,6 +26,8 @@ pub(crate) mod session;
 #[cfg(feature = "seal")]
 pub(crate) mod tls;
 
+#[cfg(feature = "seal")]
+use crate::error::SecurityError;
 use crate::options::{BindOptions, Sealed, Setting, TransportOptions};
 #[cfg(feature = "seal")]
 use crate::security::certificates::Certificates;
@@ -167,7 +169,7 @@ impl Security {
     ///
     /// # Errors
     /// There is none, or other users can read it.
-    pub fn own_key() -> io::Result<Self> {
+    pub fn own_key() -> Result<Self, SecurityError> {
         Self::key_file(default_path()?)
     }
 
@@ -175,8 +177,8 @@ impl Security {
     ///
     /// # Errors
     /// As [`own_key`](Self::own_key).
-    pub fn key_file(path: impl AsRef<Path>) -> io::Result<Self> {
-        OwnKey::read(path.as_ref()).map(Self::with_key)
+    pub fn key_file(path: impl AsRef<Path>) -> Result<Self, SecurityError> {
+        Ok(Self::with_key(OwnKey::read(path.as_ref())?))
     }
 
     /// The key that all holders of a shared secret have: a file with 32 random bytes in base64 (`stoop keygen --secret`). Each of them
@@ -184,8 +186,8 @@ impl Security {
     ///
     /// # Errors
     /// There is no such file, it has no secret, or other users can read it.
-    pub fn secret_file(path: impl AsRef<Path>) -> io::Result<Self> {
-        OwnKey::of_group(path.as_ref()).map(Self::with_key)
+    pub fn secret_file(path: impl AsRef<Path>) -> Result<Self, SecurityError> {
+        Ok(Self::with_key(OwnKey::of_group(path.as_ref())?))
     }
 
     /// No key: an anonymous caller. For servers that [serve such](Self::anonymous).
@@ -206,8 +208,9 @@ impl Security {
         chain: impl Into<PathBuf>,
         key: impl Into<PathBuf>,
         roots: impl Into<PathBuf>,
-    ) -> io::Result<Self> {
-        Certificates::read(Some((chain.into(), key.into())), roots.into()).map(Self::with_certificates)
+    ) -> Result<Self, SecurityError> {
+        let read = Certificates::read(Some((chain.into(), key.into())), roots.into())?;
+        Ok(Self::with_certificates(read))
     }
 
     /// For a client without a certificate: the roots of servers' certificates. For servers that serve [anonymous](Self::anonymous)
@@ -215,8 +218,8 @@ impl Security {
     ///
     /// # Errors
     /// As [`certificates`](Self::certificates).
-    pub fn roots(roots: impl Into<PathBuf>) -> io::Result<Self> {
-        Certificates::read(None, roots.into()).map(Self::with_certificates)
+    pub fn roots(roots: impl Into<PathBuf>) -> Result<Self, SecurityError> {
+        Ok(Self::with_certificates(Certificates::read(None, roots.into())?))
     }
 
     /// For a client with [certificates](Self::certificates): the DNS name or IP address that the server's certificate is for, if the
@@ -231,7 +234,7 @@ impl Security {
     ///
     /// # Errors
     /// There is no such file, or a line of it is none of these.
-    pub fn callers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn callers(self, path: impl AsRef<Path>) -> Result<Self, SecurityError> {
         self.check_that_it_has_keys()?;
         let peers = Arc::new(Peers::read(path.as_ref())?);
         Ok(self.changed(|keys| keys.callers = Some(peers)))
@@ -242,7 +245,7 @@ impl Security {
     ///
     /// # Errors
     /// As [`callers`](Self::callers).
-    pub fn servers(self, path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn servers(self, path: impl AsRef<Path>) -> Result<Self, SecurityError> {
         self.check_that_it_has_keys()?;
         let peers = Arc::new(Peers::read(path.as_ref())?);
         Ok(self.changed(|keys| keys.servers = Some(peers)))
@@ -259,7 +262,7 @@ impl Security {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn key_log(self, path: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn key_log(self, path: impl AsRef<Path>) -> Result<Self, SecurityError> {
         let log = Arc::new(KeyLog::open(path.as_ref())?);
         Ok(self.changed(|keys| keys.log = Some(log)))
     }
@@ -268,24 +271,24 @@ impl Security {
     ///
     /// # Errors
     /// The file exists, or cannot be written.
-    pub fn generate_key(path: impl AsRef<Path>) -> io::Result<PublicKey> {
-        OwnKey::generate(path.as_ref())
+    pub fn generate_key(path: impl AsRef<Path>) -> Result<PublicKey, SecurityError> {
+        Ok(OwnKey::generate(path.as_ref())?)
     }
 
     /// Makes a secret for [`secret_file`](Self::secret_file) and writes it to a new file, which only this user can read.
     ///
     /// # Errors
     /// As [`generate_key`](Self::generate_key).
-    pub fn generate_secret(path: impl AsRef<Path>) -> io::Result<()> {
-        OwnKey::generate_secret(path.as_ref())
+    pub fn generate_secret(path: impl AsRef<Path>) -> Result<(), SecurityError> {
+        Ok(OwnKey::generate_secret(path.as_ref())?)
     }
 
     /// The file of [`own_key`](Self::own_key).
     ///
     /// # Errors
     /// This user has no directory.
-    pub fn own_key_path() -> io::Result<PathBuf> {
-        default_path()
+    pub fn own_key_path() -> Result<PathBuf, SecurityError> {
+        Ok(default_path()?)
     }
 
     /// The public key, for the addresses of a server and the files of its peers. `None`: there is no key.

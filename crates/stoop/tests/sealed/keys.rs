@@ -183,3 +183,13 @@ fn a_server_with_a_key_listens_where_others_reach_it() {
         assert!(server.uris()[0].starts_with(&format!("{scheme}://{key}@0.0.0.0:")), "{:?}", server.uris());
     }
 }
+
+#[test]
+fn a_main_that_returns_the_error_of_a_missing_key_prints_what_to_do() {
+    let missing = Folder::new().0.join("key");
+    let why = Security::key_file(&missing).unwrap_err();
+    assert_eq!(why.kind(), std::io::ErrorKind::NotFound);
+    let text = format!("{why:?}");
+    assert!(text.contains(missing.to_str().unwrap()) && text.contains("stoop keygen"), "{text}");
+    assert_eq!(text, std::io::Error::from(why).to_string());
+}
