@@ -24,7 +24,7 @@ use crate::pipes::record::Record;
 use crate::serving::dispatch::{CallLimits, Exports};
 use crate::serving::one_call;
 use crate::serving::outcome::Outcome;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -67,6 +67,8 @@ struct State {
     delayed: usize,
     /// The numbers and names of those that run.
     current: Vec<(u64, CallId)>,
+    /// The numbers of those whose answers come later, and whether they are over.
+    unanswered: HashMap<u64, Arc<AtomicBool>>,
     next_id: u64,
     skipped: u64,
 }
@@ -138,6 +140,7 @@ impl Session {
                 threads: 0,
                 delayed: 0,
                 current: Vec::new(),
+                unanswered: HashMap::new(),
                 next_id,
                 skipped: 0,
             }),
@@ -312,7 +315,8 @@ impl Session {
         match ran.unwrap_or_else(|why| why.refused(limits.result_max)) {
             Outcome::Later(mut later) => {
                 let (number, held) = (is_answered.then_some(head.number), Mutex::new(later.take_held()));
-                let (session, is_over) = (Arc::clone(self), AtomicBool::new(false));
+                let (session, is_over) = (Arc::clone(self), Arc::new(AtomicBool::new(false)));
+                self.note_unanswered(number, call, &is_over);
                 later.goes_to(Arc::new(Unanswered { session, number, limits, held, is_over }));
             }
             _ if !is_answered => {}
@@ -323,6 +327,13 @@ impl Session {
             outcome => self.answer(head.number, &outcome, packet),
         }
         self.ended(call)
+    }
+
+    /// A callback has run, and its answer comes later: a cancel ends it, as one that has come meanwhile.
+    fn note_unanswered(&self, number: Option<u64>, call: CallId, is_over: &Arc<AtomicBool>) {
+        let mut state = self.state();
+        is_over.store(cancelled::is_cancelled(call), Ordering::SeqCst);
+        state.unanswered.extend(number.map(|number| (number, Arc::clone(is_over))));
     }
 
     /// The object's own number of a procedure.
@@ -359,6 +370,9 @@ impl Session {
         let mut state = self.state();
         if let Some((_, call)) = state.current.iter().find(|(current, _)| *current == number) {
             cancelled::cancel(*call);
+        }
+        if let Some(is_over) = state.unanswered.get(&number) {
+            is_over.store(true, Ordering::SeqCst);
         }
         // One-way callbacks are never cancelled, and a call is kept only behind them.
         let is_it = |record: &[u8]| CallHead::split(record).is_ok_and(|(head, _)| head.number == number);
@@ -431,11 +445,14 @@ struct Unanswered {
     number: Option<u64>,
     limits: CallLimits,
     held: Mutex<Option<Held>>,
-    is_over: AtomicBool,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Open for Unanswered {
     fn answer(&self, given: Given<'_>) -> Result<(), ReplyError> {
+        if let Some(number) = self.number {
+            self.session.state().unanswered.remove(&number);
+        }
         if self.is_over.swap(true, Ordering::SeqCst) {
             return Err(ReplyError::CallerGone);
         }

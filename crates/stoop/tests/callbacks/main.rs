@@ -74,6 +74,8 @@ trait Guest {
     fn down(&self, number: u64) -> Result<u64, String>;
     /// Answers later, by another thread.
     fn deferred(&self, number: u64) -> stoop::Deferred<u64>;
+    /// Answers when it is asked for no longer.
+    fn until_cancelled(&self) -> stoop::Deferred<()>;
     /// Adds one, as a task.
     async fn awaited(&self, number: u64) -> u64;
 }
@@ -159,6 +161,8 @@ struct Screen {
     gate: Gate,
     /// What `next_later` was asked.
     asked: Arc<Mutex<Vec<u64>>>,
+    /// Of `until_cancelled`.
+    unanswered: Arc<Mutex<Option<stoop::Reply<()>>>>,
     /// The client that offers it.
     room: Arc<OnceLock<RoomClient>>,
 }
@@ -214,6 +218,12 @@ impl Guest for Screen {
             gate.pass();
             reply.send(number + 1)
         });
+        deferred
+    }
+
+    fn until_cancelled(&self) -> stoop::Deferred<()> {
+        let (reply, deferred) = stoop::deferred();
+        *self.unanswered.lock().unwrap() = Some(reply);
         deferred
     }
 

@@ -17,6 +17,7 @@ claims! {[
     a_client_that_takes_nothing_is_waited_for_once_and_harms_no_other
     of_unsent_one_way_callbacks_with_one_key_the_latest_arrives_and_the_others_are_counted
     a_cancelled_callback_does_not_run_if_it_has_not_begun
+    a_callback_whose_answer_comes_later_learns_that_it_is_cancelled
     a_long_argument_and_a_long_result_travel
 ]}
 
@@ -182,6 +183,20 @@ fn a_cancelled_callback_does_not_run_if_it_has_not_begun(transport: &str) {
         assert_eq!(guest.next(7).unwrap(), 8);
         *screen.asked.lock().unwrap() == [1]
     });
+}
+
+fn a_callback_whose_answer_comes_later_learns_that_it_is_cancelled(transport: &str) {
+    let (_server, hall, screen, _room) = joined(transport);
+    let guest = hall.guest();
+    let call = guest.begin().until_cancelled();
+    eventually(|| screen.unanswered.lock().unwrap().is_some());
+    let reply = screen.unanswered.lock().unwrap().take().unwrap();
+    assert_eq!(guest.next(7).unwrap(), 8);
+    assert!(!reply.is_cancelled());
+    drop(call);
+    eventually(|| reply.is_cancelled());
+    assert!(reply.send(()).is_err());
+    assert_eq!(guest.next(7).unwrap(), 8);
 }
 
 fn a_long_argument_and_a_long_result_travel(transport: &str) {
