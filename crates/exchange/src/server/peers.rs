@@ -233,10 +233,9 @@ impl<P: Peer> Server<P> {
 
     /// Releases provisional bindings whose time has passed, or that are too many.
     fn make_room_for_provisional(&mut self, now: Instant) {
-        loop {
-            let Self { provisional, bindings, limits, .. } = self;
-            let is_there = |id| bindings.get_mut(id).is_some();
-            let Some(id) = provisional.superfluous(now, limits.bindings, is_there) else { return };
+        let Self { provisional, bindings, limits, .. } = self;
+        let is_there = |id| bindings.get_mut(id).is_some();
+        for id in provisional.superfluous(now, limits.bindings, is_there) {
             self.release(id);
         }
     }
