@@ -280,14 +280,23 @@ impl<P: Peer> Server<P> {
             id = page_of;
         } else if status == BindStatus::Bound {
             self.forget_requests(now);
-            match self.admission.made_for(peer.host(), request.nonce) {
+            // A copy of the request for a provisional binding may make another one: by that nothing runs twice, and a flood of them would
+            // take the memory of requests from other callers.
+            let is_remembered = !self.sealed_only || none.is_sealed();
+            let made = is_remembered.then(|| self.admission.made_for(peer.host(), request.nonce));
+            match made.flatten() {
                 // The binding of this request has been released already: its calls must not run again under a new one.
                 Some(made) if self.bindings.get_mut(made).is_none() => return None,
                 // The binding of another request, whose checksum flag was corrupted.
                 Some(made) if made.trailer_len() != none.trailer_len() => return None,
                 Some(made) => id = made,
-                None => match self.room_for_request(now, owner) {
-                    Some(share) => id = self.make_binding(now, peer, share, interface as u16, none, request),
+                None => match self.room_for_bind(now, owner, is_remembered) {
+                    Some(share) => {
+                        id = self.make_binding(now, peer, share, interface as u16, none, request);
+                        if is_remembered {
+                            self.admission.remember(now, peer.host(), request.nonce, (id, share.owner));
+                        }
+                    }
                     None => {
                         self.counters.full += 1;
                         status = BindStatus::Full;
@@ -316,10 +325,10 @@ impl<P: Peer> Server<P> {
         Some((id, reply.encode()))
     }
 
-    /// Takes a binding for a new request of an owner, and a place to remember the request.
-    fn room_for_request(&mut self, now: Instant, owner: Owner) -> Option<Share> {
+    /// Takes a binding for a new request of an owner, and a place to remember the request if it is to be.
+    fn room_for_bind(&mut self, now: Instant, owner: Owner, is_remembered: bool) -> Option<Share> {
         let share = self.room_for_binding(now, owner)?;
-        if self.shares.take_request(share.owner) {
+        if !is_remembered || self.shares.take_request(share.owner) {
             return Some(share);
         }
         self.shares.unbind(&share);
@@ -373,7 +382,6 @@ impl<P: Peer> Server<P> {
         request: &BindRequest,
     ) -> BindingId {
         let together = self.host.can_run_together(&request.host);
-        let owner = share.owner;
         let binding = Binding {
             host: peer.host(),
             others: OtherHosts::default(),
@@ -390,7 +398,6 @@ impl<P: Peer> Server<P> {
         };
         let admission = &mut self.admission;
         let id = self.bindings.insert(binding, || BindingId(admission.draw()).like(none));
-        self.admission.remember(now, peer.host(), request.nonce, (id, owner));
         self.counters.bound += 1;
         if self.next_sweep == Instant::NEVER {
             self.next_sweep = now + self.sweep_interval();
