@@ -104,18 +104,29 @@ impl<C: Send + 'static> Handshakes<C> {
     /// Frees the memory of handshakes that are over, unless one is being made now.
     pub(crate) fn sweep(&self) {
         if let Ok(mut begun) = self.begun.try_lock() {
-            self.forget(&mut begun, clock::now_ns());
+            self.forget_ended(&mut begun);
+            self.forget_old(&mut begun, clock::now_ns());
         }
     }
 
-    fn forget(&self, begun: &mut HashMap<BindingId, Handshake>, now_ns: u64) {
+    fn forget_ended(&self, begun: &mut HashMap<BindingId, Handshake>) {
         for ended in std::mem::take(&mut *locked(&self.ended)) {
             if let Some(handshake) = begun.remove(&ended) {
                 self.count_abandoned(&handshake);
             }
         }
+    }
+
+    /// Gives up handshakes whose time has passed; and if there are too many, the oldest. Some more of these than there have to be, for it
+    /// takes longer to find them than to begin a handshake.
+    fn forget_old(&self, begun: &mut HashMap<BindingId, Handshake>, now_ns: u64) {
+        let mut old_ns = now_ns.saturating_sub(HANDSHAKE_NANOS);
+        if begun.len() >= HANDSHAKES_MAX {
+            let mut times: Vec<_> = begun.values().map(|it| it.begun_ns).collect();
+            old_ns = old_ns.max(*times.select_nth_unstable(HANDSHAKES_MAX / 16).1);
+        }
         begun.retain(|_, it| {
-            let stays = now_ns.saturating_sub(it.begun_ns) < HANDSHAKE_NANOS;
+            let stays = it.begun_ns > old_ns;
             if !stays {
                 self.count_abandoned(it);
             }
@@ -159,11 +170,9 @@ impl<C: Send + 'static> Handshakes<C> {
     /// Takes the beginning of a caller's handshake, and returns the server's part.
     fn hello(&self, provisional: BindingId, bytes: &[u8]) -> Vec<u8> {
         let (mut begun, now_ns) = (locked(&self.begun), clock::now_ns());
-        self.forget(&mut begun, now_ns);
-        if begun.len() >= HANDSHAKES_MAX
-            && let Some(oldest) = begun.iter().min_by_key(|(_, it)| it.begun_ns).map(|(id, _)| *id)
-        {
-            begun.remove(&oldest).inspect(|it| self.count_abandoned(it));
+        self.forget_ended(&mut begun);
+        if begun.len() >= HANDSHAKES_MAX {
+            self.forget_old(&mut begun, now_ns);
         }
         let handshake = begun.entry(provisional).or_insert_with(|| Handshake {
             tls: self.acceptor.begin(),
