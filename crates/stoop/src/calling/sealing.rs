@@ -50,7 +50,7 @@ pub(crate) trait Carrier {
 }
 
 /// Between two calls of a handshake for which the server had no time: it makes some dozen handshakes meanwhile.
-const WAIT: Duration = Duration::from_millis(5);
+pub(crate) const WAIT: Duration = Duration::from_millis(5);
 
 /// Why a caller is not bound that has waited in vain.
 const TOO_MANY_BIND: &str =

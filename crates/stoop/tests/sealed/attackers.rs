@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use stoop_wire::Kind;
 
 /// One datagram, and whether it goes to the server.
 type Passing = (Vec<u8>, bool);
@@ -244,4 +245,22 @@ fn another_program_decrypts_a_capture_with_the_key_log() {
     assert_eq!(text.lines().count(), sealed.len(), "every packet opens");
     let shown = text.lines().map(|line| line.matches("a5").count()).sum::<usize>();
     assert!(shown >= 6000, "{shown} bytes of the argument and of the result");
+}
+
+#[test]
+fn a_caller_whose_provisional_binding_the_server_has_forgotten_binds_again() {
+    let pair = Pair::over("udp");
+    let mut forgotten: Option<u64> = None;
+    let proxy = Proxy::new(&pair.uri(), move |packet, to_server| {
+        let mut packet = packet.to_vec();
+        let binding = u64::from_le_bytes(packet[8..16].try_into().unwrap());
+        let is_call = packet[2] == Kind::Call as u8;
+        // Calls of the first handshake are for a binding that the server does not know, as its answers say.
+        let is_asked = to_server && is_call && *forgotten.get_or_insert(binding) == binding;
+        if is_asked || forgotten.is_some_and(|it| it ^ 1 << 40 == binding) {
+            packet[8..16].copy_from_slice(&(binding ^ 1 << 40).to_le_bytes());
+        }
+        vec![packet]
+    });
+    assert_eq!(client(&pair, &proxy).count().unwrap(), 1);
 }

@@ -1,6 +1,6 @@
 //! How a caller makes a sealed binding over packets.
 
-use crate::calling::sealing::{Asking, Carrier, HANDSHAKE_MAX, cannot_seal};
+use crate::calling::sealing::{Asking, Carrier, HANDSHAKE_MAX, WAIT, cannot_seal};
 use crate::error::{BindError, CallError};
 use crate::options::{BindOptions, OwnOptions};
 use crate::security::handshake::INTERFACE;
@@ -18,6 +18,7 @@ use crate::transport::packet::steps::Ended;
 use crate::transport::remote::Plan;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use stoop_exchange::Instant;
 use stoop_net::host::HostFacts;
 use stoop_seal::Side;
@@ -30,7 +31,28 @@ pub(super) fn bind<L: PacketLink>(
     generation: u64,
 ) -> Option<Result<(Session, Endpoint<L>), BindError>> {
     let asking = Asking::new(plan.uri, plan.options).transpose()?;
-    Some(asking.and_then(|asking| bind_sealed(plan, &asking, deadline, generation)))
+    Some(asking.and_then(|asking| {
+        loop {
+            match bind_sealed(plan, &asking, deadline, generation) {
+                // The server was restarted, or takes the handshake for given up because so many callers begin one.
+                Err(Failed { is_forgotten: true, .. }) if now() + WAIT < deadline => thread::sleep(WAIT),
+                bound => return bound.map_err(|failed| failed.why),
+            }
+        }
+    }))
+}
+
+/// The end of a handshake without a binding.
+struct Failed {
+    why: BindError,
+    /// The server does not know the provisional binding any more.
+    is_forgotten: bool,
+}
+
+impl From<BindError> for Failed {
+    fn from(why: BindError) -> Self {
+        Self { why, is_forgotten: false }
+    }
 }
 
 fn bind_sealed<L: PacketLink>(
@@ -38,7 +60,7 @@ fn bind_sealed<L: PacketLink>(
     asking: &Asking,
     deadline: Instant,
     generation: u64,
-) -> Result<(Session, Endpoint<L>), BindError> {
+) -> Result<(Session, Endpoint<L>), Failed> {
     let &Plan { interface, uri, address, options, .. } = plan;
     // Nothing that the user has asked for is told by it.
     let provisional = BindOptions {
@@ -54,12 +76,13 @@ fn bind_sealed<L: PacketLink>(
     let own = HostFacts::gather();
     let (window, required) = (lane.endpoint.window(), L::required_flags(address));
     let mut binder = new_binder(interface, deadline, options, &own, window, required);
-    let mut carrier = LaneOfHandshake { lane: &mut lane, uri, deadline };
+    let mut carrier = LaneOfHandshake { lane: &mut lane, uri, deadline, is_forgotten: false };
     let granted = asking.converse(interface, &mut carrier, &mut binder);
+    let is_forgotten = carrier.is_forgotten;
     let id = lane.session.bound.binding;
     let unbind = Header::bare(Kind::Unbind, id, LaneId(0), CallNumber::ZERO);
     let _ = lane.session.protection.send(&lane.endpoint, &unbind.to_bytes());
-    let granted = granted?;
+    let granted = granted.map_err(|why| Failed { why, is_forgotten })?;
     let seal = granted.keys.seal(Side::Caller, now().as_nanos());
     let sealed = SealedBinding::new(granted.bound.binding, seal, granted.server);
     let mut session =
@@ -80,6 +103,7 @@ struct LaneOfHandshake<'a, L: PacketLink> {
     lane: &'a mut PacketLane<Endpoint<L>>,
     uri: &'a str,
     deadline: Instant,
+    is_forgotten: bool,
 }
 
 impl<L: PacketLink> Carrier for LaneOfHandshake<'_, L> {
@@ -92,7 +116,7 @@ impl<L: PacketLink> Carrier for LaneOfHandshake<'_, L> {
     }
 
     fn try_call(&mut self, procedure: u16, bytes: &[u8]) -> Result<Option<Vec<u8>>, BindError> {
-        let Self { lane, uri, deadline } = self;
+        let Self { lane, uri, deadline, is_forgotten } = self;
         let needed = HEADER_LEN + bytes.len();
         if lane.call.len() < needed {
             lane.call.resize(needed, 0);
@@ -108,6 +132,7 @@ impl<L: PacketLink> Carrier for LaneOfHandshake<'_, L> {
             }
             Err(Ended::With(why)) => Err(unreachable(io::Error::other(format!("in the handshake: {why}")))),
             Err(Ended::Unbound(_)) => {
+                *is_forgotten = true;
                 Err(unreachable(io::Error::other("the server was restarted in the handshake")))
             }
         }
