@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn the_latest_call_comes_first_and_ends_also_when_no_handshake_may_begin() {
-        let mut waiting = Waiting::default();
-        waiting.calls = [VecDeque::from([1, 2, 3]), VecDeque::from([11, 12])];
+        let calls = [VecDeque::from([1, 2, 3]), VecDeque::from([11, 12])];
+        let mut waiting = Waiting { calls, ..Waiting::default() };
         assert_eq!(waiting.next(1), Ok((3, Step::End)));
         assert_eq!(waiting.next(1), Ok((12, Step::Begin)), "they take turns");
         waiting.share.charge(1_000_000_000);
