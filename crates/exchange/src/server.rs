@@ -256,9 +256,9 @@ impl<P: Peer> Server<P> {
         self.progress
     }
 
-    /// Number of bindings.
+    /// Number of bindings, without the provisional ones on which callers authenticate themselves.
     pub fn bindings(&self) -> usize {
-        self.bindings.len()
+        self.bindings.len() - self.provisional.count(|id| self.bindings.has(id))
     }
 
     /// Whether there is such a binding. If not, the answers of its calls go to no caller.

@@ -82,6 +82,11 @@ impl Provisional {
         }
     }
 
+    /// How many have not been released.
+    pub(super) fn count(&self, is_there: impl Fn(BindingId) -> bool) -> usize {
+        self.all.iter().filter(|entry| is_there(entry.id)).count()
+    }
+
     /// There is one more.
     pub(super) fn add(&mut self, now: Instant, id: BindingId, host: [u8; 16]) {
         self.all.push_back(Entry { id, host, begun: now });

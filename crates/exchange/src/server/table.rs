@@ -124,6 +124,10 @@ impl<P> Table<P> {
         }
     }
 
+    pub(super) fn has(&self, id: BindingId) -> bool {
+        matches!(self.places.get(self.place(id)), Some(Some((theirs, _))) if *theirs == id)
+    }
+
     /// The lane that a packet is for.
     ///
     /// # Panics

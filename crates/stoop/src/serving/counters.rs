@@ -30,7 +30,7 @@ pub struct ServerCounters {
     pub refusals: RefusalCounters,
     /// Packets that made no sense, and connections closed for what they sent.
     pub malformed: u64,
-    /// Bindings at this moment.
+    /// Bindings at this moment. One on which a handshake is under way is none yet.
     pub bindings: u64,
     /// Binds refused because there were as many bindings as the server takes, or its host or user had its share of them
     /// ([`Limits`](crate::Limits)).
