@@ -26,11 +26,6 @@ pub fn boot_now_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Boottime))
 }
 
-/// Nanoseconds for which the calling thread has had a processor (CLOCK_THREAD_CPUTIME_ID). A system call.
-pub fn own_time_ns() -> u64 {
-    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
-}
-
 /// Nanoseconds that have passed since the clock of the day (CLOCK_REALTIME) showed `stamp_ns`.
 pub fn age_ns(stamp_ns: u64) -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime)).saturating_sub(stamp_ns)

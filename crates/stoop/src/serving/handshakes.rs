@@ -77,7 +77,6 @@ impl<C: Send + 'static> Handshakes<C> {
     /// The caller of a handshake has a binding.
     pub(crate) fn count_bound(&self) {
         locked(&self.counters).bound += 1;
-        self.thread.has_led_to_binding();
     }
 
     fn count_refused(&self, why: RefusedCaller) {
@@ -138,7 +137,7 @@ impl<C: Send + 'static> Handshakes<C> {
         }
     }
 
-    /// Leaves a call to the thread. Returns the one that is to be refused, perhaps another: too many wait, or the system gives no thread.
+    /// Leaves a call to the thread. Returns the call if too many wait, or the system gives no thread.
     pub(crate) fn enqueue<E: Authenticates<Call = C>>(
         &self,
         (call, procedure): (C, u16),

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use stoop_wire::bind::BindRequest;
-use stoop_wire::{BindingId, CallNumber, Challenge, HEADER_LEN, Header, Kind, LaneId};
+use stoop_wire::Kind;
 
 /// One datagram, and whether it goes to the server.
 type Passing = (Vec<u8>, bool);
@@ -264,64 +263,4 @@ fn a_caller_whose_provisional_binding_the_server_has_forgotten_binds_again() {
         vec![packet]
     });
     assert_eq!(client(&pair, &proxy).count().unwrap(), 1);
-}
-
-/// The bind request and the packets of the first call of a handshake that the proxy has seen.
-fn handshake_of(proxy: &Proxy) -> (BindRequest, Vec<Vec<u8>>) {
-    let seen: Vec<_> =
-        proxy.seen().into_iter().filter(|it| it.1 && !is_sealed(&it.0)).map(|it| it.0).collect();
-    let is = |packet: &[u8], kind| packet[2] == kind as u8 && packet[6..8] == [0, 0];
-    let bind = seen.iter().find(|packet| is(packet, Kind::Bind)).unwrap();
-    let request = BindRequest::decode(&bind[HEADER_LEN..]).unwrap();
-    (request, seen.iter().filter(|packet| is(packet, Kind::Call)).cloned().collect())
-}
-
-/// Begins a handshake from that address, if the server answers.
-fn begin(from: [u8; 4], server: SocketAddr, (request, hello): &(BindRequest, Vec<Vec<u8>>)) -> Option<()> {
-    let socket = UdpSocket::bind(SocketAddr::from((from, 0))).ok()?;
-    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    socket.connect(server).ok()?;
-    let ask = |cookie| {
-        let payload = BindRequest { cookie, ..request.clone() }.encode();
-        let mut header = Header::bare(Kind::Bind, BindingId::NONE, LaneId(0), CallNumber(1));
-        header.message_len = payload.len() as u32;
-        socket.send(&[&header.to_bytes()[..], &payload].concat()).ok()?;
-        let mut answer = [0; 2048];
-        let len = socket.recv(&mut answer).ok()?;
-        Header::parse(&answer[..len]).ok().map(|(header, _)| header)
-    };
-    let cookie = ask(Challenge(0))?.challenge()?;
-    let binding = ask(cookie)?.binding;
-    for part in hello {
-        let mut part = part.clone();
-        part[8..16].copy_from_slice(&binding.0.to_le_bytes());
-        socket.send(&part).ok()?;
-    }
-    Some(())
-}
-
-#[test]
-fn a_flood_of_handshakes_from_many_addresses_keeps_neither_bound_callers_nor_others_from_being_served() {
-    let pair = Pair::over("udp");
-    let proxy = Proxy::new(&pair.uri(), |packet, _| vec![packet.to_vec()]);
-    drop(client(&pair, &proxy));
-    let (handshake, bound) = (handshake_of(&proxy), pair.client());
-    let server = pair.uri().rsplit_once('@').unwrap().1.parse().unwrap();
-    thread::scope(|scope| {
-        // More than there are provisional bindings, and more than the share of such handshakes.
-        let flood = scope.spawn(|| {
-            let addresses = (1..=1500_u16).map(|number| [127, 1, (number >> 8) as u8, number as u8]);
-            addresses.filter_map(|from| begin(from, server, &handshake)).count()
-        });
-        let (mut counted, mut others) = (0, 0);
-        while !flood.is_finished() || others == 0 {
-            let other = pair.client();
-            counted += 2;
-            assert_eq!((bound.count().unwrap(), other.count().unwrap()), (counted - 1, counted));
-            others += 1;
-        }
-        assert!(flood.join().unwrap() > 1000);
-    });
-    let counters = pair.server.counters().handshakes;
-    assert!(counters.too_many > 0, "{counters:?}");
 }

@@ -156,20 +156,12 @@ impl StreamEndpoint {
         let poller = &self.connections.acceptor.poller;
         // An end of the connection is told without being asked for: once, so that no worker spins until the thread has taken the bytes.
         let _ = poller.modify(&connection.channel, connection.token, Interest::NONE.once());
-        let step = match connection.incoming().stage {
-            Stage::AtWork(Some(_)) => Step::End,
-            _ => Step::Begin,
-        };
         let call = StreamCall { connection: Arc::clone(connection), message: bytes };
         let pool = || sealing.pool.get().cloned().unwrap_or_default();
-        let refused = match self.activity.begin_call() {
-            true => sealing.thread.enqueue((call, step), pool),
-            false => Some(call),
-        };
-        if let Some(refused) = refused {
+        if !self.activity.begin_call() || sealing.thread.enqueue((call, Step::Begin), pool).is_some() {
             self.activity.end_call();
             self.activity.refused.count_without_reason();
-            self.connections.close(&refused.connection);
+            self.connections.close(connection);
         }
     }
 
@@ -192,10 +184,7 @@ impl StreamEndpoint {
         }
         match handshake.is_going_on() {
             true => connection.incoming().stage = Stage::Handshake(Some(handshake)),
-            false => {
-                self.open(connection, *handshake, bytes)?;
-                sealing.thread.has_led_to_binding();
-            }
+            false => self.open(connection, *handshake, bytes)?,
         }
         connection.read_again(&self.connections.acceptor.poller).ok()
     }
