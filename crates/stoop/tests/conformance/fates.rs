@@ -83,7 +83,7 @@ impl Keeper {
 }
 
 /// A child that another test starts has copies of all sockets until it executes its program, also of one that is closed here.
-fn wait_until_free(uri: &str) {
+pub(crate) fn wait_until_free(uri: &str) {
     let Some(place) = uri.strip_prefix("udp://").and_then(|place| place.rsplit('@').next()) else { return };
     let place = place.split(['/', '?']).next().unwrap();
     eventually(|| !UdpSocket::bind(place).is_err_and(|why| why.kind() == ErrorKind::AddrInUse));

@@ -14,7 +14,9 @@ fn left_alone(transport: &str) -> LabClient {
     let (server, _, client) = lab(transport);
     assert_eq!(client.next(1).unwrap(), 2);
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
+    let uri = server.uris()[0].clone();
     drop(server);
+    fates::wait_until_free(&uri);
     let gone = Instant::now();
     eventually(|| gone.elapsed() > Duration::from_millis(5));
     client.with_timeout(Duration::from_secs(600))
