@@ -32,16 +32,7 @@ pub(crate) fn generate(args: &KeygenArgs) -> io::Result<()> {
             path.display()
         );
     } else {
-        let key = Security::generate_key(&path).map_err(|why| match why.kind() {
-            io::ErrorKind::AlreadyExists => {
-                let path = path.display();
-                io::Error::other(format!(
-                    "{path} is there already; `stoop key {path}` prints the public key of a key"
-                ))
-            }
-            _ => why.into(),
-        })?;
-        println!("{key}");
+        println!("{}", Security::generate_key(&path)?);
     }
     Ok(())
 }

@@ -158,7 +158,11 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
-    let named = |cause: io::Error| io::Error::new(cause.kind(), format!("{}: {cause}", path.display()));
+    let named = |cause: io::Error| {
+        let exists = cause.kind() == io::ErrorKind::AlreadyExists;
+        let cure = if exists { "; `stoop key` and its path print the public key of a key" } else { "" };
+        io::Error::new(cause.kind(), format!("{}: {cause}{cure}", path.display()))
+    };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(named)
 }

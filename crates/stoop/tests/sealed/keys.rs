@@ -192,4 +192,7 @@ fn a_main_that_returns_the_error_of_a_missing_key_prints_what_to_do() {
     let text = format!("{why:?}");
     assert!(text.contains(missing.to_str().unwrap()) && text.contains("stoop keygen"), "{text}");
     assert_eq!(text, std::io::Error::from(why).to_string());
+    Security::generate_key(&missing).unwrap();
+    let why = Security::generate_key(&missing).unwrap_err().to_string();
+    assert!(why.contains("exists") && why.contains("`stoop key`"), "{why}");
 }
