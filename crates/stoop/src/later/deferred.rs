@@ -356,7 +356,10 @@ impl Later {
     pub(crate) fn with_ends(self, change: impl Fn(Ends) -> Ends + Send + 'static) -> Self {
         match self.pipes().count() {
             0 => self,
-            _ => Self { answer: Box::new(WithEnds { answer: self.answer, change }), ..self },
+            _ => Self {
+                answer: Box::new(Changed { answer: self.answer, call: |call| call, ends: change }),
+                ..self
+            },
         }
     }
 
@@ -365,7 +368,7 @@ impl Later {
         self,
         change: impl FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send + 'static,
     ) -> Self {
-        Self { answer: Box::new(Redirected { answer: self.answer, change }), ..self }
+        Self { answer: Box::new(Changed { answer: self.answer, call: change, ends: |ends| ends }), ..self }
     }
 
     /// Has the answer go to this call.
@@ -374,15 +377,20 @@ impl Later {
     }
 }
 
-/// An answer that goes to what `change` makes of its call.
-struct Redirected<F> {
+/// An answer whose call, and the ends of whose pipes, are changed before it has them.
+struct Changed<C, E> {
     answer: Box<dyn Unanswered>,
-    change: F,
+    call: C,
+    ends: E,
 }
 
-impl<F: FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send> Unanswered for Redirected<F> {
+impl<C, E> Unanswered for Changed<C, E>
+where
+    C: FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send,
+    E: Fn(Ends) -> Ends + Send,
+{
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        let Self { answer, change } = *self;
+        let Self { answer, call: change, .. } = *self;
         answer.goes_to(change(call));
     }
 
@@ -399,35 +407,7 @@ impl<F: FnOnce(Arc<dyn Open>) -> Arc<dyn Open> + Send> Unanswered for Redirected
     }
 
     fn give_ends(&mut self, ends: Ends) {
-        self.answer.give_ends(ends);
-    }
-}
-
-/// The answer of a call with pipes, whose ends are changed.
-struct WithEnds<F> {
-    answer: Box<dyn Unanswered>,
-    change: F,
-}
-
-impl<F: Fn(Ends) -> Ends + Send> Unanswered for WithEnds<F> {
-    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
-        self.answer.goes_to(call);
-    }
-
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
-        self.answer.has_begun()
-    }
-
-    fn pipes(&self) -> Pipes {
-        self.answer.pipes()
-    }
-
-    fn belong_to(&mut self, room: &Arc<OpenRoom>) {
-        self.answer.belong_to(room);
-    }
-
-    fn give_ends(&mut self, ends: Ends) {
-        self.answer.give_ends((self.change)(ends));
+        self.answer.give_ends((self.ends)(ends));
     }
 }
 

@@ -187,7 +187,7 @@ fn check_pipes(client: &TotalsClient) {
     numbers.finish();
     assert_eq!(sums.recv().unwrap(), None);
     assert_eq!(call.wait().unwrap(), 106);
-    // The procedure learns of the abort through whatever stands between.
+    // A proxy passes the abort on to the procedure.
     let (call, numbers, _sums) = client.sums(7);
     drop(numbers);
     assert!(matches!(call.wait().unwrap_err(), Error::Application(_)));
