@@ -1,7 +1,8 @@
 //! Begun calls whose server was lost, while the next one at its address does not answer yet.
 
 use crate::harness::lab::{Bench, LabClient, LabServer};
-use crate::harness::{runtime, transports};
+use crate::harness::{eventually, runtime, transports};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
@@ -20,7 +21,7 @@ fn counter() -> Server {
 /// Transports over which a client learns that its server is gone before it sends another call.
 const CONNECTED: [&str; 3] = ["tcp", "unix", "shm"];
 
-/// A client that knows that its server is gone, and the address.
+/// A client that knows that its server is gone, and the address, which is free.
 fn deserted(transport: &str) -> (LabClient, String) {
     let server = counter().listen(&transports::address(transport)).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
@@ -29,6 +30,8 @@ fn deserted(transport: &str) -> (LabClient, String) {
     server.shut_down();
     // A call that leaves before the client has noticed may have run.
     while client.count().unwrap_err().ran() != Ran::No {}
+    // A child that another test starts has copies of all sockets until it executes its program.
+    eventually(|| Mute::listen(&uri).is_ok());
     (client, uri)
 }
 
@@ -39,13 +42,13 @@ enum Mute {
 }
 
 impl Mute {
-    fn listen(uri: &str) -> Self {
+    fn listen(uri: &str) -> io::Result<Self> {
         let name = match uri.split_once(':').unwrap() {
-            ("tcp", address) => return Self::Tcp(TcpListener::bind(&address[2..]).unwrap()),
+            ("tcp", address) => return TcpListener::bind(&address[2..]).map(Self::Tcp),
             ("shm", name) => format!("stoop-shm/{name}"),
             (_, name) => name[1..].into(),
         };
-        Self::Unix(UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap())
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).map(Self::Unix)
     }
 
     /// Waits for a connection.
@@ -76,7 +79,7 @@ fn a_begun_call_waits_for_the_next_server_even_after_another_calls_deadline() {
 fn a_future_ends_at_its_deadline_while_its_client_binds_again_for_another_call() {
     for transport in CONNECTED {
         let (client, uri) = deserted(transport);
-        let mute = Mute::listen(&uri);
+        let mute = Mute::listen(&uri).unwrap();
         let _long = client.begin().count();
         let _connected = mute.accept();
         let begun = Instant::now();
