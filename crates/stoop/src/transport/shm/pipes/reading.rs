@@ -32,6 +32,8 @@ struct State {
     limit: u64,
     window: Size,
     over: Option<PipeError>,
+    /// Nothing more comes, for this reason: what the writer had closed before is still there to be taken.
+    failed: Option<PipeError>,
     waker: Option<Waker>,
     stream: Stream,
 }
@@ -84,7 +86,7 @@ impl<S: Side> ReadingEnd<S> {
         (item_max, is_answered): (usize, bool),
     ) -> Arc<Self> {
         let window = window.size();
-        let (received, over, waker) = (0, None, None);
+        let (received, over, failed, waker) = (0, None, None, None);
         Arc::new(Self {
             side: Arc::clone(side),
             item_max,
@@ -94,6 +96,7 @@ impl<S: Side> ReadingEnd<S> {
                 limit,
                 window,
                 over,
+                failed,
                 waker,
                 stream: Stream::new(is_answered),
             }),
@@ -118,7 +121,10 @@ impl<S: Side> ReadingEnd<S> {
     /// Whether there are bytes, or the pipe has ended.
     fn has(&self, state: &State) -> bool {
         let segment = self.side.segment();
-        state.over.is_some() || state.ring.closed(segment) != Ok(None) || state.ring.arrived(segment) != Ok(0)
+        state.over.is_some()
+            || state.failed.is_some()
+            || state.ring.closed(segment) != Ok(None)
+            || state.ring.arrived(segment) != Ok(0)
     }
 
     /// Tells the writer of all that was taken.
@@ -170,6 +176,8 @@ impl<S: Side> ReadingEnd<S> {
     /// The pipe has ended, for this reason, unless all that it carries is there. Returns a task that is to be woken.
     pub(crate) fn fail(&self, why: &PipeError) -> Option<Waker> {
         let mut state = self.state();
+        // A hostile writer can open again what it has closed: that is not waited for.
+        state.failed.get_or_insert_with(|| why.clone());
         if state.ring.closed(self.side.segment()) == Ok(None) {
             state.over.get_or_insert_with(|| why.clone());
         }
@@ -189,7 +197,7 @@ impl<S: Side> ReadingEnd<S> {
     }
 
     fn finish(&self, mut state: MutexGuard<'_, State>) -> Option<Waker> {
-        self.is_over.store(state.over.is_some(), Ordering::Release);
+        self.is_over.store(true, Ordering::Release);
         let waker = state.waker.take();
         if self.is_attended.swap(false, Ordering::SeqCst) {
             self.side.attend(false);
@@ -223,7 +231,7 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
             (Err(Disorder), _) | (_, Err(Disorder)) => Err(self.end_disorderly(state)),
             (Ok(0), Ok(Some(Closed::Whole))) => Ok(Arrival::End),
             (Ok(0), Ok(Some(Closed::Aborted))) => Err(PipeError::Aborted),
-            (Ok(0), Ok(None)) => Ok(Arrival::Nothing),
+            (Ok(0), Ok(None)) => state.failed.clone().map_or(Ok(Arrival::Nothing), Err),
             (Ok(len), Ok(_)) => {
                 state.received += len as u64;
                 if state.ring.take(segment, len, into) {
@@ -304,6 +312,42 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::UnknownCause;
+    use crate::transport::shm::pipes::side::lost;
+    use stoop_net::waiting::{Placement, Waiter, Waiting};
+    use stoop_shm::pipe::{self, Writing};
+    use stoop_shm::{Segment, Way};
+
+    struct Alone(Segment);
+
+    impl Side for Alone {
+        fn segment(&self) -> &Segment {
+            &self.0
+        }
+        fn notify(&self) {}
+        fn end_binding(&self) {}
+        fn waiter(&self) -> Waiter {
+            Waiter::new(Waiting::Block, Placement { together: false, waiting_max: 0 })
+        }
+        fn attend(&self, _: bool) {}
+        fn ended(&self) {}
+        fn left(&self) {}
+    }
+
+    #[test]
+    fn a_pipe_that_failed_while_it_was_closed_is_not_waited_for_when_its_writer_opens_it_again() {
+        let (segment, file) = Segment::create().unwrap();
+        let writer = Segment::attach(&file).unwrap();
+        let window = (1 << 10, Window::Usual);
+        let end =
+            ReadingEnd::new(&Arc::new(Alone(segment)), Reading::new(Way::Call, 0), window, (1 << 10, false));
+        Writing::new(Way::Call, 0).close(&writer, Closed::Whole);
+        end.fail(&lost(UnknownCause::ConnectionLost));
+        assert_eq!(end.take(&mut Vec::new()).unwrap(), Arrival::End);
+        pipe::reset(&writer, 0);
+        assert!(matches!(end.take(&mut Vec::new()), Err(PipeError::Lost(_))));
+        end.wait_for_bytes(u64::MAX);
+    }
 
     /// Whether a reader that finds one short item every `step_ns` lets items gather in the end.
     fn gathers(step_ns: u64, is_answered: bool) -> bool {
