@@ -101,7 +101,8 @@ impl<R> Reply<R> {
                 if let Some(thread) = waiter {
                     thread.unpark();
                 }
-                Ok(())
+                // What the procedure returns then ends the call, and reaches nobody.
+                if self.call.is_cancelled() { Err(ReplyError::Cancelled) } else { Ok(()) }
             }
             _ => Err(why_over(self.call)),
         }
