@@ -9,8 +9,7 @@ mod refused;
 
 use crate::events::{Event, Place, ThreadId};
 use crate::network::Socket;
-use crate::task::Manner;
-use crate::world::{Call, CallerProcess, Thread, Wish};
+use crate::world::{Call, CallerProcess, Thread};
 use crate::{Address, CallId, Sabotage, Side, Sim, Told};
 use core::time::Duration;
 use stoop_calls::life::{self, Life, Said};
@@ -97,44 +96,27 @@ impl Sim {
             return;
         }
         thread.calls_left -= 1;
-        let scenario = &self.scenario;
-        let random = &mut self.random;
-        let work =
-            if random.chance(scenario.instant) { Duration::ZERO } else { random.between(scenario.work) };
-        let manner = if random.chance(scenario.panics) {
-            Manner::Panics
-        } else if random.chance(scenario.bad_arguments) {
-            Manner::BadArguments
-        } else {
-            Manner::Returns
-        };
-        let limit = random.between(scenario.deadline);
-        let idempotent = random.chance(scenario.idempotent);
-        let arguments = if random.chance(scenario.long) { 1440 } else { random.size(scenario.arguments) };
-        let result = random.size(scenario.results);
-        let cancelled = random.chance(scenario.cancels).then(|| match scenario.cancel_after {
-            Some(span) => random.between(span),
-            // Most of them early, where there is more to go wrong.
-            None => random.between((Duration::ZERO, limit)) / random.pick(&[1, 10, 100, 1000]),
-        });
-        let id = self.begin_call(at, Wish { work, manner, limit, idempotent, arguments, result });
+        let (wish, cancelled) = self.scenario.wish(&mut self.random);
+        let id = self.begin_call(at, wish);
         if let Some(after) = cancelled {
             let life = self.callers[at.caller].life;
             self.events.plan(self.now + after, Event::CallCancelled(at, life, id));
         }
     }
 
+    /// The caller, on a machine that runs, whose socket has that address, and the thread; without one it is that of the binder.
+    fn socket_at(&self, to: Address) -> Option<(usize, Option<ThreadId>)> {
+        let up = |process: &CallerProcess| process.up && process.host == to.host;
+        let caller =
+            self.callers.iter().position(up).filter(|caller| !self.is_stopped(self.machine_of(*caller)))?;
+        let thread = (to.port - BINDER_PORT).checked_sub(1).map(usize::from);
+        Some((caller, thread.map(|thread| ThreadId { caller, thread })))
+    }
+
     /// A packet reaches a caller's machine, and waits in its thread's socket if that is slow.
     pub(crate) fn reaches_caller(&mut self, to: Address, mut packet: Vec<u8>) {
-        let up = |process: &CallerProcess| process.up && process.host == to.host;
-        let Some(caller) = self.callers.iter().position(up) else { return };
-        if self.is_stopped(self.machine_of(caller)) {
-            return;
-        }
-        if to.port == BINDER_PORT {
-            return self.binder_receives(caller, &packet);
-        }
-        let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
+        let Some((caller, thread)) = self.socket_at(to) else { return };
+        let Some(at) = thread else { return self.binder_receives(caller, &packet) };
         let (room, drain) = (self.scenario.caller_buffer, self.scenario.caller_drain);
         if drain.is_zero() {
             return self.thread_receives(at, &mut packet);

@@ -2,6 +2,7 @@
 
 mod load;
 mod seeds;
+mod wishes;
 
 use crate::Faults;
 use core::time::Duration;

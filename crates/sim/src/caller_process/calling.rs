@@ -259,13 +259,8 @@ impl Sim {
 
     /// An ICMP message tells the caller's machine that the server's port is closed.
     pub(crate) fn port_is_closed(&mut self, to: Address, from: Place) {
-        let up = |process: &CallerProcess| process.up && process.host == to.host;
-        let Some(caller) = self.callers.iter().position(up) else { return };
-        if to.port == BINDER_PORT || self.is_stopped(self.machine_of(caller)) {
-            return;
-        }
+        let Some((caller, Some(at))) = self.socket_at(to) else { return };
         let now = self.caller_now(caller);
-        let at = ThreadId { caller, thread: usize::from(to.port - BINDER_PORT - 1) };
         let Some(own) = self.thread(at).own.as_mut().filter(|own| own.granted.place == from) else { return };
         let due = own.lane().handle_unreachable(now);
         self.carries_out(at, now, due);
