@@ -122,9 +122,11 @@ impl Directory {
         is_free
     }
 
-    /// A server has ended: its name is free.
-    pub(super) fn leave_server(&mut self, name: &str) {
-        self.servers.remove(name);
+    /// A server has ended: its name is free, unless another has it already.
+    pub(super) fn leave_server(&mut self, name: &str, queue: &Arc<Queue>) {
+        if self.servers.get(name).is_some_and(|known| Arc::ptr_eq(known, queue)) {
+            self.servers.remove(name);
+        }
     }
 
     /// Enters a caller's queue with faults like these.

@@ -54,7 +54,7 @@ impl MemoryServer {
 
 impl Drop for MemoryServer {
     fn drop(&mut self) {
-        Directory::get().leave_server(&self.address);
+        Directory::get().leave_server(&self.address, &self.queue);
     }
 }
 
@@ -107,5 +107,7 @@ impl ServerEndpoint for MemoryServer {
 
     fn wake(&self) {
         self.queue.close();
+        // A thread that leaves later holds the endpoint for a moment more.
+        Directory::get().leave_server(&self.address, &self.queue);
     }
 }
