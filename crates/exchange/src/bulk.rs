@@ -30,3 +30,7 @@ pub use span::Span;
 /// meanwhile, and a receipt costs both sides as much as several packets. (RFC 9000 §13.2.1 allows 25 ms.) A receiver
 /// that is about to sleep sends it at once.
 pub const RECEIPT_WAITS_NANOS: u64 = 20_000;
+
+/// How long, in nanoseconds, the receiver of a pipe lets a receipt wait for data of the other pipe of its call, which carries it along. The
+/// sender's [wait](Outgoing::next_timeout) includes it. (RFC 9000 §18.2 max_ack_delay)
+pub(crate) const RECEIPT_DELAY_NANOS: u64 = 2_000_000;

@@ -130,6 +130,11 @@ impl Incoming {
         self.due
     }
 
+    /// When the packet with the highest transmission number came.
+    pub(crate) fn arrived(&self) -> Instant {
+        self.latest.1
+    }
+
     /// The receipt to send now. `window`: bytes of this message that may be outstanding at the same time; 0: there is
     /// no memory, the sender must stop for now.
     pub fn receipt(&mut self, now: Instant, window: u32) -> Receipt {

@@ -238,6 +238,7 @@ impl Outgoing {
     /// End of the present wait for a receipt.
     fn next_wait(&self, path: &Path) -> Instant {
         let wait = path.round_trip.wait_after(self.waits);
+        let wait = if self.is_open { wait.max(path.round_trip.with_delay()) } else { wait };
         self.since.after_nanos(wait.saturating_add(wait / 1024 * u64::from(self.spread)))
     }
 

@@ -1,6 +1,7 @@
 //! The round trip of a path as measured by messages of many packets, and the waits that follow from it (RFC 9002 §5,
 //! §6).
 
+use super::RECEIPT_DELAY_NANOS;
 use crate::RoundTrip;
 use crate::retransmit::{LONGEST, SHORTEST};
 
@@ -57,7 +58,7 @@ impl Estimate {
     }
 
     fn follow(&mut self) {
-        // §6.2.1: the receiver delays no receipt on purpose, so there is no max_ack_delay. The lower bound is that of
+        // §6.2.1: of messages, the receiver delays no receipt on purpose, so there is no max_ack_delay. The lower bound is that of
         // single-packet calls; otherwise a thread that waits for a processor would look like a loss.
         self.wait = self.base().clamp(SHORTEST.as_nanos() as u64, self.longest(2));
     }
@@ -65,6 +66,12 @@ impl Estimate {
     /// §6.2.1: the probe timeout, without bounds.
     fn base(&self) -> u64 {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
+    }
+
+    /// §6.2.1: the least wait for the receipt of a pipe, which may come as much later.
+    #[inline]
+    pub(super) fn with_delay(&self) -> u64 {
+        self.base().min(self.longest(2)).saturating_add(RECEIPT_DELAY_NANOS)
     }
 
     /// So many round trips, but not less than the longest wait of single-packet calls. RFC 9002 has no such bound: one

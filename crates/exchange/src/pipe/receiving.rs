@@ -4,7 +4,7 @@ use super::bytes::Bytes;
 use super::{Framing, REBASE, WINDOW_MAX};
 use crate::Instant;
 use crate::bulk::put_receipt;
-use crate::bulk::{Incoming, Span, Taken};
+use crate::bulk::{Incoming, RECEIPT_DELAY_NANOS, Span, Taken};
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
@@ -43,6 +43,10 @@ pub struct Receiving {
     wait: Duration,
     /// The limit has moved so far that the sender should be told.
     has_moved: bool,
+    /// The program has sent something in the other pipe soon after bytes had come the last time: the next receipt may wait for that.
+    is_answered: bool,
+    /// A receipt that is due waits for data of the other pipe, until then; `NEVER`: none waits.
+    waits_until: Instant,
     /// Number of the newest receipt.
     receipts: u32,
 }
@@ -89,6 +93,8 @@ impl Receiving {
             say_again: Instant::NEVER,
             wait: SAY_STOP_AGAIN,
             has_moved: false,
+            is_answered: false,
+            waits_until: Instant::NEVER,
             receipts: 0,
         }
     }
@@ -151,10 +157,14 @@ impl Receiving {
         if !self.bytes.reserve(end) {
             return Err(());
         }
+        // RFC 9000 §13.2.2: not that of a second packet.
+        let may_wait = self.is_answered && !self.incoming.receipt_is_due();
         match self.incoming.take(now, offset as u32, with_end, number) {
             Taken::TooScattered => return Err(()),
-            Taken::Duplicate => {}
+            Taken::Duplicate => self.waits_until = Instant::NEVER,
             Taken::New => {
+                self.waits_until =
+                    if may_wait { now.after_nanos(RECEIPT_DELAY_NANOS) } else { Instant::NEVER };
                 self.has_waited |= data.has_waited;
                 // Bytes that the program has taken already may come again with new ones.
                 let known = self.bytes.at().saturating_sub(data.at).min(payload.len() as u64);
@@ -191,6 +201,7 @@ impl Receiving {
         if !self.bytes.reserve(end) || self.incoming.take(now, offset, len, number) != Taken::New {
             return 0;
         }
+        self.waits_until = Instant::NEVER;
         self.has_waited |= data.has_waited;
         self.bytes.put_parts(data.at, span.parts(datagrams).map(|(_, part)| part));
         if self.incoming.up_to() >= REBASE {
@@ -238,7 +249,7 @@ impl Receiving {
         if can_be {
             self.readable = if self.is_stopped { up_to } else { at };
             self.end = Some((PipeEnd::Finished, at));
-            self.say_again = Instant::NEVER;
+            (self.say_again, self.waits_until) = (Instant::NEVER, Instant::NEVER);
         }
         can_be
     }
@@ -350,7 +361,8 @@ impl Receiving {
 
     /// Whether a receipt should be sent now. `drained`: no further packet has arrived.
     pub fn owes_receipt(&self, drained: bool) -> bool {
-        self.has_moved || self.incoming.receipt_is_urgent() || drained && self.incoming.receipt_is_due()
+        let is_due = drained && self.waits_until == Instant::NEVER && self.incoming.receipt_is_due();
+        self.has_moved || self.incoming.receipt_is_urgent() || is_due
     }
 
     /// Writes a packet with a receipt, and returns its length.
@@ -360,13 +372,17 @@ impl Receiving {
         put_receipt(&receipt, of_pipe.put(header), number, out)
     }
 
-    /// The receipt that is owed, if it has no gaps to tell of: it can go behind the data of the other pipe.
-    pub(super) fn receipt_behind(&mut self, now: Instant) -> Option<ReceiptBehind> {
-        (self.owes_receipt(true) && self.incoming.end() <= self.incoming.up_to()).then(|| self.tell(now))
+    /// Data of the other pipe is about to leave. Returns the receipt that is owed, if there is room behind that data, and it has no gaps
+    /// to tell of.
+    pub(super) fn receipt_behind(&mut self, now: Instant, has_room: bool) -> Option<ReceiptBehind> {
+        self.is_answered = has_room && now.nanos_since(self.incoming.arrived()) < RECEIPT_DELAY_NANOS;
+        let has_gaps = self.incoming.end() > self.incoming.up_to();
+        let is_owed = self.incoming.receipt_is_due() || self.owes_receipt(true);
+        (has_room && is_owed && !has_gaps).then(|| self.tell(now))
     }
 
     fn tell(&mut self, now: Instant) -> ReceiptBehind {
-        self.has_moved = false;
+        (self.has_moved, self.waits_until) = (false, Instant::NEVER);
         self.granted = self.limit();
         let base = self.base;
         let relative = u32::try_from(self.granted - base).unwrap_or(u32::MAX);
@@ -382,7 +398,7 @@ impl Receiving {
 
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub fn next_timeout(&self) -> Instant {
-        self.say_again
+        self.say_again.min(self.waits_until)
     }
 
     /// Does what is due. Afterwards a receipt may be owed.
@@ -390,6 +406,9 @@ impl Receiving {
         if now >= self.say_again {
             self.wait = (2 * self.wait).min(SAY_STOP_AGAIN_MAX);
             (self.say_again, self.has_moved) = (now + self.wait, true);
+        }
+        if now >= self.waits_until {
+            (self.waits_until, self.is_answered, self.has_moved) = (Instant::NEVER, false, true);
         }
     }
 

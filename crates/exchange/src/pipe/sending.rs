@@ -274,7 +274,7 @@ impl Sending {
         other: Option<&mut Receiving>,
         room: &mut impl PacketRoom,
     ) {
-        let behind = other.filter(|_| Self::has_room_behind(run)).and_then(|other| other.receipt_behind(now));
+        let behind = other.and_then(|other| other.receipt_behind(now, Self::has_room_behind(run)));
         let packets = run.len.div_ceil(run.fragment).max(1);
         let end_at = self.outgoing.message_len() - u32::from(self.end.is_some());
         let with_trailer = segment - run.fragment as usize;

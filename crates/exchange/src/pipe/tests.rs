@@ -204,7 +204,7 @@ fn a_long_pipe_counts_from_later_places() {
 }
 
 #[test]
-fn a_receipt_goes_along_with_an_answer() {
+fn a_receipt_waits_for_an_answer_as_long_as_they_come() {
     let [mut there, mut back] = [1, 2].map(|seed| Link::new(0, FIRST_WINDOW, FIRST_WINDOW, (0, 0), seed));
     let now = Instant::from_nanos(1);
     for item in 0..10 {
@@ -217,7 +217,14 @@ fn a_receipt_goes_along_with_an_answer() {
         assert_eq!((there.take(usize::MAX), back.take(usize::MAX)), (64, 64));
     }
     assert!(!there.receiving.owes_receipt(true) && !there.sending.is_under_way(), "the answer has told it");
-    assert!(back.receiving.owes_receipt(true), "the last one was not answered");
+    assert!(!back.receiving.owes_receipt(true), "the last one waits for the next answer");
+    let due = back.receiving.next_timeout();
+    assert!(due < back.sending.next_timeout(&back.path), "and the sender knows how long");
+    back.receiving.on_timeout(due);
+    assert!(back.receiving.owes_receipt(true));
+    assert_eq!(back.sending.send(due, &bytes(640, 64)), 64);
+    cross(due, &mut back, &mut there);
+    assert!(back.receiving.owes_receipt(true), "after one that was not answered, none waits");
 }
 
 /// Sends an item by one pipe with the receipt for the other, and takes both.

@@ -115,11 +115,11 @@ impl<L: PacketLink> PacketCalls<L> {
         calls.wakers > 0 || calls.is_polled() || self.needs_binding(calls)
     }
 
-    /// Ends calls whose deadlines have passed while another thread receives: that may sleep since before they were begun.
-    /// Returns the time until the next look.
+    /// Does what is due, if no other thread has: the one that receives may sleep since before the calls were begun, and a program that a
+    /// receipt waits for may take long. Returns the time until the next look.
     fn look_late(&self, calls: MutexGuard<'_, Calls<L>>) -> Duration {
         let clock = now();
-        let late = calls.next().deadline() + AFTER_THE_RECEIVER;
+        let late = calls.next().due() + AFTER_THE_RECEIVER;
         if clock < late {
             return late.since(clock).min(WATCH_EVERY);
         }

@@ -30,11 +30,6 @@ impl Next {
         self.look.min(self.deadline)
     }
 
-    /// No call has an earlier deadline.
-    pub(crate) fn deadline(self) -> Instant {
-        self.deadline
-    }
-
     /// How long to sleep, until `until` at most: about so many nanoseconds, and at most so many.
     #[inline]
     pub(crate) fn nap_ns(self, clock: Instant, until: Instant) -> (u64, u64) {
