@@ -486,7 +486,7 @@ impl<P> LaneState<P> {
             _ => 0,
         };
         let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
-        let large = self.large.as_ref().map_or(0, |_| size_of::<Large<P>>());
+        let large = self.large.as_ref().map_or(0, |large| large.bytes_held());
         let pipes = self.pipes().map_or(0, size_of_val) + self.pipe_bytes();
         size_of::<Self>() + retained + parked + large + self.incomplete() + pipes
     }

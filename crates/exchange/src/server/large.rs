@@ -12,9 +12,9 @@ use stoop_wire::{CallNumber, Header};
 #[derive(Debug)]
 pub(super) struct Large<P> {
     /// A call that has not arrived completely; newer than the lane's newest.
-    pub(super) incomplete: Option<IncompleteCall<P>>,
+    pub(super) incomplete: Option<Box<IncompleteCall<P>>>,
     /// The answer to the newest call, while its caller does not have the whole of it.
-    pub(super) sending: Option<Sending>,
+    pub(super) sending: Option<Box<Sending>>,
     /// The pipes of the newest call, as long as it runs or its caller does not have all of them.
     pub(super) pipes: Option<Box<Pipes<P>>>,
     /// When the server's timer for this lane expires.
@@ -100,6 +100,12 @@ impl<P> Large<P> {
     pub(super) fn drop_incomplete(&mut self, number: CallNumber) -> Option<Vec<u8>> {
         let outdated = self.incomplete.take_if(|call| !call.number.is_after(number));
         outdated.map(|call| call.message)
+    }
+
+    /// Bytes of memory in use, but for those of messages and pipes.
+    pub(super) fn bytes_held(&self) -> usize {
+        let incomplete = self.incomplete.as_deref().map_or(0, size_of_val);
+        size_of::<Self>() + incomplete + self.sending.as_deref().map_or(0, size_of_val)
     }
 
     /// Whether there is no message of many packets, and no queue in which the lane stands for one.

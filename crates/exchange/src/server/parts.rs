@@ -119,7 +119,7 @@ impl<P: Peer> Server<P> {
         let Some(message) = self.memory_for(header.binding, needed, 0) else { return false };
         let lane = self.bindings.lane_mut(header);
         let large = lane.large.get_or_insert_default();
-        large.incomplete = Some(IncompleteCall::new(now, peer, header, (message, start)));
+        large.incomplete = Some(Box::new(IncompleteCall::new(now, peer, header, (message, start))));
         let until = now + self.limits.patience;
         self.agenda.set_timer(&mut large.timer, until, (header.binding, header.lane));
         true
@@ -178,7 +178,7 @@ impl<P: Peer> Server<P> {
     }
 
     fn arriving(&mut self, (binding, lane): (BindingId, LaneId)) -> Option<&mut IncompleteCall<P>> {
-        self.bindings.get_mut(binding)?.lanes.get_mut(lane)?.large.as_mut()?.incomplete.as_mut()
+        self.bindings.get_mut(binding)?.lanes.get_mut(lane)?.large.as_mut()?.incomplete.as_deref_mut()
     }
 
     /// Takes parts of a long call from the beginning of `datagrams`, each datagram `segment` bytes long, as long as
@@ -319,7 +319,7 @@ impl<P: Peer> Server<P> {
         let lane = binding.lanes.get_mut(header.lane).expect("the caller has looked it up");
         let call = lane.large.as_mut().and_then(|large| large.incomplete.take());
         let IncompleteCall { peer, mut message, start, procedure, flags, deadline: (arrived, time), .. } =
-            call.expect("the caller has looked it up");
+            *call.expect("the caller has looked it up");
         let procedure = procedure.expect("all of it is here, and so is the part at offset 0");
         let place = arguments_at(self.interfaces.in_place(binding.interface, procedure));
         if place != start {

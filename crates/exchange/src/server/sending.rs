@@ -89,8 +89,8 @@ impl<P: Peer> Server<P> {
         let new = || Box::new(Path::of(place.0, largest, RoundTrip::default(), place.0.0));
         let path = binding.path.get_or_insert_with(new);
         path.set_largest(largest);
-        large.sending =
-            Some(Sending { outgoing: Outgoing::new(len, binding.window), taken: 0, paused: false });
+        let outgoing = Outgoing::new(len, binding.window);
+        large.sending = Some(Box::new(Sending { outgoing, taken: 0, paused: false }));
         self.agenda.enqueue(large, place);
     }
 
@@ -183,7 +183,7 @@ impl<P: Peer> Server<P> {
         let framing = framing(answer, place)?;
         // Split borrow: the answer is stored beside the state of its sending.
         let large = lane.large.as_mut()?;
-        let outgoing = match &mut large.sending {
+        let outgoing = match large.sending.as_deref_mut() {
             Some(Sending { paused: true, .. }) => return None,
             Some(Sending { outgoing, .. }) => outgoing,
             None => return self.send_whole(place, room),
@@ -258,7 +258,8 @@ impl<P: Peer> Server<P> {
         let Some(lane) = binding.lanes.get_mut(header.lane) else { return Effect::Nothing };
         lane.redirect(peer);
         let Some(large) = &mut lane.large else { return Effect::Nothing };
-        let (Some(Sending { outgoing, taken, .. }), Some(path)) = (&mut large.sending, &mut binding.path)
+        let (Some(Sending { outgoing, taken, .. }), Some(path)) =
+            (large.sending.as_deref_mut(), &mut binding.path)
         else {
             return Effect::Nothing;
         };

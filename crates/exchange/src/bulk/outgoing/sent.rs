@@ -93,6 +93,10 @@ impl SentRange {
 impl Sent {
     pub(super) fn push(&mut self, run: Run, at: Instant, probe: bool) {
         let Run { offset: start, len, fragment, transmission } = run;
+        if self.0.capacity() == 0 {
+            // Of most messages and items there is only one.
+            self.0.reserve_exact(1);
+        }
         self.0.push_back(SentRange {
             start,
             end: start + len,
