@@ -9,7 +9,7 @@ use crate::pipes::record::Record;
 use crate::pipes::sender::{Older, Sender};
 use crate::pipes::served::Served;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::Waker;
 use stoop_marshal::{EncodeError, Form};
 
@@ -244,6 +244,12 @@ impl Ends {
     pub(crate) fn dead(why: PipeError) -> Self {
         let end = Arc::new(DeadEnd(why));
         Self { sending: Some(Arc::clone(&end) as _), receiving: Some(end) }
+    }
+
+    /// In place of the end of a pipe whose program has learned that it has ended.
+    pub(crate) fn left() -> Arc<dyn ReceivingEnd> {
+        static LEFT: LazyLock<Arc<DeadEnd>> = LazyLock::new(|| Arc::new(DeadEnd(PipeError::Ended)));
+        LEFT.clone()
     }
 }
 

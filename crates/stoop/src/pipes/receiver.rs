@@ -1,7 +1,7 @@
 //! The end of a pipe at which items are received.
 
 use crate::error::UnknownCause;
-use crate::pipes::contract::{Arrival, ReceivingEnd};
+use crate::pipes::contract::{Arrival, Ends, ReceivingEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::item::{InPlaceItem, Item};
 use crate::pipes::record::{HEAD, Head};
@@ -324,6 +324,7 @@ impl<T: Item + ?Sized> Receiver<T> {
             }
             Ok(Arrival::End) if self.bytes.is_empty() => {
                 self.over = Some(Over::End);
+                self.end = Ends::left();
                 Ok(Some(Next::End))
             }
             Ok(Arrival::End) => Err(self.fail(PipeError::Peer(DecodeError::Truncated))),
@@ -343,6 +344,9 @@ impl<T: Item + ?Sized> Receiver<T> {
         self.over = Some(Over::Error(why.clone()));
         if matches!(why, PipeError::Peer(_)) {
             self.end.stop();
+        }
+        if !self.is_forked() {
+            self.end = Ends::left();
         }
         why
     }

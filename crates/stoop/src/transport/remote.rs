@@ -122,10 +122,11 @@ pub(crate) trait Remote: Sized + 'static {
         let _ = session;
     }
 
+    /// The binding ends, and no call of it is left. Ends of pipes which have ended may keep the session for longer.
+    fn close(_: &Self::Session) {}
+
     /// Tells the server that the binding ends, where the end of a connection does not. `lane`: any of the binding's.
-    fn unbind(session: &Self::Session, lane: &Self::Lane) {
-        let _ = (session, lane);
-    }
+    fn unbind(_: &Self::Session, _: &Self::Lane) {}
 }
 
 /// A session, and a lane if binding has made one.
@@ -494,5 +495,6 @@ impl<R: Remote> Drop for RemoteBinding<R> {
     fn drop(&mut self) {
         let session = self.sessions.present();
         self.lanes.with_any(|lane| R::unbind(&session.session, lane));
+        R::close(&session.session);
     }
 }

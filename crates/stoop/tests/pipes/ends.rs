@@ -177,3 +177,26 @@ fn nothing_can_be_sent_after_the_answer(transport: &str) {
     assert_eq!((numbers.recv().unwrap(), numbers.recv().unwrap()), (Some(4), None));
     assert_eq!(call.wait().unwrap(), 7);
 }
+
+mod connections {
+    use super::*;
+
+    claims! { @ tcp [ends_of_an_ended_call_hold_no_connection] }
+    claims! { @ unix [ends_of_an_ended_call_hold_no_connection] }
+    claims! { @ shm [ends_of_an_ended_call_hold_no_connection] }
+
+    fn ends_of_an_ended_call_hold_no_connection(transport: &str) {
+        let (server, bench, client) = works(transport);
+        let (call, mut texts, to_echo) = {
+            let (call, to_echo, texts) = client.echo();
+            (call, texts, to_echo)
+        };
+        bench.gate.open();
+        drop(call);
+        assert!(texts.recv().is_err() && to_echo.is_stopped());
+        eventually(|| server.counters().bindings == 1);
+        drop(client);
+        eventually(|| server.counters().bindings == 0);
+        drop((texts, to_echo));
+    }
+}

@@ -103,6 +103,10 @@ impl Remote for ShmTransport {
         session.note_closing();
     }
 
+    fn close(session: &Session) {
+        session.close();
+    }
+
     fn incarnation(session: &Session) -> u64 {
         session.bound.incarnation
     }

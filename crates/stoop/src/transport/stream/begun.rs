@@ -61,6 +61,8 @@ pub(crate) struct Outstanding {
     long_leaves: AtomicBool,
     /// A call has failed, perhaps because the server is elsewhere now.
     doubts: AtomicBool,
+    /// No client and no handle is left, but perhaps ends of pipes.
+    is_left: AtomicBool,
     completions: Arc<CompletionTable>,
     /// The sessions on which calls have left that may not have ended: the present one, and those of servers that shut down.
     sessions: Mutex<Vec<Arc<Session>>>,
@@ -146,6 +148,7 @@ impl Drop for StreamCalls {
     fn drop(&mut self) {
         // Calls to come would go there.
         self.0.doubts.store(false, Ordering::SeqCst);
+        self.0.is_left.store(true, Ordering::SeqCst);
         self.0.submit();
         hand_over(&self.0);
     }
@@ -196,6 +199,7 @@ impl TakesAnswers for Outstanding {
         }
         drop(state);
         self.give(wakeups);
+        self.wake_if_left();
     }
 }
 
@@ -212,6 +216,7 @@ impl Outstanding {
             background: Background::default(),
             long_leaves: AtomicBool::new(false),
             doubts: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
             completions,
             sessions: Mutex::default(),
             polled: Mutex::default(),

@@ -100,6 +100,10 @@ impl Remote for StreamTransport {
         session.note_closing();
     }
 
+    fn close(session: &Session) {
+        session.lose();
+    }
+
     fn count(session: &Session, counters: &mut CallCounters) {
         counters.ignored += session.ignored();
     }

@@ -262,6 +262,11 @@ impl PipeTable {
         locked(&self.calls).get(&key_of(header)).cloned()
     }
 
+    /// Whether no call is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        locked(&self.calls).is_empty()
+    }
+
     /// The calls that are known.
     pub(crate) fn keys(&self) -> Vec<Key> {
         locked(&self.calls).keys().map(|(lane, number)| (LaneId(*lane), CallNumber(*number))).collect()

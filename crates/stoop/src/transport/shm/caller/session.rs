@@ -163,6 +163,13 @@ impl Session {
         self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok()
     }
 
+    /// No call is left, and none comes.
+    pub(crate) fn close(&self) {
+        death_watch::remove(&self.stream);
+        // A forked child may have it open still.
+        let _ = self.stream.shutdown();
+    }
+
     /// Wakes all threads that sleep on this session, for good.
     fn wake_all(&self) {
         // An error says that the socket is broken already.
@@ -253,8 +260,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        death_watch::remove(&self.stream);
-        // A forked child may have it open still.
-        let _ = self.stream.shutdown();
+        self.close();
     }
 }

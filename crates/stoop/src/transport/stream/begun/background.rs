@@ -71,7 +71,7 @@ impl Driven for Outstanding {
         self.wake_all();
         match () {
             // Before it rests, it asks once more.
-            () if !has_calls && !has_polled_pipes && !self.doubts.load(Ordering::SeqCst) => Rest::Idle,
+            () if !has_calls && self.has_nothing_to_do() => Rest::Idle,
             () if !has_former && self.sleep_if_quiet(&session, seen) => Rest::None,
             () if is_polled => Rest::None,
             () => Rest::For(TICK),
@@ -82,6 +82,7 @@ impl Driven for Outstanding {
         self.state().calls.open_count() == 0
             && !self.doubts.load(Ordering::SeqCst)
             && !self.has_polled_pipes()
+            && !self.has_pipes_left()
     }
 
     /// Looks for a server that is perhaps elsewhere, and makes another connection for the calls in the queue. If that fails, it ends those that were begun before the attempt; a call

@@ -42,8 +42,10 @@ enum Side {
 }
 
 /// An end of the caller.
+///
+/// It keeps the session, but not the calls of the binding: with the last of them its connection ends.
 struct CallersEnd {
-    calls: Arc<Outstanding>,
+    calls: Weak<Outstanding>,
     pipes: Arc<CallerPipes>,
     call: u32,
     side: Side,
@@ -130,7 +132,7 @@ impl Outstanding {
     /// The ends of the caller, of the call in that place of the table.
     pub(super) fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>, call: u32) -> Ends {
         let end = |queue: &Arc<PipeQueue>, side| {
-            let (calls, pipes, queue) = (Arc::clone(self), Arc::clone(pipes), Arc::clone(queue));
+            let (calls, pipes, queue) = (Arc::downgrade(self), Arc::clone(pipes), Arc::clone(queue));
             let (callers_step_ns, item_max) = (Some(pipes.step_ns), self.binding.options.max_message);
             let carrier = CallersEnd { calls, pipes, call, side };
             Arc::new(QueueEnd { queue, carrier, callers_step_ns, item_max })
@@ -146,6 +148,19 @@ impl Outstanding {
         let mut polled = locked(&self.polled);
         polled.retain(|queue| queue.upgrade().is_some_and(|queue| queue.is_polled()));
         !polled.is_empty()
+    }
+
+    /// Whether only ends of pipes are left, and the connection is for them.
+    pub(super) fn has_pipes_left(&self) -> bool {
+        let is_used = |session: &Arc<Session>| !session.pipes.is_empty();
+        self.is_left.load(Ordering::SeqCst) && locked(&self.sessions).iter().any(is_used)
+    }
+
+    /// The background thread looks whether anything is left.
+    pub(super) fn wake_if_left(&self) {
+        if self.is_left.load(Ordering::SeqCst) {
+            self.wake_background();
+        }
     }
 
     /// Waits for something of a pipe, at most until that time; or less, without reason.
@@ -232,9 +247,11 @@ impl Carrier for CallersEnd {
             let deadline_ns =
                 self.pipes.deadline_ns.fetch_min(deadline_ns, Ordering::SeqCst).min(deadline_ns);
             let is_own = |own: &Arc<CallerPipes>| Arc::ptr_eq(own, &self.pipes);
-            self.calls.state().calls.set_deadline(self.call, |known| {
-                known.pipes.as_ref().is_some_and(is_own).then_some(deadline_ns)
-            });
+            if let Some(calls) = self.calls.upgrade() {
+                calls.state().calls.set_deadline(self.call, |known| {
+                    known.pipes.as_ref().is_some_and(is_own).then_some(deadline_ns)
+                });
+            }
         }
         if let Some(session) = self.pipes.session.get() {
             session.pipes.forget_if_done(&self.pipes.pipes);
@@ -246,7 +263,10 @@ impl Carrier for CallersEnd {
     }
 
     fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
-        self.calls.wait_for_pipe(&self.pipes, (queue, awaited), until_ns);
+        // Without them the pipe has ended.
+        if let Some(calls) = self.calls.upgrade() {
+            calls.wait_for_pipe(&self.pipes, (queue, awaited), until_ns);
+        }
     }
 
     fn polled(&self) {
@@ -254,7 +274,8 @@ impl Carrier for CallersEnd {
             Side::Sending => &self.pipes.pipes.out,
             Side::Receiving => &self.pipes.pipes.into,
         };
-        let mut polled = locked(&self.calls.polled);
+        let Some(calls) = self.calls.upgrade() else { return };
+        let mut polled = locked(&calls.polled);
         if let Some(queue) = queue {
             let known = Arc::as_ptr(queue);
             if !polled.iter().any(|queue| queue.as_ptr() == known) {
@@ -262,6 +283,14 @@ impl Carrier for CallersEnd {
             }
         }
         drop(polled);
-        self.calls.wake_background();
+        calls.wake_background();
+    }
+}
+
+impl Drop for CallersEnd {
+    fn drop(&mut self) {
+        if let Some(calls) = self.calls.upgrade() {
+            calls.wake_if_left();
+        }
     }
 }
