@@ -20,3 +20,6 @@ pub struct Callback {
 
 /// The pipes of the procedure that carries callbacks.
 pub(crate) const PIPES: Pipes = Pipes { to_procedure: true, from_procedure: true };
+
+/// Why the failure of a callback that has panicked has no message.
+pub(crate) const PANIC_STAYS: &str = "a client does not tell its server why";

@@ -252,9 +252,10 @@ impl fmt::Display for Refusal {
                  waits ten seconds for the next",
             ),
             RefusalCode::UnknownBinding => f.write_str("; bind again"),
-            RefusalCode::UnknownProcedure | RefusalCode::BadArguments => {
-                f.write_str("; build both from the same interface")
-            }
+            RefusalCode::UnknownProcedure => f.write_str(
+                "; it may have come with a later revision than the other end has: update that (`Binding::describe` tells what it lacks)",
+            ),
+            RefusalCode::BadArguments => f.write_str("; build both from the same interface"),
             RefusalCode::MessageTooLarge => {
                 f.write_str("; send it in pieces, or let the server take more (`Server::max_message`)")
             }
@@ -307,7 +308,7 @@ impl fmt::Display for Failure {
             FailureCode::Panicked if self.detail.is_empty() => {
                 "; the server's standard error tells why and where (`Server::panic_texts` lets it tell its callers why)"
             }
-            FailureCode::Panicked => "; the server's standard error tells where",
+            FailureCode::Panicked => "; the standard error of its process tells where",
             FailureCode::ResultTooLarge => {
                 "; return it in pieces, or let both ends take more (`max_message`)"
             }

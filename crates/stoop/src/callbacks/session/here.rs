@@ -1,7 +1,7 @@
 //! Callbacks from a server in the client's process: a thread that waits for one runs it, as calls within a process run.
 
-use crate::callbacks::nested;
 use crate::callbacks::session::Session;
+use crate::callbacks::{PANIC_STAYS, nested};
 use crate::calling::message::Message;
 use crate::context::served_call;
 use crate::error::{CallError, FailureCode};
@@ -58,7 +58,7 @@ impl Session {
         let len = match ran {
             // The message of a panic is the client's own affair.
             Outcome::Failed(why) if why.0 == FailureCode::Panicked => {
-                result_len(Outcome::failed(why.0, String::new()))
+                result_len(Outcome::failed(why.0, PANIC_STAYS.into()))
             }
             ran => result_len(ran),
         };

@@ -4,6 +4,7 @@
 //! are outstanding, a waker at the pipe has arriving answers noted.
 
 use crate::agreed::Agreed;
+use crate::callbacks::PANIC_STAYS;
 use crate::callbacks::session::Session;
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
 use crate::calling::counters::CallCounters;
@@ -380,9 +381,10 @@ impl Handle {
             AnswerKind::Refusal => {
                 Err(CallError::refused(Refusal::new(RefusalCode::from_code(code), detail())))
             }
-            AnswerKind::Failure => {
-                Err(CallError::failed(Failure { code: FailureCode::from_code(code), detail: detail() }))
-            }
+            AnswerKind::Failure => Err(CallError::failed(match FailureCode::from_code(code) {
+                code @ FailureCode::Panicked => Failure { code, detail: PANIC_STAYS.into() },
+                code => Failure { code, detail: detail() },
+            })),
         };
         if let Some(own) = own.filter(|own| own.number == number) {
             own.outcome.get_or_insert(outcome);
