@@ -103,7 +103,7 @@ pub(crate) fn refused_in_advance() -> Ended {
 /// The other end lacks the procedure, or knows another form of it: it would refuse the call, which is not sent.
 #[cold]
 pub(crate) fn lacks_form() -> CallError {
-    let why = "the other end is of another revision of the interface";
+    let why = "the other end is of a revision of the interface that lacks it, or knows another form of it";
     CallError::refused(Refusal::new(RefusalCode::UnknownProcedure, why))
 }
 

@@ -103,6 +103,7 @@ fn each_revision_of_an_interface_serves_callers_of_each(transport: &str) {
                         let CallError::Refused(refusal, ..) = &error else { panic!("{case}: {error}") };
                         assert_eq!(refusal.code, RefusalCode::UnknownProcedure, "{case}");
                         assert!(server.revision < 1, "{case}");
+                        assert!(error.to_string().contains("a later revision than the other end"), "{error}");
                     }
                 }
             }
