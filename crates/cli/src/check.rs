@@ -4,7 +4,7 @@ use crate::remote::{TIMEOUT, options};
 use crate::terminal::{harmless, shown};
 use std::path::Path;
 use std::process::ExitCode;
-use stoop::compatibility::{Break, Callers, Known, breaks};
+use stoop::compatibility::{Break, Callers, Known, breaks, new_variants};
 use stoop_schema::json::Json;
 
 /// The two forms that `check` compares.
@@ -34,14 +34,18 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 }
 
 fn compared(args: &CheckArgs) -> Result<Vec<Break>, String> {
-    let mut found = breaks(&known(&args.old)?, &known(&args.new)?);
-    found.retain(|each| !args.except.iter().any(|name| *name == each.interface || *name == full_name(each)));
+    let (old, new) = (known(&args.old)?, known(&args.new)?);
+    let mut found = breaks(&old, &new);
+    let is_named = |each: &Break, name: &String| {
+        *name == each.interface || *name == format!("{}.{}", each.interface, each.procedure)
+    };
+    found.retain(|each| !args.except.iter().any(|name| is_named(each, name)));
     if args.json {
         println!("{}", shown(&Json::Array(found.iter().map(json).collect())));
         return Ok(found);
     }
-    for each in &found {
-        println!("{}", harmless(&each.to_string()));
+    for line in found.iter().map(Break::to_string).chain(new_variants(&old, &new)) {
+        println!("{}", harmless(&line));
     }
     match found.len() {
         0 => println!("nothing breaks"),
@@ -49,10 +53,6 @@ fn compared(args: &CheckArgs) -> Result<Vec<Break>, String> {
         count => println!("{count} breaks"),
     }
     Ok(found)
-}
-
-fn full_name(each: &Break) -> String {
-    format!("{}.{}", each.interface, each.procedure)
 }
 
 fn json(each: &Break) -> Json {

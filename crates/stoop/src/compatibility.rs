@@ -11,7 +11,7 @@ use crate::forms::KnownForm;
 use crate::interface::Interface;
 use crate::options::BindOptions;
 use crate::reflection::{self, AskError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::path::Path;
 use stoop_exchange::{Interfaces, OlderForm, Procedure, fingerprint};
@@ -245,6 +245,67 @@ pub fn breaks(old: &Known, new: &Known) -> Vec<Break> {
     breaks
 }
 
+/// What an older end cannot read although nothing breaks: variants that enums have gained since `old`, a sentence for each. A form does not
+/// tell whether an enum has a variant under `#[stoop(otherwise)]`.
+pub fn new_variants(old: &Known, new: &Known) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    for (before, after) in old.0.iter().flat_map(|before| new.0.iter().map(move |after| (before, after))) {
+        if before.compared.name != after.compared.name {
+            continue;
+        }
+        for (then, now) in before.compared.procedures.iter().flat_map(|then| {
+            let is_same = |now: &&Procedure| now.name == then.name && now.signature != then.signature;
+            after.compared.procedures.iter().find(is_same).map(|now| (then, now))
+        }) {
+            let known = enums(&then.signature);
+            for (name, variants) in enums(&now.signature) {
+                let Some(known) = known.get(name) else { continue };
+                found.extend(variants.difference(known).map(|variant| {
+                    format!(
+                        "{}: older ends cannot read {name}::{variant}: their callers are told the variant under #[stoop(otherwise)] in its \
+                         place, or the call fails if {name} has none",
+                        before.compared.name
+                    )
+                }));
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The enums in a signature, and the names of their variants.
+fn enums(signature: &str) -> BTreeMap<&str, BTreeSet<&str>> {
+    let is_of_name = |each: char| each.is_alphanumeric() || each == '_';
+    let mut enums = BTreeMap::<_, BTreeSet<_>>::new();
+    for (at, _) in signature.match_indices('{') {
+        let name = signature[..at].rsplit(|each| !is_of_name(each)).next().unwrap_or_default();
+        let (mut rest, mut depth) = (&signature[at + 1..], 0);
+        let mut variants = BTreeSet::new();
+        // A struct has a `:` behind the first name.
+        let first = rest.trim_start_matches(is_of_name);
+        if first.starts_with(':') {
+            continue;
+        }
+        variants.insert(&rest[..rest.len() - first.len()]);
+        while let Some(next) = rest.find(['{', '(', '}', ')', '|']) {
+            match rest.as_bytes()[next] {
+                b'{' | b'(' => depth += 1,
+                b'|' if depth == 0 => {
+                    let variant = rest[next + 1..].trim_start();
+                    variants
+                        .insert(&variant[..variant.find(|each| !is_of_name(each)).unwrap_or(variant.len())]);
+                }
+                b'|' => {}
+                _ if depth == 0 => break,
+                _ => depth -= 1,
+            }
+            rest = &rest[next + 1..];
+        }
+        enums.entry(name).or_default().extend(variants);
+    }
+    enums
+}
+
 impl KnownInterface {
     /// What callers with this interface cannot call at a server with that one.
     fn breaks_at(&self, server: &Self, callers: Callers) -> Vec<Break> {
@@ -301,7 +362,7 @@ pub fn locked(path: impl AsRef<Path>, interfaces: &[&Interface]) {
     let before = Known::parse(&locked).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     let mut message = format!("the interfaces are not as {} has them", path.display());
     let breaks = breaks(&before, &now);
-    for each in &breaks {
+    for each in breaks.iter().map(Break::to_string).chain(new_variants(&before, &now)) {
         let _ = write!(message, "\n{each}");
     }
     let safe =

@@ -193,3 +193,24 @@ fn what_breaks_is_said_with_what_to_write() {
     assert_eq!(breaks(&old, &since), []);
     assert_eq!(breaks(&old, &Known::default()).len(), 1);
 }
+
+#[test]
+fn a_variant_that_an_enum_has_gained_is_told_though_nothing_breaks() {
+    let known = |kind: &str, last: u32, first: Option<&str>| {
+        let form = |first: u32, last: u32, kind: &str| {
+            ("Store".into(), first, last, format!("get(name: String, at: Place{{x: u8}}) -> [{kind}]"))
+        };
+        let older = first.map(|kind| form(0, 0, kind));
+        Known::of_forms(older.into_iter().chain([form(last, last, kind)]))
+    };
+    let before = "Kind{File | Link{to: Kind2{A | B(u8)}}}";
+    let after = "Kind{File | Link{to: Kind2{A | B(u8)}} | Dir(u8)}";
+    let (old, new) = (known(before, 0, None), known(after, 1, Some(before)));
+    assert!(breaks(&old, &new).is_empty());
+    let told = new_variants(&old, &new);
+    assert!(
+        matches!(&told[..], [one] if one.starts_with("Store: older ends cannot read Kind::Dir: ")),
+        "{told:?}"
+    );
+    assert!(new_variants(&new, &new).is_empty() && new_variants(&new, &old).is_empty());
+}
