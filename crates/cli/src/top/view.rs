@@ -5,7 +5,7 @@ use crate::terminal;
 use serde::{Serialize, Serializer};
 use std::fmt::Write;
 use std::time::Duration;
-use stoop::account::{CallingPeer, Histogram, ServedProcedure};
+use stoop::account::{CallingPeer, Histogram, PipedItems, ServedProcedure};
 
 /// A stretch of time of a server.
 #[derive(Clone, Debug, Serialize)]
@@ -46,8 +46,8 @@ struct Procedure {
     median_ns: Option<u64>,
     p99_ns: Option<u64>,
     longest_ns: Option<u64>,
-    /// Processors that it has kept busy on average, or that would have been if it did not wait.
-    busy: f64,
+    /// Processors that it has kept busy on average, or that would have been if it did not wait. `None`: its calls have pipes, and mostly wait.
+    busy: Option<f64>,
     /// Of the calls, those in forms of older revisions: the last revision of the form, and how many.
     older: Vec<(u32, u64)>,
 }
@@ -90,17 +90,18 @@ impl View {
             let then = before.counters.iter().find(|then| then.0 == *name).map_or(0, |then| then.1);
             (name.clone(), Counter { value: *value, growth: value.saturating_sub(then) })
         });
+        let procedures = account.procedures.into_iter().zip(&after.account.procedures);
         let mut view = Self {
             seconds,
             up_seconds: after.up.as_secs_f64(),
             restarted,
             account_is_kept: account.is_kept,
             short_share: account.short_share,
-            procedures: account.procedures.into_iter().map(|of| Procedure::of(of, seconds)).collect(),
+            procedures: procedures.map(|(of, whole)| Procedure::of(of, whole, seconds)).collect(),
             peers: account.peers.into_iter().map(|of| Peer::of(of, seconds)).collect(),
             counters: counters.collect(),
         };
-        view.procedures.sort_by(|one, other| other.busy.total_cmp(&one.busy));
+        view.procedures.sort_by(|one, other| other.busy.unwrap_or(0.0).total_cmp(&one.busy.unwrap_or(0.0)));
         view.peers.sort_by(|one, other| other.busy.total_cmp(&one.busy));
         view
     }
@@ -151,7 +152,7 @@ impl View {
         writeln!(text, "\n{}", terminal::heading(&head))?;
         for each in self.procedures.iter().filter(|each| each.calls > 0 || each.running > 0) {
             let [median, p99, longest] = [each.median_ns, each.p99_ns, each.longest_ns].map(time);
-            let (rate, busy) = (self.rate(each.calls), percent(each.busy));
+            let (rate, busy) = (self.rate(each.calls), each.busy.map_or_else(|| "-".into(), percent));
             let name = shortened(&each.name, names - 1);
             writeln!(
                 text,
@@ -174,7 +175,8 @@ impl View {
             text,
             "\nTimes are those of procedures, without queue and network; busy is in percent of\n\
              one processor. Of calls that take less than 5 µs one in {share} is timed, hence\n\
-             figures of callers are estimates (- where no call was timed)."
+             figures of callers are estimates (- where no call was timed, and for busy of calls\n\
+             with pipes, which mostly wait)."
         )
     }
 
@@ -195,7 +197,7 @@ impl View {
 }
 
 impl Procedure {
-    fn of(of: ServedProcedure, seconds: f64) -> Self {
+    fn of(of: ServedProcedure, whole: &ServedProcedure, seconds: f64) -> Self {
         let ServedProcedure { interface, name, calls, running, ran, older, .. } = of;
         let ns = |share| ran.quantile(share).map(|time| time.as_nanos() as u64);
         Self {
@@ -206,7 +208,7 @@ impl Procedure {
             median_ns: ns(0.5),
             p99_ns: ns(0.99),
             longest_ns: ns(1.0),
-            busy: busy(&ran, calls, seconds),
+            busy: (whole.pipes == PipedItems::default()).then(|| busy(&ran, calls, seconds)),
             older,
         }
     }

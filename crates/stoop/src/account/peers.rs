@@ -27,7 +27,7 @@ pub struct CallingPeer {
     pub peer: String,
     /// Its calls that have ended: an estimate from those that are timed.
     pub calls: u64,
-    /// How long its procedures have run together; likewise.
+    /// How long its procedures have run together; likewise. Calls with pipes, which mostly wait for items, do not count.
     pub ran: Duration,
 }
 

@@ -127,10 +127,10 @@ impl Ledger {
     /// Has a call counted, and timed from `begun_ns` on, when its answer has come.
     #[cold]
     fn follow(self: &Arc<Self>, later: Later, call: (usize, u16), begun_ns: Option<u64>) -> Unserved {
-        let (ledger, caller) = (Arc::clone(self), Peer::serving());
+        let (ledger, caller, is_piped) = (Arc::clone(self), Peer::serving(), later.pipes().count() > 0);
         let counting = Arc::clone(self);
         let later = later.with_ends(move |ends| counting.count_pipes(call, ends));
-        Unserved::Later(later.holding(Box::new(Followed { ledger, call, begun_ns, caller })))
+        Unserved::Later(later.holding(Box::new(Followed { ledger, call, begun_ns, caller, is_piped })))
     }
 
     /// Runs a procedure, as a span if it is the turn of this call or if it takes too long.
@@ -201,16 +201,18 @@ struct Followed {
     /// When it began, if it is timed.
     begun_ns: Option<u64>,
     caller: Peer,
+    /// It mostly waits for items: how long it was open says nothing of what it has cost.
+    is_piped: bool,
 }
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        let Self { ledger, call: (interface, procedure), begun_ns, caller } = self;
+        let Self { ledger, call: (interface, procedure), begun_ns, caller, is_piped } = self;
         let (own, is_own) = ledger.times[*interface].of(usize::from(*procedure));
         if let Some(begun_ns) = begun_ns {
             let took_ns = clock::now_ns() - *begun_ns;
             let calls = u64::from(own.note(took_ns, ledger.options.short_share, is_own));
-            ledger.peers.add(caller.clone(), calls, took_ns * calls);
+            ledger.peers.add(caller.clone(), calls, if *is_piped { 0 } else { took_ns * calls });
         }
         own.end(is_own);
     }
