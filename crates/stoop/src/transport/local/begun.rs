@@ -349,20 +349,16 @@ impl Calls {
     /// Runs a call, unless it has been abandoned or another thread runs it.
     pub(super) fn run(self: &Arc<Self>, call: u32, id: u64) {
         let mut table = self.table();
-        let deadline_ns = table.deadline_ns(call);
-        let known = table.get_mut(call).filter(|known| known.id == id);
-        let Some((arguments, procedure)) =
-            known.and_then(|known| Some((known.arguments.take()?, known.procedure)))
-        else {
-            return;
-        };
+        let mut deadline_ns = table.deadline_ns(call);
+        let Some(known) = table.get_mut(call).filter(|known| known.id == id) else { return };
+        let Some(arguments) = known.arguments.take() else { return };
+        let (procedure, pipes) = (known.procedure, known.pipes.clone());
         let now_ns = clock::now_ns();
-        // The first step of a call with pipes has ended in time.
-        table.set_deadline(call, |known| {
-            known.pipes.as_ref().filter(|_| now_ns < deadline_ns).map(LocalPipes::deadline_ns)
-        });
-        let (deadline_ns, pipes) =
-            (table.deadline_ns(call), table.get_mut(call).and_then(|known| known.pipes.clone()));
+        if let Some(pipes) = pipes.as_ref().filter(|_| now_ns < deadline_ns) {
+            // The first step of the call has ended in time.
+            deadline_ns = pipes.deadline_ns();
+            table.set_deadline(call, |_| Some(deadline_ns));
+        }
         drop(table);
         if deadline_ns <= now_ns {
             let outcome = Err(refused(RefusalCode::DeadlinePassed, String::new()));
@@ -413,16 +409,18 @@ impl Calls {
     /// Ends a call, if it has not been abandoned.
     pub(super) fn end(&self, call: u32, id: u64, outcome: Outcome) {
         let mut table = self.table();
-        let known = table.get_mut(call).filter(|known| known.id == id);
-        let (is_open, pipes) = (known.is_some(), known.and_then(|known| known.pipes.take()));
-        let error = pipes.as_ref().and_then(|_| outcome.as_ref().err().cloned());
-        let wakeup = if is_open { table.end(call, outcome) } else { Wakeup::default() };
-        drop(table);
-        if let Some(pipes) = pipes {
-            pipes.end(error.as_ref().map_or(Ok(()), Err));
+        if let Some(known) = table.get_mut(call).filter(|known| known.id == id) {
+            let piped = known.pipes.take().map(|pipes| (pipes, outcome.as_ref().err().cloned()));
+            let wakeup = table.end(call, outcome);
+            drop(table);
+            if let Some((pipes, error)) = piped {
+                pipes.end(error.as_ref().map_or(Ok(()), Err));
+            }
+            cancelled::ended(CallId::local(id));
+            return wakeup.give();
         }
+        drop(table);
         cancelled::ended(CallId::local(id));
-        wakeup.give();
     }
 }
 
