@@ -1,7 +1,8 @@
 //! Operations for tests that decide themselves what happens in a world.
 
 use crate::events::ThreadId;
-use crate::world::{BEGINNING, Wish};
+use crate::scenario::Wish;
+use crate::world::BEGINNING;
 use crate::{CallId, Losses, Side, Sim, Stop, Told};
 use core::time::Duration;
 use stoop_exchange::Instant;

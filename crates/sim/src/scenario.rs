@@ -4,6 +4,8 @@ mod load;
 mod seeds;
 mod wishes;
 
+pub(crate) use wishes::Wish;
+
 use crate::Faults;
 use core::time::Duration;
 use stoop_exchange::outcome::PACKET_LIFE;

@@ -4,7 +4,7 @@ mod caller;
 mod sealing;
 mod server;
 
-pub(crate) use caller::{Call, CallerProcess, Generation, Granted, Outbox, OwnLane, Stage, Thread, Wish};
+pub(crate) use caller::{Call, CallerProcess, Generation, Granted, Outbox, OwnLane, Stage, Thread};
 pub(crate) use sealing::{Bundled, CallerEnd, End, Sealing, Seen, Waiting};
 pub(crate) use server::{Job, ServerProcess};
 

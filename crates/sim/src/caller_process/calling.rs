@@ -3,8 +3,9 @@
 use super::BINDER_PORT;
 use crate::events::{Event, Place, ThreadId};
 use crate::ledger::CallId;
+use crate::scenario::Wish;
 use crate::task::{RESULT_LEN, TASK_LEN, Task};
-use crate::world::{Call, CallerProcess, Outbox, OwnLane, Stage, Thread, Wish};
+use crate::world::{Call, CallerProcess, Outbox, OwnLane, Stage, Thread};
 use crate::{Address, Sabotage, Sim};
 use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};

@@ -3,8 +3,21 @@
 use crate::Scenario;
 use crate::random::Random;
 use crate::task::Manner;
-use crate::world::Wish;
 use core::time::Duration;
+
+/// A call that a program wants to make.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) work: Duration,
+    pub(crate) manner: Manner,
+    /// To the deadline.
+    pub(crate) limit: Duration,
+    pub(crate) idempotent: bool,
+    /// Bytes of the arguments, or as many as are needed.
+    pub(crate) arguments: usize,
+    /// Bytes of the result, or as many as are needed.
+    pub(crate) result: usize,
+}
 
 impl Scenario {
     /// A thread's next call, and after what time it is cancelled, if it is.

@@ -3,9 +3,7 @@
 use crate::events::{Life, Place};
 use crate::ledger::CallId;
 use crate::network::Socket;
-use crate::task::Manner;
 use core::ops::DerefMut;
-use core::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -220,20 +218,6 @@ impl Thread {
     pub(crate) fn sends_nothing(&self) -> bool {
         self.call.as_ref().is_none_or(|call| call.cancelled || call.packet.len() <= MAX_DATAGRAM)
     }
-}
-
-/// A call that a program wants to make.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
-    pub(crate) work: Duration,
-    pub(crate) manner: Manner,
-    /// To the deadline.
-    pub(crate) limit: Duration,
-    pub(crate) idempotent: bool,
-    /// Bytes of the arguments, or as many as are needed.
-    pub(crate) arguments: usize,
-    /// Bytes of the result, or as many as are needed.
-    pub(crate) result: usize,
 }
 
 /// A call in the making.
