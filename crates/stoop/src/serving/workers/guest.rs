@@ -19,8 +19,15 @@ use stoop_net::waiting::{OngoingWait, Placement, Waiter, Waiting};
 pub(crate) struct Guest<E: Endpoint> {
     pool: Lent<WorkerPool<E>>,
     terms: (Waiting, Placement),
-    /// From its first wait on: the tasks of most open calls never wait in a thread.
-    state: Mutex<Option<Box<State>>>,
+    waits: Mutex<Waits>,
+}
+
+#[derive(Default)]
+struct Waits {
+    /// When the last one ended.
+    ended_ns: u64,
+    /// While they follow one another soon: the tasks of most open calls never wait in a thread, and most threads not for long.
+    state: Option<Box<State>>,
 }
 
 struct State {
@@ -37,12 +44,14 @@ struct State {
 /// A wait that ends so soon is short, also if the worker had to be woken; and after so many a thread asks for the role.
 const SHORT_NS: u64 = 150_000;
 const SHORT_WAITS: u32 = 2;
+/// A wait that begins so long after the last one is the first of others.
+const PAUSE_NS: u64 = 1_000_000;
 /// After a guest has received a call, it does not ask in so many waits at most.
 const HOLD_OFF_MAX: u32 = 1024;
 
 impl<E: Endpoint> Guest<E> {
     pub(crate) fn new(pool: Lent<WorkerPool<E>>, terms: (Waiting, Placement)) -> Self {
-        Self { pool, terms, state: Mutex::default() }
+        Self { pool, terms, waits: Mutex::default() }
     }
 
     /// Does something with the pool, while that is there.
@@ -54,9 +63,20 @@ impl<E: Endpoint> Guest<E> {
     /// before.
     pub(crate) fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
         // Another thread waits for the same call.
-        let Ok(mut guest) = self.state.try_lock() else { return sleep() };
-        let guest = guest.get_or_insert_with(|| State::new(self.terms));
+        let Ok(mut waits) = self.waits.try_lock() else { return sleep() };
         let began_ns = clock::now_ns();
+        if began_ns.saturating_sub(waits.ended_ns) > PAUSE_NS {
+            self.forget(&mut waits);
+            sleep();
+        } else {
+            self.wait_again(&mut waits, began_ns, is_over, sleep);
+        }
+        waits.ended_ns = clock::now_ns();
+    }
+
+    /// Waits soon after the last wait.
+    fn wait_again(&self, waits: &mut Waits, began_ns: u64, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
+        let guest = waits.state.get_or_insert_with(|| State::new(self.terms));
         let mut wait = guest.waiter.begin(began_ns);
         let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, &is_over)) {
             Some(Begun::Received) => return,
@@ -73,9 +93,14 @@ impl<E: Endpoint> Guest<E> {
 
     /// The thread does not wait again soon: a worker receives from now on.
     pub(crate) fn end(&self) {
-        if let Ok(mut guest) = self.state.try_lock()
-            && let Some(claim) = guest.as_mut().and_then(|guest| guest.claim.take())
-        {
+        if let Ok(mut waits) = self.waits.try_lock() {
+            self.forget(&mut waits);
+        }
+    }
+
+    fn forget(&self, waits: &mut Waits) {
+        let claim = waits.state.take().and_then(|guest| guest.claim);
+        if let Some(claim) = claim {
             self.with_pool(|pool| {
                 if pool.role.change(claim, HELD) {
                     pool.give_role_back();
