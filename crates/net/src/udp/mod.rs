@@ -14,6 +14,7 @@ mod control;
 mod message;
 mod segments;
 mod server;
+mod server_sending;
 mod sizes;
 mod source;
 

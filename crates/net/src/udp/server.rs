@@ -2,9 +2,7 @@
 
 use super::bound::BoundSocket;
 use super::control::{Called, Control, Messages};
-use super::{
-    CallerSocket, Patience, Segments, SegmentsSending, datagram_socket, local_addr, message, segments, sizes,
-};
+use super::{CallerSocket, Patience, Segments, datagram_socket, local_addr, message, segments, sizes};
 use crate::clock;
 use crate::inherited::{self, Bound};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -31,8 +29,8 @@ pub struct ServerSocket {
 /// The sender of a datagram, and the address from which to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    addr: SocketAddr,
-    called: Option<Called>,
+    pub(super) addr: SocketAddr,
+    pub(super) called: Option<Called>,
 }
 
 impl Peer {
@@ -355,30 +353,6 @@ impl ServerSocket {
 
 /// Many datagrams at once.
 impl ServerSocket {
-    /// Sends several datagrams to `peer` by one system call, from the address that it called: `datagrams` cut every
-    /// `segment` bytes, so that the last may be shorter. All are sent or none.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Self::send).
-    ///
-    /// # Panics
-    ///
-    /// When they are more than [`MAX_SEGMENTS`](super::MAX_SEGMENTS) or
-    /// [`MAX_SEGMENTS_LEN`](super::MAX_SEGMENTS_LEN) bytes, or `segment` is 0.
-    pub fn send_segments(
-        &self,
-        datagrams: &[u8],
-        segment: usize,
-        peer: &Peer,
-    ) -> io::Result<SegmentsSending> {
-        let control = match &peer.called {
-            Some(called) => Control::default().leaving_from(called),
-            None => Control::default(),
-        };
-        segments::send(self.socket.as_fd(), datagrams, segment, Some(&peer.addr), control)
-    }
-
     /// Asks the kernel to hand over datagrams of one sender that came together as one (UDP_GRO), or to stop doing so; at
     /// any time. While it is on, receive by [`recv_segments`](Self::recv_segments) only: [`recv`](Self::recv) would take
     /// several datagrams for one. Datagrams that came together just before it is turned off are still handed over as one,
