@@ -12,7 +12,8 @@
 //! # For drivers
 //!
 //! The ends are in a caller's [`Lane`](crate::caller::Lane) and in a [`Server`](crate::server::Server), by whose methods `pipe_…` the
-//! driver gives and takes bytes, under the lock that it has for them. None of them waits.
+//! driver gives and takes bytes, under the lock that it has for them. None of them waits. Bytes that the driver [shares](Added::Shared)
+//! are not copied before the system sends them, if the driver can [gather](crate::server::PacketRoom::gather) packets.
 //!
 //! | the program wants to | caller | server |
 //! |---|---|---|
@@ -25,11 +26,14 @@
 //! [`Heard::Pipe`](crate::caller::Heard::Pipe), [`Effect::Pipe`](crate::server::Effect::Pipe). A call that ends in any way wakes it, too.
 
 mod bytes;
+mod chunks;
 mod receiving;
 mod sending;
 #[cfg(test)]
 mod tests;
 
+pub use crate::room::Piece;
+pub use chunks::Added;
 pub use receiving::{Drawn, Receiving, Rest};
 pub use sending::Sending;
 

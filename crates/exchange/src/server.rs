@@ -40,7 +40,7 @@ mod sweep;
 mod table;
 
 use crate::pipe::News;
-pub use crate::room::PacketRoom;
+pub use crate::room::{PacketRoom, Part};
 use crate::shares::Owner;
 use crate::{Instant, Interfaces};
 use admission::Admission;

@@ -4,7 +4,7 @@ use super::pipe_state::{OpenPipes, Pipes};
 use super::{CallState, Due, Heard, Lane, PROBE_INTERVAL};
 use crate::Instant;
 use crate::bulk::{Path, Run};
-use crate::pipe::{Drawn, Framing, News, Rest, Sending};
+use crate::pipe::{Added, Drawn, Framing, News, Rest, Sending};
 use crate::room::PacketRoom;
 use alloc::vec::Vec;
 use stoop_wire::{Data, FailureCode, Header, Kind, PipeReceipt, Receipt, ReceiptBehind};
@@ -221,7 +221,7 @@ impl Lane {
     }
 
     /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call.
-    pub fn pipe_send(&mut self, now: Instant, bytes: &[u8]) -> usize {
+    pub fn pipe_send<'a>(&mut self, now: Instant, bytes: impl Into<Added<'a>>) -> usize {
         self.open_pipe_to().map_or(0, |to| to.send(now, bytes))
     }
 
@@ -246,7 +246,7 @@ impl Lane {
 
     /// All bytes of the pipe to the server so far, if the server's program has taken none: a call that was refused is made again with
     /// them.
-    pub fn pipe_kept(&self) -> Option<&[u8]> {
+    pub fn pipe_kept(&self) -> Option<Vec<u8>> {
         self.pipes()?.to.as_ref()?.all_bytes()
     }
 

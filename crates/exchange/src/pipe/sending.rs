@@ -1,12 +1,13 @@
 //! The sending end of a pipe.
 
-use super::bytes::Bytes;
+use super::chunks::{Added, Chunks};
 use super::receiving::Receiving;
 use super::{FIRST_WINDOW, Framing, REBASE, WINDOW_MAX, nearest};
 use crate::Instant;
 use crate::bulk::is_newer;
 use crate::bulk::{Outgoing, Path, Run};
-use crate::room::PacketRoom;
+use crate::room::{PacketRoom, Part};
+use alloc::vec::Vec;
 use stoop_wire::{Data, HEADER_LEN, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
 /// Bytes beyond the receiver's limit that a sender stores, so that they can leave as soon as the limit has moved.
@@ -20,7 +21,7 @@ pub struct Sending {
     base: u64,
     base_number: u32,
     /// What has not arrived yet, as far as it is known; also what has arrived, while the call may have to be sent again.
-    bytes: Bytes,
+    bytes: Chunks,
     limit: u64,
     /// The limit with which the pipe began, while all its bytes are kept: the program at the other end has taken nothing yet.
     keeps_within: Option<u64>,
@@ -54,7 +55,7 @@ impl Sending {
             outgoing: Outgoing::open(),
             base: offset,
             base_number: 0,
-            bytes: Bytes::new(offset),
+            bytes: Chunks::new(offset),
             limit,
             keeps_within: keeps.then_some(limit),
             newest: 0,
@@ -123,18 +124,24 @@ impl Sending {
     }
 
     /// Adds bytes, as many as the receiver takes now and a few more. Returns how many.
-    pub fn send(&mut self, now: Instant, bytes: &[u8]) -> usize {
-        let bytes = &bytes[..self.would_take(bytes.len())];
-        self.append(now, bytes)
+    pub fn send<'a>(&mut self, now: Instant, bytes: impl Into<Added<'a>>) -> usize {
+        let bytes = bytes.into();
+        self.append_first(now, bytes, self.would_take(bytes.len()))
     }
 
     /// Adds bytes, whether the receiver takes them now or later. Returns how many: none if there is no memory.
-    pub fn append(&mut self, now: Instant, bytes: &[u8]) -> usize {
-        if self.is_closed || bytes.is_empty() || !self.bytes.append(bytes) {
+    pub fn append<'a>(&mut self, now: Instant, bytes: impl Into<Added<'a>>) -> usize {
+        let bytes = bytes.into();
+        self.append_first(now, bytes, bytes.len())
+    }
+
+    /// Adds the first `len` bytes.
+    pub(crate) fn append_first(&mut self, now: Instant, bytes: Added<'_>, len: usize) -> usize {
+        if self.is_closed || len == 0 || !self.bytes.append(bytes, len) {
             return 0;
         }
-        self.outgoing.extend(now, bytes.len() as u32, relative(self.limit, self.base));
-        bytes.len()
+        self.outgoing.extend(now, len as u32, relative(self.limit, self.base));
+        len
     }
 
     /// The program has more than the receiver takes now: until the limit moves, the receiver is asked, after ever longer waits.
@@ -175,7 +182,7 @@ impl Sending {
         self.outgoing.skip_to(self.outgoing.never_sent().min(len), path);
         self.outgoing.extend(now, 1, u32::MAX);
         (self.is_closed, self.end, self.keeps_within) = (true, Some(PipeEnd::Aborted), None);
-        self.bytes = Bytes::new(self.len());
+        self.bytes = Chunks::new(self.len());
     }
 
     /// The receiver takes the bytes before `limit`.
@@ -249,8 +256,8 @@ impl Sending {
     }
 
     /// All bytes of the pipe so far, if none was given away: the call was refused, and is made again.
-    pub fn all_bytes(&self) -> Option<&[u8]> {
-        self.keeps_within.is_some().then(|| self.bytes.slice(self.bytes.at(), self.bytes.len()))
+    pub fn all_bytes(&self) -> Option<Vec<u8>> {
+        self.keeps_within.is_some().then(|| self.bytes.to_vec())
     }
 
     /// The run to send now, in at most `most_bytes` of datagrams. Its offset counts from a place that only
@@ -278,36 +285,45 @@ impl Sending {
         let packets = run.len.div_ceil(run.fragment).max(1);
         let end_at = self.outgoing.message_len() - u32::from(self.end.is_some());
         let with_trailer = segment - run.fragment as usize;
-        let (mut offset, mut transmission) = (run.offset, self.base_number.wrapping_add(run.transmission));
         let end = run.offset + run.len;
         let is_last = run.len > 0 && end > end_at;
         let bytes = (run.len - u32::from(is_last)) as usize;
         let len =
             bytes + packets as usize * with_trailer + if behind.is_some() { ReceiptBehind::LEN } else { 0 };
-        room.put(len, segment, |packet| {
+        let mut packets = (0..packets).map(|packet| {
+            let offset = run.offset + packet * run.fragment;
             let part = run.fragment.min(end - offset);
             let has_end = part > 0 && offset + part > end_at;
             let len = part - u32::from(has_end);
             let at = self.base + u64::from(offset);
             let has_waited = self.waited_at.is_some_and(|offset| (at..at + u64::from(len)).contains(&offset));
             let end = self.end.filter(|_| has_end);
+            let transmission = self.base_number.wrapping_add(run.transmission).wrapping_add(packet);
             let data = Data { at, len: len as u16, end, has_waited, transmission };
+            (data.header(framing.binding, framing.lane, framing.number), at, len as usize)
+        });
+        if behind.is_none()
+            && with_trailer == HEADER_LEN
+            && self.bytes.is_shared(self.base + u64::from(run.offset), bytes)
+            && let Some(gathered) = room.gather(len, segment)
+        {
+            for (header, at, len) in packets {
+                gathered.push(Part::Header(header.to_bytes()));
+                gathered.extend(self.bytes.shared(at, len).map(Part::Bytes));
+            }
+            return;
+        }
+        room.put(len, segment, |packet| {
+            let (written, at, len) = packets.next().expect("as many as were counted");
             let (header, payload) =
                 packet.split_first_chunk_mut::<HEADER_LEN>().expect("a packet has a header");
-            let written = data.header(framing.binding, framing.lane, framing.number);
             *header = if behind.is_some() { ReceiptBehind::announced(written) } else { written }.to_bytes();
-            let (bytes, rest) = payload.split_at_mut(len as usize);
-            bytes.copy_from_slice(self.bytes_from(at, len as usize));
+            let (bytes, rest) = payload.split_at_mut(len);
+            self.bytes.copy_to(at, bytes);
             if let Some(behind) = &behind {
                 rest[..ReceiptBehind::LEN].copy_from_slice(&behind.to_bytes());
             }
-            offset += part;
-            transmission = transmission.wrapping_add(1);
         });
-    }
-
-    fn bytes_from(&self, at: u64, len: usize) -> &[u8] {
-        if len == 0 { &[] } else { self.bytes.slice(at, len) }
     }
 
     /// Whether more could be sent, if the window had space.

@@ -1,8 +1,9 @@
 //! The two ends of a pipe over a link that loses, repeats and delays packets.
 
-use super::{FIRST_WINDOW, Framing, Receiving, Rest, Sending};
+use super::{Added, FIRST_WINDOW, Framing, Piece, Receiving, Rest, Sending};
 use crate::bulk::Path;
 use crate::bulk::tests::Random;
+use crate::room::{PacketRoom, Part};
 use crate::{Instant, RoundTrip};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -36,9 +37,28 @@ struct Link {
     receipts: u64,
     /// Packets that were taken together with one before them.
     together: usize,
+    /// Parts of packets that were gathered.
+    gathered: usize,
     /// Offset behind the last byte that the program has taken.
     taken: u64,
     rest: Rest,
+}
+
+/// Takes packets in both ways.
+#[derive(Default)]
+struct Room {
+    put: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+impl PacketRoom for Room {
+    fn put(&mut self, len: usize, segment: usize, write: impl FnMut(&mut [u8])) {
+        self.put.put(len, segment, write);
+    }
+
+    fn gather(&mut self, _len: usize, _segment: usize) -> Option<&mut Vec<Part>> {
+        Some(&mut self.parts)
+    }
 }
 
 impl Link {
@@ -56,6 +76,7 @@ impl Link {
             data: 0,
             receipts: 0,
             together: 0,
+            gathered: 0,
             taken: offset,
             rest: Rest::Open,
         }
@@ -76,8 +97,11 @@ impl Link {
     fn pump(&mut self) {
         while let Some(run) = self.sending.next_run(self.now, &mut self.path, 65_507) {
             let segment = self.path.packet_len(run.fragment);
-            let mut datagrams = Vec::new();
-            self.sending.frame(self.now, FRAMING, (&run, segment), None, &mut datagrams);
+            let mut room = Room::default();
+            self.sending.frame(self.now, FRAMING, (&run, segment), None, &mut room);
+            let parts = room.parts.iter().map(Part::bytes).collect::<Vec<_>>();
+            self.gathered += parts.len();
+            let datagrams = if parts.is_empty() { room.put } else { parts.concat() };
             for packet in datagrams.chunks(segment) {
                 self.data += 1;
                 self.put(packet);
@@ -148,8 +172,11 @@ impl Link {
         while self.rest == Rest::Open {
             let at = self.sending.len();
             if at < end {
-                let len = (end - at).min(8192) as usize;
-                self.sending.send(self.now, &bytes(at, len));
+                let bytes = bytes(at, (end - at).min(8192) as usize);
+                match at % 3 {
+                    0 => self.sending.send(self.now, &bytes),
+                    _ => self.sending.send(self.now, Added::Shared(&Piece::new(bytes))),
+                };
             } else {
                 self.sending.finish(self.now);
             }
@@ -201,6 +228,7 @@ fn a_long_pipe_counts_from_later_places() {
     let mut link = Link::new((1 << 32) - (40 << 20), FIRST_WINDOW, 1 << 20, (2, 2), 1);
     link.transfer(80 << 20, usize::MAX);
     assert!(link.together > 0, "some packets in order arrive at the same time");
+    assert!(link.gathered > 0, "some are sent from where their bytes lie");
 }
 
 #[test]
@@ -369,7 +397,7 @@ fn all_bytes_are_kept_until_the_program_at_the_other_end_takes_some() {
     link.sending = Sending::new(0, 8000, true);
     link.sending.send(link.now, &bytes(0, 5000));
     while link.step() {}
-    assert_eq!(link.sending.all_bytes(), Some(&bytes(0, 5000)[..]), "it could be sent again");
+    assert_eq!(link.sending.all_bytes(), Some(bytes(0, 5000)), "it could be sent again");
     link.take(usize::MAX);
     while link.step() {}
     assert_eq!((link.sending.all_bytes(), link.sending.bytes_held()), (None, 0));

@@ -8,7 +8,7 @@ use super::sending::Transmission;
 use super::shares::{Share, Shares};
 use super::{Effect, PacketRoom, Peer, Server};
 use crate::bulk::Path;
-use crate::pipe::{Drawn, FIRST_WINDOW, News, Receiving, Rest, Sending};
+use crate::pipe::{Added, Drawn, FIRST_WINDOW, News, Receiving, Rest, Sending};
 use crate::{Instant, RoundTrip};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -316,14 +316,15 @@ impl<P: Peer> Server<P> {
 
     /// Adds bytes to the pipe to the caller of a call that runs, as many as the caller takes now, and a few more, if there is memory
     /// for them. Returns how many. Afterwards [`next_transmission`](Self::next_transmission) may have something to send.
-    pub fn pipe_send(&mut self, now: Instant, call: CallKey, bytes: &[u8]) -> usize {
+    pub fn pipe_send<'a>(&mut self, now: Instant, call: CallKey, bytes: impl Into<Added<'a>>) -> usize {
+        let bytes = bytes.into();
         let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return 0 };
         let Some(to) = &mut pipes.to else { return 0 };
         let taken = to.would_take(bytes.len());
         if taken == 0 || !shares.take_pipe(share, taken) {
             return 0;
         }
-        let sent = to.send(now, &bytes[..taken]);
+        let sent = to.append_first(now, bytes, taken);
         pipes.counted += taken;
         pipes.recount(shares, share);
         self.enqueue_sender((call.0, call.1));
@@ -347,7 +348,7 @@ impl<P: Peer> Server<P> {
 
     /// Adds the last bytes to the pipe to the caller of a call that is about to be answered: those that the procedure has sent, and
     /// that there was no room for. They are counted as far as there is memory.
-    pub fn pipe_send_rest(&mut self, now: Instant, call: CallKey, bytes: &[u8]) {
+    pub fn pipe_send_rest<'a>(&mut self, now: Instant, call: CallKey, bytes: impl Into<Added<'a>>) {
         let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return };
         let Some(to) = &mut pipes.to else { return };
         let sent = to.append(now, bytes);

@@ -9,7 +9,7 @@ use core::ops::DerefMut;
 use std::rc::Rc;
 use stoop_exchange::bulk::Path;
 use stoop_exchange::caller::{Due, Heard, Lane, NoResult, OpenPipes, Steps, Way};
-use stoop_exchange::pipe::Rest;
+use stoop_exchange::pipe::{Added, Piece, Rest};
 use stoop_exchange::{Instant, RoundTrip};
 use stoop_wire::{BindingId, HEADER_LEN, LaneId, PipeEnd, Receipt, RefusalCode};
 
@@ -166,7 +166,7 @@ impl World {
                 }
             } else if sent < way.len {
                 let chunk = bytes(id, Which::ToServer, sent, way.chunk.min(way.len - sent));
-                let taken = lane.pipe_send(now, &chunk) as u64;
+                let taken = lane.pipe_send(now, Added::Shared(&Piece::new(chunk))) as u64;
                 self.ledger.sent(id, Which::ToServer, taken);
                 progress |= taken > 0;
             } else {
@@ -416,7 +416,7 @@ impl World {
         let (Some(lane), Some(call)) = (&it.lane, &it.call) else { return Ok(Told::DidNotRun) };
         let sent = self.ledger.sent_so_far(call.id, Which::ToServer);
         if call.plan.to.is_some_and(|way| !way.aborts) && !call.is_told && code == RefusalCode::Overloaded {
-            let kept = lane.pipe_kept().map(<[u8]>::len);
+            let kept = lane.pipe_kept().map(|bytes| bytes.len());
             if kept != Some(sent as usize) {
                 return Err(format!("of {sent} bytes of a refused call {kept:?} are left"));
             }
