@@ -17,7 +17,7 @@ use stoop_wire::HEADER_LEN;
 
 /// Fragments of at least this many bytes are not copied: the system gathers them. For shorter ones a gather list costs more than
 /// copying (`stoop-net`'s example `gather`).
-const GATHERED_MIN: u32 = 8 * 1024;
+pub(crate) const GATHERED_MIN: u32 = 8 * 1024;
 
 /// Bytes from the byte that is copied to the one that is prefetched: arguments of this size are not in a cache any more. Within a long
 /// fragment the processor looks ahead by itself.

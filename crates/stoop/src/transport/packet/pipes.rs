@@ -1,11 +1,14 @@
 //! What both ends of a packet link have in common for pipes: the way of bytes from a program's queue into the exchange.
 
 use crate::pipes::contract::{Close, FIRST_WINDOW};
-use crate::pipes::queue::PipeQueue;
+use crate::pipes::queue::{PipeQueue, Pulled};
 use crate::pipes::waiters::Wakeup;
 use crate::transport::packet::link::Room;
+use crate::transport::packet::packet_run::GATHERED_MIN;
 use crate::transport::packet::protection::Protection;
-use stoop_exchange::server::PacketRoom;
+use std::mem;
+use stoop_exchange::pipe::{Added, Piece};
+use stoop_exchange::server::{PacketRoom, Part};
 
 /// A program begins no record within so many bytes before the exchange's limit, so that the end of a short record needs no limit of its
 /// own.
@@ -14,11 +17,18 @@ pub(crate) const MARGIN: u64 = 1024;
 /// Below this offset a program may begin a record before the first receipt.
 pub(crate) const FIRST_LIMIT: u64 = FIRST_WINDOW - MARGIN;
 
+/// So many bytes of a pipe are not copied into the exchange: it shares them, and the system gathers them where packets are long enough.
+const SHARED_MIN: usize = 16 * 1024;
+/// Bytes of memory that are kept for the next at most.
+const KEPT: usize = 128 * 1024;
+
 /// Bytes of a pipe that were taken from its queue and that the exchange has not taken.
 #[derive(Default)]
 pub(crate) struct Outlet {
     run: Vec<u8>,
     at: usize,
+    /// They are these instead of those in `run`.
+    shared: Option<Piece>,
 }
 
 /// What an [`Outlet`] has left behind.
@@ -33,24 +43,39 @@ pub(crate) struct Passed {
 
 impl Outlet {
     /// Passes the bytes of the queue to `send`, which returns how many it takes.
-    pub(crate) fn pass(&mut self, queue: &PipeQueue, mut send: impl FnMut(&[u8]) -> usize) -> Passed {
+    pub(crate) fn pass(&mut self, queue: &PipeQueue, mut send: impl FnMut(Added<'_>) -> usize) -> Passed {
         let mut wakeup = Wakeup::default();
         loop {
-            if self.at == self.run.len() {
-                self.run.clear();
-                self.at = 0;
-                let pulled = queue.pull(&mut self.run);
-                wakeup = wakeup.or(pulled.wakeup);
-                if self.run.is_empty() {
-                    return Passed { wakeup, closed: pulled.closed, is_held_up: false };
+            let rest = match &self.shared {
+                Some(piece) => Added::Shared(piece),
+                None => Added::Copied(&self.run[self.at..]),
+            };
+            let (len, sent) = (rest.len(), if rest.len() > 0 { send(rest) } else { 0 });
+            if sent < len {
+                match &mut self.shared {
+                    Some(piece) => *piece = piece.part(sent, len - sent),
+                    None => self.at += sent,
                 }
-            }
-            let sent = send(&self.run[self.at..]);
-            self.at += sent;
-            if self.at < self.run.len() {
                 return Passed { wakeup, closed: None, is_held_up: true };
             }
+            let pulled = self.pull(queue);
+            wakeup = wakeup.or(pulled.wakeup);
+            if self.run.is_empty() && self.shared.is_none() {
+                return Passed { wakeup, closed: pulled.closed, is_held_up: false };
+            }
         }
+    }
+
+    fn pull(&mut self, queue: &PipeQueue) -> Pulled {
+        self.run.clear();
+        (self.at, self.shared) = (0, None);
+        let pulled = queue.pull(&mut self.run);
+        if self.run.len() >= SHARED_MIN {
+            // The queue gets memory for as many with the next pull.
+            let next = Vec::with_capacity(self.run.len().min(KEPT));
+            self.shared = Some(Piece::new(mem::replace(&mut self.run, next)));
+        }
+        pulled
     }
 
     /// Forgets what is left.
@@ -69,5 +94,9 @@ impl<R: Room> PacketRoom for Protected<'_, R> {
             write(packet);
             self.1.frame_whole(packet);
         }
+    }
+
+    fn gather(&mut self, len: usize, segment: usize) -> Option<&mut Vec<Part>> {
+        if len.min(segment) < GATHERED_MIN as usize { None } else { self.0.gather(segment) }
     }
 }

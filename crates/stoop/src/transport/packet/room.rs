@@ -1,5 +1,6 @@
 //! The room: memory that a packet link lends for the packets of a long message.
 
+use stoop_exchange::server::Part;
 use stoop_net::packets::{MAX_SEGMENTS, MAX_SEGMENTS_LEN};
 
 /// Memory that a link provides for packets that leave together.
@@ -11,6 +12,12 @@ pub(crate) trait Room: Default + Send {
     ///
     /// When they are more than [`MAX_SEGMENTS`] packets or [`MAX_SEGMENTS_LEN`] bytes, or `segment` is 0.
     fn packets(&mut self, len: usize, segment: usize) -> impl Iterator<Item = &mut [u8]>;
+
+    /// An empty list to which the parts of packets are added that leave from where they lie, each but the last `segment` bytes long.
+    /// `None`: the link copies packets.
+    fn gather(&mut self, _segment: usize) -> Option<&mut Vec<Part>> {
+        None
+    }
 }
 
 /// Room in one piece of memory, for a link whose packets are copied when it sends them.

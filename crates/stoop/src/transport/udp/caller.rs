@@ -1,8 +1,9 @@
 //! A caller's endpoint over UDP: a connected socket. The kernel finds the route once, and drops packets of other senders.
 
 use crate::transport::packet::link::{
-    CallerArrival, CallerEndpoint, ContiguousRoom, HandedOver, Segments, SegmentsSending, Sending, Share,
+    CallerArrival, CallerEndpoint, HandedOver, Segments, SegmentsSending, Sending, Share,
 };
+use crate::transport::udp::room::{UdpRoom, Written, copied};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -118,7 +119,7 @@ impl UdpCaller {
 }
 
 impl CallerEndpoint for UdpCaller {
-    type Room = ContiguousRoom;
+    type Room = UdpRoom;
 
     #[inline]
     fn send(&self, packet: &[u8]) -> io::Result<Sending> {
@@ -159,8 +160,15 @@ impl CallerEndpoint for UdpCaller {
         }
     }
 
-    fn send_room(&self, room: &mut ContiguousRoom, is_probe: bool) -> io::Result<HandedOver> {
-        let (packets, segment) = room.written();
+    fn send_room(&self, room: &mut UdpRoom, is_probe: bool) -> io::Result<HandedOver> {
+        let (packets, segment) = match room.written() {
+            Written::Copied(packets, segment) => (packets, segment),
+            Written::Gathered(parts, segment) => {
+                let sent = self.send_gathered(&parts, segment, is_probe);
+                room.forget_parts();
+                return sent;
+            }
+        };
         match self.send_message(is_probe, || self.socket.send_segments(packets, segment))? {
             Some(handed_over) => Ok(handed_over),
             None => self.send_one_by_one(packets, segment),
@@ -175,10 +183,7 @@ impl CallerEndpoint for UdpCaller {
     ) -> io::Result<HandedOver> {
         match self.send_message(is_probe, || self.socket.send_gathered(slices, segment))? {
             Some(handed_over) => Ok(handed_over),
-            None => {
-                let packets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-                self.send_one_by_one(&packets, segment)
-            }
+            None => self.send_one_by_one(&copied(slices), segment),
         }
     }
 

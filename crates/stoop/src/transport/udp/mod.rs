@@ -3,6 +3,7 @@
 mod caller;
 mod dedicated;
 mod peer;
+mod room;
 mod server;
 mod stamps;
 mod worker;

@@ -5,14 +5,15 @@
 //! of a long message has come, and stops when packets have come by themselves for a while.
 
 use crate::transport::packet::link::{
-    ContiguousRoom, LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending,
-    ServerEndpoint, UNKNOWN_AGE, is_single,
+    LinkCounters, MAX_SEGMENTS, ReceiveBuffers, Received, Segments, SegmentsSending, ServerEndpoint,
+    UNKNOWN_AGE, is_single,
 };
 use crate::transport::udp::dedicated::{Dedicated, DedicatedSocket, LOOKS, Reason};
 use crate::transport::udp::peer::UdpPeer;
+use crate::transport::udp::room::{UdpRoom, Written, copied};
 use crate::transport::udp::stamps::TimeStamps;
 use crate::transport::udp::worker::UdpWorker;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stoop_net::udp::{CallerArrival, CallerSocket, Patience, ServerArrival, ServerSocket};
@@ -260,12 +261,27 @@ impl UdpServer {
             packets.chunks(segment).for_each(|packet| self.send(packet, peer));
         }
     }
+
+    /// Sends packets whose parts lie apart: as few as one system call takes.
+    fn send_gathered(&self, worker: &UdpWorker, parts: &[IoSlice<'_>], segment: usize, peer: &UdpPeer) {
+        let by_dedicated = |socket: &CallerSocket| match socket.send_gathered(parts, segment)? {
+            SegmentsSending::Sent | SegmentsSending::Refused => Ok(()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        };
+        if self.send_by_dedicated(worker, |dedicated| dedicated.peer == *peer, by_dedicated) {
+            return;
+        }
+        use SegmentsSending::{Refused, Sent};
+        if !matches!(self.socket.send_gathered(parts, segment, &peer.0), Ok(Sent | Refused)) {
+            copied(parts).chunks(segment).for_each(|packet| self.send(packet, peer));
+        }
+    }
 }
 
 impl ServerEndpoint for UdpServer {
     type Peer = UdpPeer;
     type Worker = UdpWorker;
-    type Room = ContiguousRoom;
+    type Room = UdpRoom;
 
     fn is_reached_by_others(&self) -> bool {
         self.address().is_ok_and(|address| !address.ip().to_canonical().is_loopback())
@@ -385,9 +401,14 @@ impl ServerEndpoint for UdpServer {
         }
     }
 
-    fn send_room(&self, worker: &UdpWorker, room: &mut ContiguousRoom, peer: &UdpPeer) {
-        let (packets, segment) = room.written();
-        self.send_many(worker, packets, segment, peer);
+    fn send_room(&self, worker: &UdpWorker, room: &mut UdpRoom, peer: &UdpPeer) {
+        match room.written() {
+            Written::Copied(packets, segment) => self.send_many(worker, packets, segment, peer),
+            Written::Gathered(parts, segment) => {
+                self.send_gathered(worker, &parts, segment, peer);
+                room.forget_parts();
+            }
+        }
     }
 
     fn look_after(&self, is_quiet: bool) -> bool {

@@ -22,6 +22,7 @@ use crate::transport::packet::server::endpoint::PacketEndpoint;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use stoop_exchange::Instant;
+use stoop_exchange::pipe::Added;
 use stoop_exchange::server::{Assignment, CallKey, PipeDue, Server};
 use stoop_net::clock;
 use stoop_net::waiting::Placement;
@@ -163,7 +164,7 @@ impl ServedPipes {
     fn close<P: stoop_exchange::server::Peer>(&self, now: Instant, exchange: &mut Server<P>) -> u64 {
         let Some(out) = &self.out else { return 0 };
         self.pass(now, exchange).give_later();
-        let send_rest = |bytes: &[u8]| {
+        let send_rest = |bytes: Added<'_>| {
             exchange.pipe_send_rest(now, self.call, bytes);
             bytes.len()
         };
