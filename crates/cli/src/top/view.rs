@@ -175,8 +175,8 @@ impl View {
             text,
             "\nTimes are those of procedures, without queue and network; busy is in percent of\n\
              one processor. Of calls that take less than 5 µs one in {share} is timed, hence\n\
-             figures of callers are estimates (- where no call was timed, and for busy of calls\n\
-             with pipes, which mostly wait)."
+             figures of callers are estimates (- where no call was timed, and for busy of\n\
+             calls with pipes, which mostly wait)."
         )
     }
 

@@ -174,13 +174,10 @@ fn page_shows_what_the_text_shows_and_a_second_run_is_compared() {
 }
 
 /// The predictions of all rounds of a line: when each was fixed, and when its improved call began to be measured.
-fn order(line: &Value) -> Vec<(f64, f64)> {
+fn order(line: &Value) -> Vec<Option<(f64, f64)>> {
     let rounds = line["predicted"]["rounds"].as_array().map_or(&[][..], Vec::as_slice);
     let moment = |round: &Value, name: &str| round[name].as_f64();
-    rounds
-        .iter()
-        .filter_map(|round| Some((moment(round, "fixed_s")?, moment(round, "measured_s")?)))
-        .collect()
+    rounds.iter().map(|round| Some((moment(round, "fixed_s")?, moment(round, "measured_s")?))).collect()
 }
 
 #[test]
@@ -192,10 +189,12 @@ fn every_saving_is_predicted_before_any_improved_call_of_the_round_is_measured()
     let file = File::new("what-if");
     let (text, run) = run_rounds(2, "what-if-1", &file);
     let lines = lines(&run);
-    let tried: Vec<_> = lines.iter().filter(|line| !order(line).is_empty()).collect();
+    let tried: Vec<_> = lines.iter().filter(|line| order(line).iter().any(Option::is_some)).collect();
     assert!(!tried.is_empty(), "the header by hand needs nothing that may be missing: {text}");
     for round in 0..2 {
-        let moments = tried.iter().map(|line| order(line)[round]);
+        // On a busy machine a line may lack a round: then the others have other places.
+        let whole = tried.iter().map(|line| order(line)).filter(|rounds| rounds.len() == 2);
+        let moments = whole.filter_map(|rounds| rounds[round]);
         let last_fixed = moments.clone().map(|(fixed, _)| fixed).fold(0.0, f64::max);
         let first_measured = moments.map(|(_, measured)| measured).fold(f64::INFINITY, f64::min);
         assert!(last_fixed < first_measured, "round {round}: {last_fixed} s, {first_measured} s");
