@@ -49,6 +49,9 @@ impl Pipes {
     }
 }
 
+/// How long, in nanoseconds, calls with pipes may go on when their server shuts down.
+pub(crate) const GRACE_NS: u64 = 5_000_000_000;
+
 /// Bytes of the pipe to a procedure that may be sent before its server has said how many.
 pub(crate) const FIRST_WINDOW: u64 = 16 * 1024;
 

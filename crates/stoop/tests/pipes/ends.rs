@@ -21,6 +21,7 @@ mod with_a_grace {
 
     claims! { @ tcp [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
     claims! { @ unix [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
+    claims! { @ shm [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
     claims! { @ udp [a_server_that_shuts_down_ends_a_quiet_call_after_its_grace] }
 
     fn a_server_that_shuts_down_ends_a_quiet_call_after_its_grace(transport: &str) {

@@ -7,7 +7,7 @@ use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::later::deferred::{Later, ReplyError};
 use crate::locked::locked;
-use crate::pipes::contract::{Close, Ends, Pipes};
+use crate::pipes::contract::{Close, Ends, GRACE_NS, Pipes};
 use crate::pipes::ends::{Carrier, QueueEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::{self, Gathering, SendsPipes};
@@ -59,9 +59,6 @@ struct ProceduresEnd<S: ServerEndpoint> {
     sends: Arc<Sends<S>>,
     is_receiving: bool,
 }
-
-/// How long calls with pipes may go on when their server shuts down.
-const GRACE_NS: u64 = 5_000_000_000;
 
 /// Bytes before the result of a call with a pipe to its caller: the length of that.
 const LENGTH: usize = size_of::<u64>();

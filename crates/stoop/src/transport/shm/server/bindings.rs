@@ -187,7 +187,10 @@ impl Bindings {
     /// The server shuts down: tells all callers that it refuses calls from now on, once, and ends the handshakes.
     pub(super) fn announce_end(&mut self) {
         if !std::mem::replace(&mut self.has_announced, true) {
-            self.all.values().for_each(|binding| binding.announce_end());
+            for binding in self.all.values() {
+                binding.announce_end();
+                binding.end_pipes_soon();
+            }
         }
         let handshakes = std::mem::take(&mut self.handshakes).into_values();
         handshakes.for_each(|handshake| handshake.end(UnbindReason::ShuttingDown));

@@ -1,7 +1,8 @@
 //! The pipes of the calls of a binding, at the server.
 
+use crate::context::keeper;
 use crate::locked::locked;
-use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes};
+use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, GRACE_NS, Pipes};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper;
 use crate::pipes::window::Window;
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use stoop_net::clock;
 use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_shm::pipe::{self, Reading, Writing};
 use stoop_shm::{Disorder, Segment, Way, listening};
@@ -177,6 +179,15 @@ impl Binding {
         if let Some(served) = self.pipes.of(lane, number) {
             served.fail(&PipeError::Cancelled);
         }
+    }
+
+    /// The server shuts down: calls with pipes, which may be quiet for ever, end soon.
+    pub(super) fn end_pipes_soon(&self) {
+        let deadline_ns = clock::now_ns().saturating_add(GRACE_NS);
+        let calls = locked(&self.pipes.calls);
+        let ids: Vec<_> = calls.iter().map(|(lane, served)| self.call_id(*lane, served.number)).collect();
+        drop(calls);
+        ids.into_iter().for_each(|call| keeper::end_call_by(call, deadline_ns));
     }
 
     /// The binding is closed.

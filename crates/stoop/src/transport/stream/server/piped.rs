@@ -3,7 +3,7 @@
 use crate::context::cancelled::CallId;
 use crate::context::keeper;
 use crate::later::deferred::{Later, ReplyError};
-use crate::pipes::contract::{Close, Ends, Pipes};
+use crate::pipes::contract::{Close, Ends, GRACE_NS, Pipes};
 use crate::pipes::ends::{Carrier, QueueEnd};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::SendsPipes;
@@ -31,9 +31,6 @@ struct ProceduresEnd {
     pipes: Arc<CallPipes>,
     is_receiving: bool,
 }
-
-/// How long calls with pipes may go on when their server shuts down.
-const GRACE_NS: u64 = 5_000_000_000;
 
 impl SendsPipes for Sends {
     fn send_pipes(&self) {
