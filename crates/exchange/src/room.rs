@@ -47,6 +47,15 @@ impl Piece {
         Self { memory: Arc::clone(&self.memory), start, end }
     }
 
+    /// Adds the first `len` bytes of `next`, if they lie behind these in the same memory. Returns whether they do.
+    pub(crate) fn continue_with(&mut self, next: &Self, len: usize) -> bool {
+        let continues = Arc::ptr_eq(&self.memory, &next.memory) && self.end == next.start;
+        if continues {
+            self.end += len;
+        }
+        continues
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.end - self.start
     }
@@ -57,7 +66,7 @@ impl Piece {
 pub enum Part {
     /// The header of the next packet.
     Header([u8; HEADER_LEN]),
-    /// What comes behind.
+    /// Bytes of that packet, behind its header and those before.
     Bytes(Piece),
 }
 

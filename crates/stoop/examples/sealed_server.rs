@@ -7,7 +7,7 @@
 //!
 //! Server and attacker are processes of their own. The server has one processor, and callers and the attacker have another. The attacker
 //! sends from addresses of the loopback network, with the lowest priority, so that the server's time is measured and not the attacker's. The
-//! floor beside the flood is what the calls lose when as many packets come to a socket that nobody reads.
+//! floor of the flood: the attacker sends as many packets to a socket that no program reads, and the calls are counted meanwhile.
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use std::collections::BTreeMap;
@@ -324,7 +324,8 @@ fn flood_at(
 /// Addresses from which an attacker sends at a time.
 const GROUP: u64 = 32;
 
-/// Begins handshakes from ever more addresses, and ends none; or sends as many packets in a second to a socket that nobody reads.
+/// The attacker: begins handshakes, each from another address, and finishes none; or sends so many packets a second to a socket that no
+/// program reads.
 fn attack(uri: &str, key: &str, to: &str, rate: &str) -> Outcome<()> {
     setpriority_process(None, 19)?;
     let server: SocketAddr = uri.split_once('@').ok_or("it is sealed")?.1.parse()?;

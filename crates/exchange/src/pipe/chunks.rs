@@ -62,7 +62,12 @@ impl Chunks {
             Added::Shared(piece) => {
                 self.share_tail();
                 let end = self.tail.end();
-                self.pieces.push_back((end, piece.part(0, len)));
+                // A receiver that raises its limit byte by byte makes no piece of each.
+                let is_continued =
+                    self.pieces.back_mut().is_some_and(|(_, last)| last.continue_with(piece, len));
+                if !is_continued {
+                    self.pieces.push_back((end, piece.part(0, len)));
+                }
                 self.tail = Bytes::new(end + len as u64);
                 true
             }

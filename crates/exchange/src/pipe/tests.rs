@@ -232,6 +232,21 @@ fn a_long_pipe_counts_from_later_places() {
 }
 
 #[test]
+fn a_piece_that_is_taken_byte_by_byte_leaves_as_one() {
+    let mut link = Link::new(0, FIRST_WINDOW, FIRST_WINDOW, (0, 0), 1);
+    let piece = Piece::new(bytes(0, 1000));
+    for at in 0..1000 {
+        let rest = piece.part(at, 1000 - at);
+        assert_eq!(link.sending.append_first(link.now, Added::Shared(&rest), 1), 1);
+    }
+    let run = link.sending.next_run(link.now, &mut link.path, 65_507).unwrap();
+    let (segment, mut room) = (link.path.packet_len(run.fragment), Room::default());
+    link.sending.frame(link.now, FRAMING, (&run, segment), None, &mut room);
+    let [Part::Header(_), Part::Bytes(part)] = &room.parts[..] else { panic!("{:?}", room.parts) };
+    assert_eq!(part.bytes(), bytes(0, 1000));
+}
+
+#[test]
 fn a_receipt_waits_for_an_answer_as_long_as_they_come() {
     let [mut there, mut back] = [1, 2].map(|seed| Link::new(0, FIRST_WINDOW, FIRST_WINDOW, (0, 0), seed));
     let now = Instant::from_nanos(1);

@@ -13,7 +13,7 @@ pub(crate) struct UdpRoom {
     segment: usize,
 }
 
-/// What has been written to a room.
+/// The packets that a room has for the system to send.
 pub(super) enum Written<'a> {
     /// Packets, and how many bytes apart they lie.
     Copied(&'a [u8], usize),
@@ -44,7 +44,7 @@ impl UdpRoom {
         Written::Gathered(self.parts.iter().map(|part| IoSlice::new(part.bytes())).collect(), self.segment)
     }
 
-    /// What was gathered has left.
+    /// The system has taken the parts, or they are not sent.
     pub(super) fn forget_parts(&mut self) {
         self.parts.clear();
     }
