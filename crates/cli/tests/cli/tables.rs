@@ -191,10 +191,11 @@ fn every_saving_is_predicted_before_any_improved_call_of_the_round_is_measured()
     let lines = lines(&run);
     let tried: Vec<_> = lines.iter().filter(|line| order(line).iter().any(Option::is_some)).collect();
     assert!(!tried.is_empty(), "the header by hand needs nothing that may be missing: {text}");
+    // On a busy machine a line may lack a round: then it does not tell of which round the other is.
+    let whole: Vec<_> = tried.iter().map(|line| order(line)).filter(|rounds| rounds.len() == 2).collect();
+    assert!(!whole.is_empty(), "no line has both rounds: {text}");
     for round in 0..2 {
-        // On a busy machine a line may lack a round: then the others have other places.
-        let whole = tried.iter().map(|line| order(line)).filter(|rounds| rounds.len() == 2);
-        let moments = whole.filter_map(|rounds| rounds[round]);
+        let moments = whole.iter().filter_map(|rounds| rounds[round]);
         let last_fixed = moments.clone().map(|(fixed, _)| fixed).fold(0.0, f64::max);
         let first_measured = moments.map(|(_, measured)| measured).fold(f64::INFINITY, f64::min);
         assert!(last_fixed < first_measured, "round {round}: {last_fixed} s, {first_measured} s");

@@ -146,7 +146,11 @@ fn panics(client: &LabClient) -> String {
         let CallError::Failed(failure, ..) = &error else { panic!("{error}") };
         assert_eq!((failure.code, error.ran()), (FailureCode::Panicked, Ran::Yes));
         let text = error.to_string();
-        assert!(text.contains("panicked") && text.contains("standard error"), "{text}");
+        let where_it_is_told = match failure.detail.is_empty() {
+            true => "the server's standard error tells why and where",
+            false => "the standard error of its process tells where",
+        };
+        assert!(text.contains("panicked") && text.contains(where_it_is_told), "{text}");
         assert_eq!(text.contains("out of luck"), !failure.detail.is_empty(), "{text}");
         failure.detail.clone()
     });

@@ -1,6 +1,7 @@
 //! Begun calls over a bad network.
 
 use super::*;
+use std::time::Instant;
 use stoop::Pending;
 
 /// Begins calls, twenty at a time, and waits for them.
@@ -93,6 +94,11 @@ fn a_server_that_restarts_never_runs_a_begun_call_a_second_time() {
     });
 }
 
+/// Calls that a binding may send before it has a result, on every path (RFC 9002 §7.2).
+const FIRST_CREDIT: usize = 10;
+/// No call is sent again sooner; one that is sent again in vain makes the credit smaller.
+const SENT_AGAIN: Duration = Duration::from_millis(4);
+
 #[test]
 fn begun_calls_that_are_out_when_a_server_restarts_end_and_those_after_them_are_bound_again() {
     in_each(&[87], |link, seed| {
@@ -108,12 +114,14 @@ fn begun_calls_that_are_out_when_a_server_restarts_end_and_those_after_them_are_
         let mut ends = wait(begin(0..10));
         // Nothing comes through until all have begun: a call begun after another was refused goes to the next server.
         world.network.control().deaf = true;
+        let retransmissions = client.binding().counters().packet.retransmissions;
+        let begun = Instant::now();
         let out = begin(10..110);
+        let left_at_once = retransmissions == 0 && begun.elapsed() < SENT_AGAIN;
         world.restart_server();
         let (out, waited): (Vec<_>, Vec<_>) = wait(out).into_iter().partition(|(_, end)| end.is_err());
-        // The others waited at the caller for the binding's credit, and left for the next server: the credit is the smaller the
-        // later this machine lets the answers to the first calls come.
-        assert!(!out.is_empty(), "no call was out");
+        // The others waited at the caller for the binding's credit, and left for the next server.
+        assert!(out.len() >= if left_at_once { FIRST_CREDIT } else { 1 }, "{out:?}");
         for (id, end) in out {
             // The caller cannot know that it has not run before the restart.
             let cause = UnknownCause::ServerRestarted;
