@@ -395,6 +395,18 @@ fn no_line_is_wider_than_the_terminal_and_lines_in_a_pipe_are_whole() {
     assert!(longest(succeed(stoop(words))) > 150, "the lines of a pipe are broken");
 }
 
+/// Time of a processor that the children of a process have had, in hundredths of a second (`proc_pid_stat(5)`).
+fn processor_of_children(parent: u32) -> u64 {
+    let stats = std::fs::read_dir("/proc").expect("it is there").flatten();
+    let of_child = |stat: String| {
+        // Behind the name, which may have spaces: the state, the parent, and as the 12th and 13th the times.
+        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        (number(1)? == u64::from(parent)).then_some(number(11)? + number(12)?)
+    };
+    stats.filter_map(|entry| of_child(std::fs::read_to_string(entry.path().join("stat")).ok()?)).sum()
+}
+
 #[test]
 fn a_killed_run_leaves_no_process_behind() {
     let mut run = stoop("bench --calls 1000000000 --transport udp --callers 1 --processors 1")
@@ -407,6 +419,11 @@ fn a_killed_run_leaves_no_process_behind() {
     while !line.starts_with("transport") {
         line.clear();
         assert!(table.read_line(&mut line).expect("it is text") > 0, "the table never began");
+    }
+    // One that is killed while it begins to listen may find that the network of the others is gone, and say so.
+    while processor_of_children(run.id()) < 50 {
+        assert!(run.try_wait().expect("it is a child").is_none(), "it ended by itself");
+        std::thread::yield_now();
     }
     run.kill().expect("it runs for hours");
     run.wait().expect("it was killed");
