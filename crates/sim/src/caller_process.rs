@@ -35,6 +35,11 @@ impl Sim {
         self.call_of(at).filter(|call| call.id == id || any)
     }
 
+    /// The threads of a caller.
+    pub(crate) fn threads_of(&self, caller: usize) -> impl Iterator<Item = ThreadId> + Clone + use<> {
+        (0..self.scenario.threads).map(move |thread| ThreadId { caller, thread })
+    }
+
     pub(crate) fn caller_starts(&mut self, caller: usize) {
         let process = &mut self.callers[caller];
         if process.up {
@@ -48,8 +53,8 @@ impl Sim {
             ..CallerProcess::default()
         };
         let life = process.life;
-        for thread in 0..self.scenario.threads {
-            self.plan_within(self.scenario.think, Event::ThreadWakes(ThreadId { caller, thread }, life));
+        for at in self.threads_of(caller) {
+            self.plan_within(self.scenario.think, Event::ThreadWakes(at, life));
         }
         if let Some(up) = self.scenario.caller_up
             && self.has_traffic()

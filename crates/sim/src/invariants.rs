@@ -15,7 +15,7 @@ impl Sim {
     pub(crate) fn check_callers(&mut self) {
         for caller in 0..self.callers.len() {
             self.check_credit(caller);
-            (0..self.scenario.threads).for_each(|thread| self.check_session(ThreadId { caller, thread }));
+            self.threads_of(caller).for_each(|at| self.check_session(at));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The machines of the world: which process runs on which, their clocks, and their stops.
 
 use crate::clock::{SERVERS, Stop};
-use crate::events::Event;
+use crate::events::{Event, Life, ThreadId};
 use crate::world::Sim;
 use core::time::Duration;
 use stoop_exchange::Instant;
@@ -36,6 +36,16 @@ impl Sim {
     /// Plans what happens on a machine when its clock shows `local`.
     pub(crate) fn plan_on(&mut self, machine: usize, local: Instant, event: Event) {
         self.events.plan(self.clocks[machine].shows(local).max(self.now), event);
+    }
+
+    /// Plans what happens to a caller's thread when its machine's clock shows `local`, unless the process has ended by then.
+    pub(crate) fn plan_for(
+        &mut self,
+        at: ThreadId,
+        local: Instant,
+        event: impl FnOnce(ThreadId, Life) -> Event,
+    ) {
+        self.plan_on(self.machine_of(at.caller), local, event(at, self.callers[at.caller].life));
     }
 
     /// Whether a machine stands still; packets that arrive there are lost.

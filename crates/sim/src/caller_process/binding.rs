@@ -30,9 +30,8 @@ impl Sim {
 
     /// The wait of the thread's call for a session, or until it may leave, ends with its deadline.
     pub(super) fn waits_until_deadline(&mut self, at: ThreadId) {
-        let life = self.callers[at.caller].life;
         let deadline = self.call_of(at).expect("it has a call").deadline;
-        self.plan_on(self.machine_of(at.caller), deadline, Event::WaitEnds(at, life));
+        self.plan_for(at, deadline, Event::WaitEnds);
     }
 
     pub(super) fn bind(&mut self, caller: usize) {
@@ -40,19 +39,15 @@ impl Sim {
         let process = &mut self.callers[caller];
         if process.binder.is_none() {
             (process.attempted, process.binds_until) = (now, now + BIND_LIMIT);
-            let until = self.asks_until(caller, now);
-            self.ask_for_binding(caller, (now, until));
+            self.ask_for_binding(caller, now);
         }
     }
 
-    /// Until when a caller that begins at `start` asks one server: where there is another, it is to have time for that, too.
-    fn asks_until(&self, caller: usize, start: Instant) -> Instant {
+    /// Begins to ask the server at the caller's place for a binding, from `start` on. Where there is another, it is to have time for that,
+    /// too.
+    fn ask_for_binding(&mut self, caller: usize, start: Instant) {
         let most = if self.scenario.places > 1 { ONE_SERVER_LIMIT } else { BIND_LIMIT };
-        self.callers[caller].binds_until.min(start + most)
-    }
-
-    /// Begins to ask the server at the caller's place for a binding, from `start` until `until`.
-    fn ask_for_binding(&mut self, caller: usize, (start, until): (Instant, Instant)) {
+        let until = self.callers[caller].binds_until.min(start + most);
         let host = self.facts_of(self.machine_of(caller));
         let revision = caller as u32 % (self.scenario.revisions + 1);
         let interface = interface(self.scenario.procedures, revision);
@@ -66,14 +61,13 @@ impl Sim {
     /// The server at the caller's place gives no binding: asks the next one, after a pause.
     fn asks_next_server(&mut self, caller: usize) {
         let start = self.caller_now(caller) + PAUSE;
-        let until = self.asks_until(caller, start);
         let process = &mut self.callers[caller];
         process.binder = None;
-        if !self.scenario.follows || start >= until {
+        if !self.scenario.follows || start >= process.binds_until {
             return self.binding_fails(caller);
         }
         process.place = (process.place + 1) % self.scenario.places;
-        self.ask_for_binding(caller, (start, until));
+        self.ask_for_binding(caller, start);
     }
 
     pub(crate) fn binder_timer(&mut self, caller: usize) {
@@ -113,7 +107,7 @@ impl Sim {
                 self.callers[caller].is_bound(now, bound, (path, bulk));
                 self.report.bindings += 1;
                 self.credit_is_granted(caller);
-                let threads = (0..self.scenario.threads).map(|thread| ThreadId { caller, thread });
+                let threads = self.threads_of(caller);
                 let (leaves, shares) =
                     (self.sabotage == Sabotage::LeavesLostCalls, self.callers[caller].flow.is_some());
                 if shares && !leaves {
@@ -138,17 +132,13 @@ impl Sim {
     fn binding_fails(&mut self, caller: usize) {
         let (attempted, ends_all) =
             (self.callers[caller].attempted, self.sabotage == Sabotage::EndsLaterCalls);
-        for thread in 0..self.scenario.threads {
-            let at = ThreadId { caller, thread };
-            if self
-                .call_of(at)
-                .is_some_and(|call| call.waits_for_session() && (call.begun <= attempted || ends_all))
-            {
+        for at in self.threads_of(caller) {
+            let ends = |call: &mut Call| call.waits_for_session() && (call.begun <= attempted || ends_all);
+            if self.call_of(at).is_some_and(ends) {
                 self.has_no_session(at);
             }
         }
-        let waits = |thread: &Thread| thread.call.as_ref().is_some_and(Call::waits_for_session);
-        if self.callers[caller].threads.iter().any(waits) {
+        if self.threads_of(caller).any(|at| self.call_of(at).is_some_and(|call| call.waits_for_session())) {
             self.bind(caller);
         }
     }
@@ -184,16 +174,12 @@ impl Sim {
         };
         let (verdict, transmissions) = (self.verdict(at.caller, lost, sent, idempotent), sent.transmissions);
         let call = self.call_of(at).expect("it waits");
-        match call.life.judged(verdict, transmissions, idempotent) {
-            Next::End(told) => {
-                self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
-                self.fail(at, told, Said::NotSent);
-            }
-            Next::Send | Next::Bind(_) | Next::Later(_) => {
-                self.report.sent_again += 1;
-                self.send_call(at);
-            }
+        if let Next::End(told) = call.life.judged(verdict, transmissions, idempotent) {
+            self.report.unknown_by_restart += u64::from(told == life::Told::Lost);
+            return self.fail(at, told, Said::NotSent);
         }
+        self.report.sent_again += 1;
+        self.send_call(at);
     }
 
     /// The server does not know the binding of this thread's lane. Unless another thread has already got a new one, one

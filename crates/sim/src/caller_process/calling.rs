@@ -5,7 +5,7 @@ use crate::events::{Event, Place, ThreadId};
 use crate::ledger::CallId;
 use crate::scenario::Wish;
 use crate::task::{RESULT_LEN, TASK_LEN, Task};
-use crate::world::{Call, CallerProcess, Outbox, OwnLane, Stage, Thread};
+use crate::world::{Call, CallerProcess, Granted, Outbox, OwnLane, Stage, Thread};
 use crate::{Address, Sabotage, Sim};
 use std::rc::Rc;
 use stoop_calls::life::{self, Life, Said};
@@ -31,15 +31,15 @@ impl Sim {
         id
     }
 
-    /// A lane of the present binding for a thread.
-    fn lane_for(&mut self, at: ThreadId) {
+    /// Gives the thread a lane of the present binding, which it returns.
+    fn lane_for(&mut self, at: ThreadId) -> Rc<Granted> {
         let now = self.caller_now(at.caller);
         let process = &mut self.callers[at.caller];
         let (generation, thread) = (process.generation, &mut process.threads[at.thread]);
-        if thread.own.as_ref().is_some_and(|own| own.generation == generation) {
-            return;
-        }
         let granted = Rc::clone(process.binding.as_ref().expect("a lane is one of a binding"));
+        if thread.own.as_ref().is_some_and(|own| own.generation == generation) {
+            return granted;
+        }
         let lane = process.lanes.take(now, u16::MAX, |number| {
             self.report.lanes_opened = self.report.lanes_opened.max(usize::from(number.0) + 1);
             let mut lane = Lane::new(granted.bound.binding, number, process.path, self.random.bits());
@@ -47,7 +47,8 @@ impl Sim {
             lane
         });
         let path = Rc::clone(process.bulk.as_ref().expect("a binding has a path"));
-        thread.own = Some(OwnLane::new(generation, granted, path, lane));
+        thread.own = Some(OwnLane::new(generation, Rc::clone(&granted), path, lane));
+        granted
     }
 
     /// Sends the thread's call, or has it wait until it may leave.
@@ -61,13 +62,10 @@ impl Sim {
     /// Sends the thread's call on its lane.
     pub(super) fn send_now(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        self.lane_for(at);
-        let binding = self.callers[at.caller].binding.as_ref().map_or(BindingId::NONE, |it| it.bound.binding);
-        let phase = self.phase_of(binding);
+        let Granted { bound, .. } = &*self.lane_for(at);
+        let phase = self.phase_of(bound.binding);
         let process = &mut self.callers[at.caller];
-        let thread = &mut process.threads[at.thread];
-        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
-        let bound = &process.binding.as_ref().expect("it is sent on a binding").bound;
+        let Thread { own: Some(own), call: Some(call), .. } = &mut process.threads[at.thread] else { return };
         // Encoded again each time, in the form that this server knows.
         let form = bound.form(call.procedure).expect("every server has the procedure");
         let procedure = bound.known(form).expect("it is the form that the server knows");
@@ -123,14 +121,10 @@ impl Sim {
     }
 
     pub(super) fn plan_lane_timer(&mut self, at: ThreadId) {
-        let process = &mut self.callers[at.caller];
-        let thread = &mut process.threads[at.thread];
-        let Some(own) = &thread.own else { return };
+        let Thread { own: Some(own), timer_at, .. } = self.thread(at) else { return };
         let timeout = own.next_timeout();
-        if thread.timer_at != Some(timeout) {
-            thread.timer_at = Some(timeout);
-            let life = process.life;
-            self.plan_on(self.machine_of(at.caller), timeout, Event::LaneTimer(at, life));
+        if timer_at.replace(timeout) != Some(timeout) {
+            self.plan_for(at, timeout, Event::LaneTimer);
         }
     }
 
@@ -165,10 +159,9 @@ impl Sim {
 
     fn hears(&mut self, at: ThreadId, packet: &mut [u8]) {
         let now = self.caller_now(at.caller);
-        let process = &mut self.callers[at.caller];
-        let thread = &mut process.threads[at.thread];
-        let Some(own) = &mut thread.own else { return };
-        if self.sabotage == Sabotage::FormerSessionNotHeard && own.generation != process.generation {
+        let CallerProcess { threads, generation, .. } = &mut self.callers[at.caller];
+        let Some(own) = &mut threads[at.thread].own else { return };
+        if self.sabotage == Sabotage::FormerSessionNotHeard && own.generation != *generation {
             return;
         }
         if let Some((len, at_server_ns)) = own.compact.take_result(packet) {
@@ -227,16 +220,12 @@ impl Sim {
 
     pub(crate) fn lane_timer(&mut self, at: ThreadId) {
         let now = self.caller_now(at.caller);
-        let thread = &mut self.callers[at.caller].threads[at.thread];
-        let (Some(own), Some(call)) = (&mut thread.own, &mut thread.call) else { return };
+        let Thread { own: Some(own), call: Some(call), timer_at, .. } = self.thread(at) else { return };
         if own.next_timeout() > now {
             return;
         }
-        thread.timer_at = None;
-        if now < call.deadline && !self.may_repeat(at, now) {
-            return;
-        }
-        if !self.check_timer(at, now) {
+        *timer_at = None;
+        if now < call.deadline && !self.may_repeat(at, now) || !self.check_timer(at, now) {
             return;
         }
         let Thread { own: Some(own), call: Some(call), .. } = self.thread(at) else { return };

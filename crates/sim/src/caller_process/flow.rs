@@ -56,12 +56,12 @@ impl Sim {
     /// Something is heard about the thread's call, which is not under way any more.
     pub(super) fn lands(&mut self, at: ThreadId) {
         let CallerProcess { flow: Some(flow), threads, .. } = &mut self.callers[at.caller] else { return };
-        let Some(call) = &mut threads[at.thread].call else { return };
-        if let Stage::Calling { first_sent } = call.stage
-            && std::mem::take(&mut call.under_way)
+        if let Some(Call { stage: Stage::Calling { first_sent }, under_way, .. }) =
+            &mut threads[at.thread].call
+            && std::mem::take(under_way)
             && self.sabotage != Sabotage::LosesCredit
         {
-            flow.on_heard(1, first_sent);
+            flow.on_heard(1, *first_sent);
         }
     }
 
@@ -82,7 +82,7 @@ impl Sim {
     /// Whether the thread's call, whose timer is due, may be sent again now: a burst that was lost must not come again as a burst. If
     /// not, it is looked at again later.
     pub(super) fn may_repeat(&mut self, at: ThreadId, now: Instant) -> bool {
-        let CallerProcess { flow, threads, life, .. } = &mut self.callers[at.caller];
+        let CallerProcess { flow, threads, .. } = &mut self.callers[at.caller];
         let thread = &mut threads[at.thread];
         let (Some(flow), Some(call)) = (flow, thread.call.as_ref().filter(|call| call.under_way)) else {
             return true;
@@ -91,10 +91,10 @@ impl Sim {
             flow.on_repeated();
             return true;
         }
-        let (later, life) = (flow.repeats_again().min(call.deadline), *life);
+        let later = flow.repeats_again().min(call.deadline);
         self.report.repeated_later += 1;
         thread.timer_at = Some(later);
-        self.plan_on(self.machine_of(at.caller), later, Event::LaneTimer(at, life));
+        self.plan_for(at, later, Event::LaneTimer);
         false
     }
 

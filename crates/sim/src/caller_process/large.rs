@@ -33,10 +33,7 @@ impl Sim {
     /// The window is shared: what one call has no use for any more, others may have.
     pub(super) fn pump_others(&mut self, at: ThreadId) {
         if self.scenario.shares_window {
-            let threads = self.callers[at.caller].threads.len();
-            for thread in (0..threads).filter(|thread| *thread != at.thread) {
-                self.pump(ThreadId { thread, ..at });
-            }
+            self.threads_of(at.caller).filter(|other| *other != at).for_each(|other| self.pump(other));
         }
     }
 
@@ -58,22 +55,19 @@ impl Sim {
         if !self.check_result_len(part.message_len) {
             return self.plan_lane_timer(at);
         }
-        let call = self.callers[at.caller].threads[at.thread].call.as_mut();
-        let call = call.expect("only a call has parts of a result");
-        call.result.resize(part.message_len, 0);
         let place = match self.sabotage {
             Sabotage::MisplacedParts if !part.complete && part.offset >= part.len => part.offset - part.len,
             _ => part.offset,
         };
+        let call = self.call_of(at).expect("only a call has parts of a result");
+        call.result.resize(part.message_len, 0);
         call.result[place..place + part.len].copy_from_slice(&packet[HEADER_LEN..HEADER_LEN + part.len]);
+        let result = part.complete.then(|| std::mem::take(&mut call.result));
         self.report.parts += 1;
-        if part.complete {
-            let result = std::mem::take(&mut call.result);
-            self.tell_server(at, true);
-            self.takes_result(at, &result);
-        } else {
-            self.tell_server(at, false);
-            self.plan_lane_timer(at);
+        self.tell_server(at, part.complete);
+        match result {
+            Some(result) => self.takes_result(at, &result),
+            None => self.plan_lane_timer(at),
         }
     }
 

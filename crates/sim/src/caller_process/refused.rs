@@ -35,27 +35,24 @@ impl Sim {
 
     fn postpone(&mut self, at: ThreadId, wait: Duration) {
         let again = self.caller_now(at.caller) + wait;
-        let process = &mut self.callers[at.caller];
-        let life = process.life;
-        let thread = &mut process.threads[at.thread];
-        thread.settle();
-        let call = thread.call.as_mut().expect("it was refused");
+        self.thread(at).settle();
+        let call = self.call_of(at).expect("it was refused");
         call.stage = Stage::Postponed;
         let id = call.id;
         self.ledger.waits(id, again);
         self.report.postponed += 1;
-        self.plan_on(self.machine_of(at.caller), again, Event::ComesAgain(at, life, id));
+        self.plan_for(at, again, |at, life| Event::ComesAgain(at, life, id));
     }
 
     /// The time has come for a call that was refused for overload.
     pub(crate) fn comes_again(&mut self, at: ThreadId, id: CallId) {
         let now = self.caller_now(at.caller);
         let call = self.call_named(at, id).filter(|call| matches!(call.stage, Stage::Postponed));
-        let Some(deadline) = call.map(|call| call.deadline) else { return };
-        if now >= deadline {
-            return self.has_no_session(at);
+        match call.map(|call| now < call.deadline) {
+            Some(true) => self.goes_on(at),
+            Some(false) => self.has_no_session(at),
+            None => {}
         }
-        self.goes_on(at);
     }
 
     /// The thread's call, which is not on its way, is sent, or waits for a binding.
