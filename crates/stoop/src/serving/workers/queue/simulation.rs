@@ -282,7 +282,7 @@ const PROCEDURES: [(&str, u64, u64, WorkOf); 7] = [
     ("sleeps 10 ms, computes 1", 1990, 3, |_| Work { sleep_ns: 10 * MS, compute_ns: MS }),
     ("sleeps 1 or 100 ms", 1060, 3, |number| sleeps(if number % 2 == 0 { 1 } else { 100 })),
     ("computes 1 or 19 ms", 200, 3, |number| computes(if scattered(number) < 8 { 1 } else { 19 })),
-    ("10 ms, 1 of 50 stuck for 2 s", 1060, 30, |number| sleeps(if number % 50 == 7 { 2000 } else { 10 })),
+    ("10 ms, 1 of 50 stuck for 2 s", 1060, 9, |number| sleeps(if number % 50 == 7 { 2000 } else { 10 })),
 ];
 
 /// Two hosts that call so many times as often as the server can answer, and a third that calls 20 times a second.
