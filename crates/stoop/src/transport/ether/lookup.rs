@@ -31,6 +31,9 @@ pub(super) fn resolve(address: EtherAddress, deadline: Instant) -> io::Result<Et
         return Ok(address.here(interface.mac));
     }
     let limit = LIMIT.min(deadline.since(Instant::from_nanos(clock::now_ns())) / 2);
+    if limit.is_zero() {
+        return Err(no_time(&address.interface, name));
+    }
     let found = names::find(&interface, address.ether_type, name, limit).map_err(advised(address.backend))?;
     match found[..] {
         [server] => Ok(address.at(server)),
@@ -44,6 +47,14 @@ pub(super) fn resolve(address: EtherAddress, deadline: Instant) -> io::Result<Et
             Err(io::Error::other(why))
         }
     }
+}
+
+fn no_time(interface: &str, name: &Name) -> io::Error {
+    let why = format!(
+        "the time to bind was over before the Ethernet of {interface} could be asked for the name {name}; give it more \
+         (BindOptions::bind_timeout)"
+    );
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn no_answer(interface: &str, name: &Name, limit: Duration) -> io::Error {
