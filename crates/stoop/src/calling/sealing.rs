@@ -111,7 +111,7 @@ impl Asking {
         binder: &mut Binder,
     ) -> Result<Granted, BindError> {
         let Self(trust) = self;
-        let mut handshake = trust.begin(Purpose::Binding)?;
+        let mut handshake = trust.begin(Purpose::BINDING)?;
         let mut hellos = 0;
         while handshake.is_going_on() {
             if hellos == HELLOS {

@@ -25,13 +25,6 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(make))
 }
 
-/// The cryptography of both ends of Sun RPC: with all suites of TLS 1.3, for peers may have only the one that RFC 8446 §9.1 demands.
-#[cfg(feature = "onc")]
-pub(super) fn provider_of_sun_rpc() -> Arc<CryptoProvider> {
-    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
-    Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
-}
-
 /// The error of an end that does not take the other.
 pub(super) fn unknown() -> Error {
     Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)

@@ -1,10 +1,12 @@
-//! A TLS session behind its handshake: it encrypts and decrypts the bytes of a stream.
+//! A TLS session of Sun RPC behind its handshake: it encrypts and decrypts the bytes of a stream (RFC 9289).
 
 use crate::locked::locked;
-use rustls::Connection;
+use crate::security::tls::{CallerHandshake, Purpose, ServerHandshake};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::{Connection, NoKeyLog};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::mem;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, OnceLock};
 use stoop_net::fork;
 use stoop_net::stream::{Stream, StreamArrival};
 
@@ -16,6 +18,56 @@ const BATCH_MAX: usize = 64 << 10;
 
 /// Bytes of memory for records that a session keeps.
 const KEPT_MAX: usize = 4 << 10;
+
+impl Purpose {
+    /// A connection of Sun RPC. An end that names no protocol at all is taken for one of Sun RPC: the Linux kernel's helper for handshakes
+    /// names none.
+    pub(crate) const SUN_RPC: Self = Self {
+        protocol: stoop_onc::tls::PROTOCOL,
+        provider,
+        log: |keys| match &keys.log {
+            Some(log) => Arc::clone(log) as Arc<dyn rustls::KeyLog>,
+            None => Arc::new(NoKeyLog {}),
+        },
+    };
+}
+
+/// The cryptography of both ends: with all suites of TLS 1.3, for peers may have only the one that RFC 8446 §9.1 demands.
+fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| Arc::new(aws_lc_rs::default_provider())))
+}
+
+impl CallerHandshake {
+    /// The session behind it.
+    pub(crate) fn into_session(self) -> Session {
+        Session::new(self.connection.into())
+    }
+}
+
+impl ServerHandshake {
+    /// As [`input`](Self::input), up to the end of the handshake. `bytes` loses those that were taken; the session
+    /// [opens](Session::open) the others.
+    pub(crate) fn input_to_end(&mut self, bytes: &mut &[u8]) -> bool {
+        while self.0.is_handshaking() && !bytes.is_empty() {
+            let is_taken = self.0.read_tls(bytes).is_ok_and(|len| len > 0);
+            if !is_taken || self.0.process_new_packets().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether bytes of the caller are missing.
+    pub(crate) fn is_going_on(&self) -> bool {
+        self.0.is_handshaking()
+    }
+
+    /// The session behind it.
+    pub(crate) fn into_session(self) -> Session {
+        Session::new(self.0.into())
+    }
+}
 
 /// One end of a session.
 pub(crate) struct Session {
@@ -57,7 +109,7 @@ fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Erro
 }
 
 impl Session {
-    pub(super) fn new(connection: Connection) -> Self {
+    fn new(connection: Connection) -> Self {
         let ends = Ends { connection, records: Vec::new(), sent: 0, owes_last: false };
         Self { generation: fork::generation(), ends: Mutex::new(ends) }
     }

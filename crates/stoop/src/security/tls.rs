@@ -10,8 +10,6 @@ use crate::security::key_log::KeyLog;
 use crate::security::keys::{OwnKey, PublicKey};
 use crate::security::provider::provider;
 use crate::security::raw_keys::{Callers, Pinned, certified, public_key};
-#[cfg(feature = "onc")]
-use crate::security::session::Session;
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -27,44 +25,19 @@ use std::sync::{Arc, OnceLock};
 use stoop_seal::{Seal, Secret, Side};
 use stoop_wire::BindingId;
 
-/// The protocol that follows a handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A sealed binding: both ends derive the keys of its packets.
-    Binding,
-    /// A connection of Sun RPC: its records are bytes of the TLS session (RFC 9289).
-    #[cfg(feature = "onc")]
-    SunRpc,
+/// The protocol that follows a handshake. That of Sun RPC is in `session`.
+#[derive(Clone, Copy)]
+pub(crate) struct Purpose {
+    /// The name by which both ends agree on the protocol and its version.
+    pub(super) protocol: &'static [u8],
+    pub(super) provider: fn() -> Arc<CryptoProvider>,
+    /// Where `rustls` logs its secrets.
+    pub(super) log: fn(&Keys) -> Arc<dyn rustls::KeyLog>,
 }
 
 impl Purpose {
-    /// The name by which both ends agree on the protocol and its version. An end that names no protocol at all is taken for one of Sun RPC:
-    /// the Linux kernel's helper for handshakes names none.
-    fn protocol(self) -> &'static [u8] {
-        match self {
-            Self::Binding => b"stoop/1",
-            #[cfg(feature = "onc")]
-            Self::SunRpc => stoop_onc::tls::PROTOCOL,
-        }
-    }
-
-    fn provider(self) -> Arc<CryptoProvider> {
-        match self {
-            Self::Binding => provider(),
-            #[cfg(feature = "onc")]
-            Self::SunRpc => crate::security::provider::provider_of_sun_rpc(),
-        }
-    }
-
-    /// Where `rustls` logs its secrets.
-    #[cfg_attr(not(feature = "onc"), allow(unused_variables))]
-    fn log(self, keys: &Keys) -> Arc<dyn rustls::KeyLog> {
-        match (self, &keys.log) {
-            #[cfg(feature = "onc")]
-            (Self::SunRpc, Some(log)) => Arc::clone(log) as Arc<dyn rustls::KeyLog>,
-            _ => Arc::new(NoKeyLog {}),
-        }
-    }
+    /// A sealed binding: both ends derive the keys of its packets.
+    pub(crate) const BINDING: Self = Self { protocol: b"stoop/1", provider, log: |_| Arc::new(NoKeyLog {}) };
 }
 
 /// The label by which the secret of a binding is exported.
@@ -129,14 +102,14 @@ impl BindingKeys {
 
 /// The caller's end of a handshake.
 pub(crate) struct CallerHandshake {
-    connection: ClientConnection,
+    pub(super) connection: ClientConnection,
     pinned: Arc<Pinned>,
     certificates: Option<Arc<Certificates>>,
     log: Option<Arc<KeyLog>>,
 }
 
 /// The server's end of a handshake.
-pub(crate) struct ServerHandshake(ServerConnection, Option<Arc<KeyLog>>);
+pub(crate) struct ServerHandshake(pub(super) ServerConnection, Option<Arc<KeyLog>>);
 
 /// What a server needs for handshakes.
 pub(crate) struct Acceptor {
@@ -158,7 +131,7 @@ impl CallerHandshake {
         purpose: Purpose,
     ) -> Result<Self, Failed> {
         let pinned = Arc::new(Pinned { servers, shown: OnceLock::new() });
-        let builder = ClientConfig::builder_with_provider(purpose.provider())
+        let builder = ClientConfig::builder_with_provider((purpose.provider)())
             .with_protocol_versions(&[&version::TLS13])
             .expect("the provider has suites of TLS 1.3")
             .dangerous();
@@ -184,8 +157,8 @@ impl CallerHandshake {
                 (builder.with_client_cert_resolver(resolver), "stoop.invalid")
             }
         };
-        config.alpn_protocols = vec![purpose.protocol().into()];
-        config.key_log = purpose.log(keys);
+        config.alpn_protocols = vec![purpose.protocol.into()];
+        config.key_log = (purpose.log)(keys);
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         let name = ServerName::try_from(name.to_owned()).map_err(|_| {
@@ -247,12 +220,6 @@ impl CallerHandshake {
         keys(&self.connection, binding, self.log.as_deref())
     }
 
-    /// What follows the handshake of a connection of Sun RPC.
-    #[cfg(feature = "onc")]
-    pub(crate) fn into_session(self) -> Session {
-        Session::new(self.connection.into())
-    }
-
     /// The server's key.
     pub(crate) fn server(&self) -> Option<PublicKey> {
         self.pinned.shown.get().copied()
@@ -292,13 +259,13 @@ impl Acceptor {
         callers: Arc<dyn ClientCertVerifier>,
         own: Arc<dyn ResolvesServerCert>,
     ) -> Arc<ServerConfig> {
-        let mut config = ServerConfig::builder_with_provider(self.purpose.provider())
+        let mut config = ServerConfig::builder_with_provider((self.purpose.provider)())
             .with_protocol_versions(&[&version::TLS13])
             .expect("the provider has suites of TLS 1.3")
             .with_client_cert_verifier(callers)
             .with_cert_resolver(own);
-        config.alpn_protocols = vec![self.purpose.protocol().into()];
-        config.key_log = self.purpose.log(&self.keys);
+        config.alpn_protocols = vec![self.purpose.protocol.into()];
+        config.key_log = (self.purpose.log)(&self.keys);
         config.send_tls13_tickets = 0;
         Arc::new(config)
     }
@@ -311,31 +278,6 @@ impl ServerHandshake {
     /// The handshake has failed, and the [output](Self::output) tells the caller why.
     pub(crate) fn input(&mut self, bytes: &[u8]) -> Result<(), RefusedCaller> {
         input(&mut self.0, bytes).map_err(|why| RefusedCaller::of(&why))
-    }
-
-    /// As [`input`](Self::input), up to the end of the handshake. `bytes` loses those that were taken; the session
-    /// [opens](Session::open) the others.
-    #[cfg(feature = "onc")]
-    pub(crate) fn input_to_end(&mut self, bytes: &mut &[u8]) -> bool {
-        while self.0.is_handshaking() && !bytes.is_empty() {
-            let is_taken = self.0.read_tls(bytes).is_ok_and(|len| len > 0);
-            if !is_taken || self.0.process_new_packets().is_err() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Whether bytes of the caller are missing.
-    #[cfg(feature = "onc")]
-    pub(crate) fn is_going_on(&self) -> bool {
-        self.0.is_handshaking()
-    }
-
-    /// What follows the handshake of a connection of Sun RPC.
-    #[cfg(feature = "onc")]
-    pub(crate) fn into_session(self) -> Session {
-        Session::new(self.0.into())
     }
 
     /// The bytes for the caller.
@@ -405,7 +347,7 @@ fn keys<T>(
     binding: BindingId,
     log: Option<&KeyLog>,
 ) -> Option<BindingKeys> {
-    if connection.alpn_protocol() != Some(Purpose::Binding.protocol()) {
+    if connection.alpn_protocol() != Some(Purpose::BINDING.protocol) {
         return None;
     }
     let suite = match connection.negotiated_cipher_suite()?.suite() {

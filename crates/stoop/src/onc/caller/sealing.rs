@@ -165,7 +165,7 @@ impl Opening<'_> {
     /// Makes the handshake, and a call of procedure 0.
     fn shake_hands(&self) -> Result<CallerHandshake, NotConnected> {
         let trust = &self.sealing.trust;
-        let mut handshake = trust.begin(Purpose::SunRpc).map_err(NotConnected::Bind)?;
+        let mut handshake = trust.begin(Purpose::SUN_RPC).map_err(NotConnected::Bind)?;
         while handshake.is_going_on() {
             self.send(&handshake.output())?;
             let bytes = self.receive("in the handshake of TLS")?;

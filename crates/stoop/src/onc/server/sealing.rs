@@ -41,7 +41,7 @@ pub(crate) struct Sealing {
 impl Sealing {
     /// `None`: the address does not require TLS.
     pub(crate) fn new(security: &Security) -> Option<Self> {
-        let acceptor = security.keys().and_then(|keys| Acceptor::new(keys, Purpose::SunRpc))?;
+        let acceptor = security.keys().and_then(|keys| Acceptor::new(keys, Purpose::SUN_RPC))?;
         Some(Self { acceptor, thread: HandshakeThread::new(), pool: OnceLock::new() })
     }
 }

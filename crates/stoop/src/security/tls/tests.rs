@@ -25,8 +25,8 @@ fn ends(
     servers: Vec<PublicKey>,
     server: Keys,
 ) -> Result<(CallerHandshake, ServerHandshake), Failed> {
-    let mut accepts = Acceptor::new(&Arc::new(server), Purpose::Binding).unwrap().begin();
-    let mut asks = CallerHandshake::begin(caller, servers, "", Purpose::Binding)?;
+    let mut accepts = Acceptor::new(&Arc::new(server), Purpose::BINDING).unwrap().begin();
+    let mut asks = CallerHandshake::begin(caller, servers, "", Purpose::BINDING)?;
     accepts.input(&asks.output()).unwrap();
     asks.input(&accepts.output())?;
     assert!(!asks.is_going_on());
@@ -90,7 +90,7 @@ fn an_anonymous_caller_is_served_where_such_are() {
 
 #[test]
 fn bytes_that_are_no_handshake_are_refused() {
-    let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2)))), Purpose::Binding).unwrap().begin();
+    let mut accepts = Acceptor::new(&Arc::new(keys(Some(key(2)))), Purpose::BINDING).unwrap().begin();
     assert_eq!(accepts.input(&[0x55; 1000]), Err(RefusedCaller::Protocol));
     assert!(accepts.read().is_empty() && accepts.keys(N).is_none());
 }
@@ -100,9 +100,9 @@ fn a_changed_byte_anywhere_in_a_handshake_leads_to_no_keys() {
     for message in 0..3 {
         for at in (0..2000).step_by(41) {
             let server = Arc::new(Keys { anonymous: true, ..keys(Some(key(2))) });
-            let mut accepts = Acceptor::new(&server, Purpose::Binding).unwrap().begin();
+            let mut accepts = Acceptor::new(&server, Purpose::BINDING).unwrap().begin();
             let mut asks =
-                CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()], "", Purpose::Binding)
+                CallerHandshake::begin(&keys(Some(key(1))), vec![key_of_server()], "", Purpose::BINDING)
                     .unwrap();
             let mut messages = 0;
             let mut passed = |mut bytes: Vec<u8>| {
@@ -201,7 +201,7 @@ fn the_keys_of_a_binding_are_those_that_openssl_exports() {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyServer))
         .with_no_client_auth();
-    config.alpn_protocols = vec![Purpose::Binding.protocol().into()];
+    config.alpn_protocols = vec![Purpose::BINDING.protocol.into()];
     let name = ServerName::try_from("stoop.invalid").unwrap();
     let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -83,7 +83,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         #[cfg(feature = "seal")]
         let sealing = security
             .keys()
-            .and_then(|keys| Acceptor::new(keys, Purpose::Binding))
+            .and_then(|keys| Acceptor::new(keys, Purpose::BINDING))
             .map(|it| Sealing::new(it, &mut interfaces));
         #[cfg(not(feature = "seal"))]
         let _ = security;

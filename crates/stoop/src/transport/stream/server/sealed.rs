@@ -21,7 +21,7 @@ pub(super) struct Sealing<C> {
 impl<C: Send + 'static> Sealing<C> {
     /// Adds the interface of handshakes to those of the service, which makes sealed bindings only. `None`: the address is not sealed.
     pub(super) fn new(security: &Security, service: &mut Service) -> Option<Self> {
-        let acceptor = security.keys().and_then(|keys| Acceptor::new(keys, Purpose::Binding))?;
+        let acceptor = security.keys().and_then(|keys| Acceptor::new(keys, Purpose::BINDING))?;
         let handshakes = Handshakes::new(acceptor, &mut service.interfaces);
         service.handshakes = Some(handshakes.interface);
         Some(Self { handshakes, next_look_ns: AtomicU64::new(0) })
