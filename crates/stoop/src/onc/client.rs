@@ -278,7 +278,7 @@ impl Client {
         let times = self.begin_call()?;
         let carrier = self.shared.carrier_for_call(times.deadline.latest_ns)?;
         let (connection, call) = carrier.begin(self.shared.request(procedure, times, arguments))?;
-        Ok(BegunCall::new(AnyCalls::Sun(Arc::new(connection)), call, fork::generation()))
+        Ok(BegunCall::new(AnyCalls::Boxed(Arc::new(connection)), call, fork::generation()))
     }
 
     /// Sends a call to which the server sends no reply, or whose reply is not wanted (batching, RFC 5531 §8.4.1 of its

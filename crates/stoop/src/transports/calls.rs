@@ -20,11 +20,8 @@ macro_rules! enums {
         #[derive(Clone)]
         pub(crate) enum AnyCalls {
             $($(#[$meta])* $Name(Arc<<BegunOf<$Type> as BegunCalls>::Table>),)*
-            /// The calls of a client of Sun RPC, which begins them itself. A thin pointer: handles are small.
-            #[cfg(feature = "onc")]
-            Sun(Arc<Arc<dyn OutstandingCalls>>),
-            /// Calls that were begun before their client was bound. Thin, too.
-            Early(Arc<Arc<dyn BeginsCalls>>),
+            /// Calls that were begun before their client was bound, and those of a client of Sun RPC. A thin pointer: handles are small.
+            Boxed(Arc<Arc<dyn BeginsCalls>>),
             /// Those of a client with interceptors.
             Intercepted(Arc<InterceptedCalls>),
             /// Those that carry metadata.
@@ -36,9 +33,7 @@ macro_rules! enums {
             pub(crate) fn is_same(&self, other: &Self) -> bool {
                 match (self, other) {
                     $($(#[$meta])* (Self::$Name(one), Self::$Name(other)) => Arc::ptr_eq(one, other),)*
-                    #[cfg(feature = "onc")]
-                    (Self::Sun(one), Self::Sun(other)) => Arc::ptr_eq(one, other),
-                    (Self::Early(one), Self::Early(other)) => Arc::ptr_eq(one, other),
+                    (Self::Boxed(one), Self::Boxed(other)) => Arc::ptr_eq(one, other),
                     (Self::Intercepted(one), Self::Intercepted(other)) => one.is_same(other),
                     (Self::Carrying(one), Self::Carrying(other)) => one.is_same(other),
                     _ => false,
@@ -49,20 +44,16 @@ macro_rules! enums {
 }
 list! { enums () }
 
-/// The expression, in which `it` is the table of `value`. `elsewhere`: in its place for a table in which no call is begun.
+/// The expression, in which `it` is the table of `value`.
 macro_rules! on_table {
-    (($value:expr, $it:ident => $then:expr $(, elsewhere $elsewhere:expr)?) $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
+    (($value:expr, $it:ident => $then:expr) $($(#[$meta:meta])* $Name:ident: $Type:ty,)*) => {
         match $value {
             $($(#[$meta])* AnyCalls::$Name($it) => $then,)*
-            #[cfg(feature = "onc")]
-            AnyCalls::Sun($it) => on_table! { @sun $it, $then $(, $elsewhere)? },
-            AnyCalls::Early($it) => $then,
+            AnyCalls::Boxed($it) => $then,
             AnyCalls::Intercepted($it) => $then,
             AnyCalls::Carrying($it) => $then,
         }
     };
-    (@sun $it:ident, $then:expr) => { $then };
-    (@sun $it:ident, $then:expr, $elsewhere:expr) => { { let _ = $it; $elsewhere } };
 }
 
 // A handle has one, and is moved to and fro.
@@ -70,12 +61,12 @@ const _: () = assert!(size_of::<AnyCalls>() == 16);
 
 impl AnyCalls {
     pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
-        list! { on_table (self, calls => calls.open_batch(timeout_ns), elsewhere begins_itself()) }
+        list! { on_table (self, calls => calls.open_batch(timeout_ns)) }
     }
 
     #[inline]
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
-        list! { on_table (self, calls => calls.begin(batch, procedure, len), elsewhere begins_itself()) }
+        list! { on_table (self, calls => calls.begin(batch, procedure, len)) }
     }
 
     #[cold]
@@ -86,7 +77,7 @@ impl AnyCalls {
         len: usize,
         terms: PipeTerms,
     ) -> Result<(u32, Ends), CallError> {
-        let begun = list! { on_table (self, calls => calls.begin_with_pipes(batch, procedure, len, terms), elsewhere begins_itself()) };
+        let begun = list! { on_table (self, calls => calls.begin_with_pipes(batch, procedure, len, terms)) };
         begun.map_err(|why| {
             why.unwrap_or_else(|| CallError::not_sent(SendError::NoPipes { carried_by: carriers_of_pipes() }))
         })
@@ -99,7 +90,7 @@ impl AnyCalls {
     }
 
     pub(crate) fn submit(&self, batch: CallBatch) {
-        list! { on_table (self, calls => calls.submit(batch), elsewhere begins_itself()) }
+        list! { on_table (self, calls => calls.submit(batch)) }
     }
 
     pub(crate) fn let_go(&self, call: u32, ordered: Option<OrderedCall>) -> Result<(), CallError> {
@@ -152,11 +143,4 @@ impl AnyCalls {
     pub(crate) fn detach(&self, call: u32, ordered: Option<OrderedCall>) {
         list! { on_table (self, calls => calls.detach(call, ordered)) }
     }
-}
-
-/// A client of Sun RPC never asks its table for a batch.
-#[cfg(feature = "onc")]
-#[cold]
-fn begins_itself() -> ! {
-    unreachable!("a client of Sun RPC begins its calls itself")
 }

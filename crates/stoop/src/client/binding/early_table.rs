@@ -28,6 +28,6 @@ impl Binding {
                 table
             }
         };
-        Ok(AnyCalls::Early(Arc::new(table)))
+        Ok(AnyCalls::Boxed(Arc::new(table)))
     }
 }

@@ -1,11 +1,12 @@
 //! The calls that have been sent on a connection, as their handles see them.
 
-use crate::calling::begun::{Outcome, OutstandingCalls};
+use crate::calling::begun::{BeginsCalls, CallBatch, Outcome, OutstandingCalls};
 use crate::calling::completion_table::CompletionTable;
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::receive_role::{Pause, RoleGuard};
 use crate::calling::table_lock::{self, Registered};
 use crate::calling::waiting_thread::WaitingThread;
+use crate::error::CallError;
 use crate::onc::caller::connection::{Connection, Receiver, SentCall};
 use crate::onc::caller::link::Arrival;
 use std::sync::atomic::Ordering;
@@ -92,6 +93,26 @@ impl OutstandingCalls for Connection {
     fn with_failures(&self, look: &mut dyn FnMut(&mut Failures)) {
         look(&mut self.state().table.failures);
     }
+}
+
+/// A client of Sun RPC begins its calls itself, and asks for no batch.
+impl BeginsCalls for Connection {
+    fn open_batch(&self, _: u64) -> CallBatch {
+        begins_itself()
+    }
+
+    fn begin(&self, _: &mut CallBatch, _: u16, _: usize) -> Result<u32, CallError> {
+        begins_itself()
+    }
+
+    fn submit(&self, _: CallBatch) {
+        begins_itself()
+    }
+}
+
+#[cold]
+fn begins_itself() -> ! {
+    unreachable!("a client of Sun RPC begins its calls itself")
 }
 
 /// A connection that was not used for so long is looked at before a call: servers close idle ones.
