@@ -6,7 +6,6 @@ pub use crate::forms::Revisions;
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
-#[cfg(feature = "onc")]
 use crate::program::Program;
 use std::any::Any;
 use std::sync::Arc;
@@ -56,14 +55,6 @@ pub enum Signature {
     Emitted(fn(&mut Description)),
     /// Of an interface that is known at run time only.
     Text(&'static str),
-}
-
-impl Interface {
-    /// Whether some procedure has a pipe.
-    #[cfg(feature = "onc")]
-    pub(crate) fn has_pipes(&self) -> bool {
-        self.procedures.iter().any(Procedure::has_pipes)
-    }
 }
 
 impl Procedure {
@@ -188,7 +179,6 @@ pub trait Exported: Send + Sync + 'static {
     fn close(&self) {}
 
     /// The same as a program of Sun RPC, if it is one.
-    #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {
         None
     }

@@ -205,7 +205,7 @@ pub mod onc;
 mod options;
 mod panics;
 mod pipes;
-#[cfg(feature = "onc")]
+#[cfg_attr(not(feature = "onc"), path = "no_program.rs")]
 mod program;
 pub mod reflection;
 mod security;

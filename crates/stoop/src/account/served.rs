@@ -19,7 +19,6 @@ use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 use crate::pipes::contract::Ends;
-#[cfg(feature = "onc")]
 use crate::program::Program;
 use std::any::Any;
 use std::mem;
@@ -291,7 +290,6 @@ impl Exported for Recorded {
     }
 
     /// Calls by Sun RPC are not recorded.
-    #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {
         self.inner.program()
     }

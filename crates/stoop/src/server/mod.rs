@@ -4,7 +4,7 @@ mod listening;
 pub(crate) mod running;
 mod starting;
 pub(crate) mod stay_awake;
-#[cfg(feature = "onc")]
+#[cfg_attr(not(feature = "onc"), path = "no_sun.rs")]
 pub(crate) mod sun;
 
 use crate::account::AccountOptions;
@@ -78,7 +78,6 @@ pub struct Server {
     panic_texts: Option<bool>,
     executor: Option<Executor>,
     reflection: Reflection,
-    #[cfg(feature = "onc")]
     sun: sun::SunRpc,
 }
 
@@ -118,7 +117,6 @@ impl Server {
             panic_texts: None,
             executor: None,
             reflection: Reflection::Full,
-            #[cfg(feature = "onc")]
             sun: sun::SunRpc::default(),
         }
     }

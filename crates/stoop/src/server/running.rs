@@ -69,7 +69,7 @@ enum State {
 /// All addresses of a server.
 pub(crate) struct Running {
     uris: Vec<String>,
-    endpoints: Vec<Box<dyn RunningEndpoint>>,
+    pub(super) endpoints: Vec<Box<dyn RunningEndpoint>>,
     health: HealthBoard,
     teller: Teller,
     exports: Arc<Exports>,
@@ -93,12 +93,6 @@ impl Running {
         self.endpoints.push(listener.start(setup)?);
         self.uris.push(uri);
         Ok(())
-    }
-
-    /// Adds something that begins and ends with the server, and is no address. It ends first.
-    #[cfg(feature = "onc")]
-    pub(crate) fn add_quietly(&mut self, endpoint: Box<dyn RunningEndpoint>) {
-        self.endpoints.insert(0, endpoint);
     }
 
     /// Whether the calling thread serves a call, for which `stop` would wait.

@@ -74,7 +74,6 @@ impl Server {
                 return Err(ListenError::Io { uri, cause });
             }
         }
-        #[cfg(feature = "onc")]
         if let Err(why) = self.sun.register(&setup.programs, &mut running) {
             running.stop();
             return Err(why);
@@ -84,7 +83,6 @@ impl Server {
 
     /// Whether there is something to serve at each address, and an address for each option.
     fn check(&self) -> Result<(), ListenError> {
-        #[cfg(feature = "onc")]
         self.check_sun_rpc()?;
         if self.exports.is_empty() && !self.has_programs() {
             return Err(ListenError::Incomplete("the server exports nothing; call Server::export first"));
@@ -97,11 +95,6 @@ impl Server {
             return Err(ListenError::Incomplete("the server listens nowhere; call Server::listen first"));
         }
         self.own.check_at_server()
-    }
-
-    #[cfg(not(feature = "onc"))]
-    fn has_programs(&self) -> bool {
-        false
     }
 
     /// The parts that all addresses share.
@@ -117,7 +110,6 @@ impl Server {
         self.exports.iter().for_each(|export| export.lend_tasks(&tasks));
         let options = options_of(&self.exports, &self.procedures).map_err(ListenError::UnknownProcedure)?;
         Ok(Setup {
-            #[cfg(feature = "onc")]
             programs: Arc::new(self.programs()?),
             exports: Arc::new(
                 Exports::new(mem::take(&mut self.exports), options, offers)

@@ -1,7 +1,8 @@
 //! The parts of a server that only Sun RPC uses: programs that are no interfaces, and its entries at rpcbind.
 
 use crate::error::ListenError;
-use crate::interface::Exported;
+use crate::interface::{Exported, Procedure};
+use crate::onc::address::Transport;
 use crate::onc::server::exported::ExportedProgram;
 use crate::onc::server::listener::{Registered, SunListener};
 use crate::onc::server::registration::Registration;
@@ -121,12 +122,13 @@ impl Server {
     /// Whether there is something to serve at each address, whichever protocol its callers speak.
     pub(super) fn check_sun_rpc(&self) -> Result<(), ListenError> {
         let (sun, native): (Vec<_>, Vec<_>) =
-            self.listeners.iter().partition(|listener| listener.is_of_sun_rpc());
+            self.listeners.iter().partition(|listener| Transport::of(listener.uri()).is_some());
         let has_programs =
             self.has_programs() || self.exports.iter().any(|export| export.program().is_some());
-        let has_pipes = || self.exports.iter().any(|export| export.interface().has_pipes());
+        let has_pipes =
+            |export: &Arc<dyn Exported>| export.interface().procedures.iter().any(Procedure::has_pipes);
         let missing = match (sun.is_empty(), native.is_empty()) {
-            (false, _) if !has_programs && has_pipes() => {
+            (false, _) if !has_programs && self.exports.iter().any(has_pipes) => {
                 "the server listens for Sun RPC, which has no pipes, and an interface that it exports has some; listen at addresses of \
                  other transports, and export another interface, without pipes and with numbers (`#[interface(program = …, \
                  version = …)]`), for Sun RPC"
@@ -155,7 +157,8 @@ impl SunRpc {
             let versions: Vec<_> = programs.ids().collect();
             let registration = Registration::begin(&versions, &self.places);
             let registration = registration.map_err(ListenError::Rpcbind)?;
-            running.add_quietly(Box::new(registration));
+            // It is no address, and ends first.
+            running.endpoints.insert(0, Box::new(registration));
         }
         Ok(())
     }

@@ -16,7 +16,6 @@ use crate::later::room::{OpenRoom, keep_arguments};
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 use crate::metadata::served;
-#[cfg(feature = "onc")]
 use crate::program::Program;
 use crate::serving::dispatch::OUT_UNCOUNTED;
 use crate::serving::intercepted::undecided::{Kept, Undecided};
@@ -397,7 +396,6 @@ impl Exported for Intercepted {
     }
 
     /// Calls by Sun RPC are not intercepted.
-    #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {
         self.inner.program()
     }

@@ -1,8 +1,6 @@
 //! How a call has ended at its server, and the texts for its caller.
 
-#[cfg(feature = "onc")]
-use crate::error::Refusal;
-use crate::error::{CallError, Failure};
+use crate::error::{CallError, Failure, Refusal};
 use crate::later::deferred::Later;
 use crate::later::unserved::Unserved;
 use crate::panics::{end_of_panic, panic_message};
@@ -30,7 +28,6 @@ const _: () = assert!(size_of::<Result<Outcome, NoRoom>>() == 16);
 
 #[cold]
 pub(super) fn panicked(panic: Box<dyn Any + Send>, tells_message: bool) -> Outcome {
-    #[cfg(feature = "onc")]
     if let Some((code, detail)) = crate::program::refusal(&*panic) {
         return Outcome::refused(code, detail);
     }
@@ -65,7 +62,6 @@ impl NoRoom {
 /// The error of a call in whose procedure this panic was.
 #[cold]
 pub(crate) fn error_of_panic(panic: &(dyn Any + Send)) -> CallError {
-    #[cfg(feature = "onc")]
     if let Some((code, detail)) = crate::program::refusal(panic) {
         return CallError::refused(Refusal::new(code, detail));
     }

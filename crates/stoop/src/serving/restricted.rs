@@ -3,6 +3,9 @@
 //! A server exports an interface with a list through a [`Restricted`]. The others are exported as they are, so that nothing is added to
 //! their calls.
 
+#[cfg(feature = "onc")]
+mod program;
+
 use crate::buffers::Memory;
 use crate::context::peer::Peer;
 use crate::context::{Caller, served_call, serving_caller};
@@ -12,14 +15,11 @@ use crate::interface::{Exported, Interface};
 use crate::later::room::OpenRoom;
 use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
-#[cfg(feature = "onc")]
-use crate::program::{IncomingCall, NoResult, Program, VersionId};
+use crate::program::Program;
 use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use stoop_marshal::{Reader, Writer};
-#[cfg(feature = "onc")]
-use stoop_onc::auth::AuthStatus;
 use stoop_wire::BindingId;
 
 /// The names in a list. One that ends with `*` stands for all that begin so.
@@ -223,42 +223,12 @@ impl Exported for Restricted {
         self.inner.close();
     }
 
-    #[cfg(feature = "onc")]
     fn program(&self) -> Option<&dyn Program> {
         self.inner.program().map(|_| self as &dyn Program)
     }
 
     fn local(&self) -> Box<dyn Any + Send + Sync> {
         self.inner.local()
-    }
-}
-
-/// Callers by Sun RPC have a name under TLS and over Unix sockets. Others claim who they are (`AUTH_SYS`) and prove nothing: they call no
-/// interface with a list.
-#[cfg(feature = "onc")]
-impl Program for Restricted {
-    fn version(&self) -> VersionId {
-        self.inner.program().expect("it is one").version()
-    }
-
-    fn dispatch(&self, call: &mut IncomingCall<'_>) -> Result<(), NoResult> {
-        // Procedure 0 does nothing: callers and rpcbind ask by it whether the program is there.
-        if call.procedure() == 0 {
-            return call.reply(&());
-        }
-        if Peer::of(&serving_caller(), served_call().id()).is_none() {
-            return Err(NoResult::Denied(AuthStatus::TOO_WEAK));
-        }
-        let program = self.inner.program().expect("it is one");
-        let place = program.place_of(call.procedure()).ok_or(NoResult::ProcedureUnavailable)?;
-        match self.check(place) {
-            Ok(()) => program.dispatch(call),
-            Err(_) => Err(NoResult::Denied(AuthStatus::REJECTED_CREDENTIAL)),
-        }
-    }
-
-    fn is_idempotent(&self, procedure: u32) -> bool {
-        self.inner.program().is_some_and(|program| program.is_idempotent(procedure))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::limits::Limits;
 use crate::offers::Offer;
-#[cfg(feature = "onc")]
 use crate::program::programs::Programs;
 use crate::serving::counters::ServerCounters;
 use crate::serving::dispatch::Exports;
@@ -15,7 +14,6 @@ use stoop_net::waiting::Waiting;
 pub(crate) struct Setup {
     pub(crate) exports: Arc<Exports>,
     /// The programs that the addresses of Sun RPC serve: those of the exports that are programs, too, and programs that are no exports.
-    #[cfg(feature = "onc")]
     pub(crate) programs: Arc<Programs>,
     pub(crate) waiting: Waiting,
     pub(crate) bounds: Bounds,
@@ -36,12 +34,6 @@ pub(crate) trait Listener: Send + Sync {
 
     /// Whether other machines reach the address, so that calls may meet an attacker on the way.
     fn is_reached_by_others(&self) -> bool {
-        false
-    }
-
-    /// Whether its callers speak Sun RPC, and no protocol of Stoop.
-    #[cfg(feature = "onc")]
-    fn is_of_sun_rpc(&self) -> bool {
         false
     }
 

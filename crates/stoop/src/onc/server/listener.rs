@@ -158,10 +158,6 @@ impl Listener for SunListener {
         None
     }
 
-    fn is_of_sun_rpc(&self) -> bool {
-        true
-    }
-
     fn start(self: Box<Self>, setup: &Setup) -> io::Result<Box<dyn RunningEndpoint>> {
         match self.socket {
             Socket::Datagrams(socket, limits) => start(DatagramEndpoint::new(socket, setup, limits)?, setup),

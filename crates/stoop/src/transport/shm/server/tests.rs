@@ -79,7 +79,6 @@ impl Scene {
         let exports = Arc::new(Exports::new(vec![Arc::new(Idle)], vec![Vec::new()], String::new()));
         let setup = Setup {
             exports,
-            #[cfg(feature = "onc")]
             programs: Arc::default(),
             waiting: Waiting::Block,
             bounds: Bounds { workers: 1, queue: 1 },
