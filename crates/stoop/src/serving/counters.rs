@@ -166,12 +166,6 @@ impl Refusals {
         self.0[place_of(reason)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a call of Sun RPC, which has no words for the reason.
-    #[cfg(feature = "onc")]
-    pub(crate) fn count_without_reason(&self) {
-        self.0[0].fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn copy(&self) -> RefusalCounters {
         RefusalCounters(self.0.each_ref().map(|count| count.load(Ordering::Relaxed)))
     }

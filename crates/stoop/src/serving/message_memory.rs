@@ -49,9 +49,6 @@ struct Held {
 
 /// Bytes for arguments, and as many for results, unless set.
 const DEFAULT: usize = 512 << 20;
-/// The same, at an address of Sun RPC.
-#[cfg(feature = "onc")]
-const DEFAULT_OF_SUN_RPC: usize = 256 << 20;
 /// Messages of the greatest length for which there is room at least: one binding alone may hold nine sixteenths.
 const LONGEST_MESSAGES: usize = 2;
 /// The same, unless the bytes are set: then a binding alone may have four long messages each way under way.
@@ -60,42 +57,33 @@ const LONGEST_MESSAGES_DEFAULT: usize = 8;
 const KEPT_MAX: usize = 32 << 20;
 
 /// Most bytes of arguments, or of results: what is set for them, or the default.
-fn most_bytes(set: Option<usize>, limits: &Limits, message_max: usize) -> usize {
+fn most_bytes(set: Option<usize>, default: usize, limits: &Limits, message_max: usize) -> usize {
     let longest = |messages| message_max.saturating_mul(messages);
-    let unset = || limits.unset_bytes(DEFAULT.max(longest(LONGEST_MESSAGES_DEFAULT)));
+    let unset = || limits.unset_bytes(default.max(longest(LONGEST_MESSAGES_DEFAULT)));
     set.unwrap_or_else(unset).max(longest(LONGEST_MESSAGES))
 }
 
 /// Most bytes of the arguments of calls.
 pub(crate) fn most_argument_bytes(limits: &Limits, message_max: usize) -> usize {
-    most_bytes(limits.argument_bytes, limits, message_max)
+    most_bytes(limits.argument_bytes, DEFAULT, limits, message_max)
 }
 
 impl MessageMemory {
     pub(crate) fn new(limits: &Limits, message_max: usize) -> Arc<Self> {
-        let shares = Shares {
-            owners: Owners::default(),
-            arguments: Pool::new(most_argument_bytes(limits, message_max)),
-            results: Pool::new(most_bytes(limits.result_bytes, limits, message_max)),
-        };
+        Self::with_default(DEFAULT, limits, message_max)
+    }
+
+    /// As [`new`](Self::new), with so many bytes for arguments, and as many for results, unless they are set.
+    pub(crate) fn with_default(default: usize, limits: &Limits, message_max: usize) -> Arc<Self> {
+        let pool = |set| Pool::new(most_bytes(set, default, limits, message_max));
+        let (arguments, results) = (pool(limits.argument_bytes), pool(limits.result_bytes));
+        let shares = Shares { owners: Owners::default(), arguments, results };
         Arc::new(Self {
             shares: Mutex::new(shares),
             kept: AtomicUsize::new(0),
             arguments_refused: AtomicU64::new(0),
             results_dropped: AtomicU64::new(0),
         })
-    }
-
-    /// At an address of Sun RPC, which has less unless it is set: its callers wait for nothing and are not refused, so that their host
-    /// has its share at once.
-    #[cfg(feature = "onc")]
-    pub(crate) fn of_sun_rpc(limits: &Limits, message_max: usize) -> Arc<Self> {
-        let total = |set: Option<usize>| {
-            let default = DEFAULT_OF_SUN_RPC.max(message_max.saturating_mul(LONGEST_MESSAGES_DEFAULT));
-            Some(set.unwrap_or_else(|| limits.unset_bytes(default)))
-        };
-        let (argument_bytes, result_bytes) = (total(limits.argument_bytes), total(limits.result_bytes));
-        Self::new(&Limits { argument_bytes, result_bytes, ..limits.clone() }, message_max)
     }
 
     /// The part of one more binding of this caller's.

@@ -50,22 +50,6 @@ impl CallTerms {
         (self.owner, self.call, self.deadline_ns)
     }
 
-    /// Of a call without a deadline, whose procedure takes `work_ns`.
-    #[cfg(feature = "onc")]
-    pub(crate) fn without_deadline(owner: Owner, part: u64, work_ns: u64) -> Self {
-        let priority = Priority::Normal;
-        Self {
-            owner,
-            part,
-            call: CallId::NONE,
-            deadline_ns: u64::MAX,
-            work_ns,
-            priority,
-            procedure: None,
-            limit: None,
-        }
-    }
-
     /// Whether its procedure takes so long that another worker should receive meanwhile.
     pub(crate) fn is_long(&self) -> bool {
         self.work_ns > LONG_NANOS

@@ -6,6 +6,7 @@
 use crate::context::Caller;
 use crate::context::owner_of;
 use crate::onc::placement;
+use crate::onc::server::NO_REASON;
 use crate::onc::server::answer::{Answer, Origin, answer, put};
 use crate::onc::server::program_times::ProgramTimes;
 use crate::program::VersionId;
@@ -130,7 +131,7 @@ impl DatagramEndpoint {
                 }
                 Admission::Ignore => {}
                 Admission::NoRoom => {
-                    self.activity.refused.count_without_reason();
+                    self.activity.refused.count(NO_REASON);
                     return false;
                 }
             }
@@ -244,7 +245,7 @@ impl Endpoint for DatagramEndpoint {
         if let Some(key) = &call.key {
             self.replies().abandon(key);
         }
-        self.activity.refused.count_without_reason();
+        self.activity.refused.count(NO_REASON);
         self.activity.end_call();
         None
     }
@@ -259,8 +260,7 @@ impl Endpoint for DatagramEndpoint {
 
     fn terms(&self, call: &DatagramCall) -> CallTerms {
         let peer = call.peer.addr();
-        let owner = owner_of(&Caller::Network(peer));
-        CallTerms::without_deadline(owner, u64::from(peer.port()), self.times.of(&call.datagram).work_ns())
+        self.times.terms(owner_of(&Caller::Network(peer)), peer.port().into(), &call.datagram)
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut DatagramCall) {}

@@ -137,6 +137,10 @@ fn registered_stream(
     }
 }
 
+/// Bytes for the arguments of calls, and as many for results, unless set. Fewer than elsewhere: callers wait for nothing and are not
+/// refused, so that their host has its share at once.
+const MESSAGE_BYTES: usize = 256 << 20;
+
 /// The endpoint of a listener.
 fn endpoint(
     listener: StreamListener,
@@ -144,7 +148,7 @@ fn endpoint(
     setup: &Setup,
 ) -> io::Result<StreamEndpoint> {
     let limits = limits.within(setup);
-    let memory = MessageMemory::of_sun_rpc(&setup.limits, limits.record_max);
+    let memory = MessageMemory::with_default(MESSAGE_BYTES, &setup.limits, limits.record_max);
     Ok(StreamEndpoint::new(Connections::new(listener, (limits, requires_tls), memory)?, setup))
 }
 

@@ -14,3 +14,8 @@ pub(crate) mod sealing;
 #[cfg(feature = "seal")]
 pub(crate) mod stage;
 pub(crate) mod streams;
+
+use stoop_wire::RefusalCode;
+
+/// Of a refused call: Sun RPC has no words for the reason.
+const NO_REASON: RefusalCode = RefusalCode::Other(0);

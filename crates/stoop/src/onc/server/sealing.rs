@@ -6,6 +6,7 @@
 
 use crate::context::peer::Peer;
 use crate::later::lent::Lent;
+use crate::onc::server::NO_REASON;
 use crate::onc::server::connection::{Connection, Incoming, Read};
 use crate::onc::server::stage::{SealedCaller, Stage};
 use crate::onc::server::streams::{StreamCall, StreamEndpoint};
@@ -160,7 +161,7 @@ impl StreamEndpoint {
         let pool = || sealing.pool.get().cloned().unwrap_or_default();
         if !self.activity.begin_call() || sealing.thread.enqueue((call, Step::Begin), pool).is_some() {
             self.activity.end_call();
-            self.activity.refused.count_without_reason();
+            self.activity.refused.count(NO_REASON);
             self.connections.close(connection);
         }
     }

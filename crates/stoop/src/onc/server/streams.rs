@@ -4,6 +4,7 @@
 //! that takes longer than about a millisecond does not keep the calls behind it waiting.
 
 use crate::onc::placement;
+use crate::onc::server::NO_REASON;
 use crate::onc::server::answer::{Answer, Origin, answer};
 use crate::onc::server::connection::{Connection, Read};
 use crate::onc::server::connections::Connections;
@@ -144,7 +145,7 @@ impl StreamEndpoint {
             }
             // Sun RPC has no word for it: the caller learns that there is no reply.
             Read::Some | Read::Nothing | Read::NoMemory => {
-                self.activity.refused.count_without_reason();
+                self.activity.refused.count(NO_REASON);
                 self.connections.close(connection);
                 false
             }
@@ -402,7 +403,7 @@ impl Endpoint for StreamEndpoint {
 
     fn refuse(&self, _: &mut WorkerState, call: StreamCall, _: Refused) -> Option<StreamCall> {
         // Sun RPC has no word for it, and over a stream no call is sent again: the caller learns that there is no reply.
-        self.activity.refused.count_without_reason();
+        self.activity.refused.count(NO_REASON);
         self.connections.close(&call.connection);
         self.end(&call);
         None
@@ -426,8 +427,7 @@ impl Endpoint for StreamEndpoint {
     }
 
     fn terms(&self, call: &StreamCall) -> CallTerms {
-        let owner = call.connection.owner();
-        CallTerms::without_deadline(owner, call.connection.token, self.times.of(&call.message).work_ns())
+        self.times.terms(call.connection.owner(), call.connection.token, &call.message)
     }
 
     fn defer(&self, _: &mut WorkerState, _: &mut StreamCall) {}
