@@ -4,7 +4,7 @@
 mod caller;
 pub(crate) mod cancelled;
 mod deadlines;
-#[cfg(feature = "onc")]
+#[cfg_attr(not(feature = "onc"), path = "context/no_identity.rs")]
 pub(crate) mod identity;
 pub(crate) mod keeper;
 mod over;
@@ -54,7 +54,7 @@ pub struct CurrentCall {
     deadline_ns: u64,
     caller: Caller,
     call: CallId,
-    #[cfg(feature = "onc")]
+    #[cfg_attr(not(feature = "onc"), expect(dead_code))]
     claim: Option<identity::Claim>,
 }
 
@@ -109,15 +109,8 @@ pub fn current_call() -> Option<CurrentCall> {
         deadline_ns,
         caller: CALLER.get(),
         call: CALL.get(),
-        #[cfg(feature = "onc")]
         claim: identity::claimed(),
     })
-}
-
-/// Whether this thread serves a call.
-#[cfg(feature = "onc")]
-pub(crate) fn is_serving() -> bool {
-    DEADLINE_NS.get() != NONE
 }
 
 /// What is known of a call while its answer is outstanding.
@@ -337,17 +330,6 @@ impl CurrentCall {
         served_call() == ServedCall { deadline_ns: self.deadline_ns, call: self.call }
             && CALLER.get() == self.caller
     }
-
-    /// The user that the caller claims to be, if the call came by Sun RPC with AUTH_SYS: uid, gid, other groups and the name of the machine.
-    /// **Nothing proves it**: any program can state any user. [`Identity::None`](crate::onc::Identity::None) for
-    /// AUTH_NONE, and for callers by Stoop's own protocol; of processes of this machine [`caller`](Self::caller) tells the user by the
-    /// kernel's word.
-    ///
-    /// Cargo feature `onc`. A procedure refuses a caller by [`onc::deny`](crate::onc::deny).
-    #[cfg(feature = "onc")]
-    pub fn identity(&self) -> stoop_onc::auth::Identity<'_> {
-        self.claim.as_ref().map_or(stoop_onc::auth::Identity::None, identity::Claim::identity)
-    }
 }
 
 /// Runs `procedure` as the serving of a call. Afterwards the thread serves the call that it served before.
@@ -382,12 +364,7 @@ fn in_between_callers<R>(caller: Caller, procedure: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(CALLER.replace(caller));
-    served::serving_nested(|| {
-        #[cfg(feature = "onc")]
-        return identity::without_claim(procedure);
-        #[cfg(not(feature = "onc"))]
-        procedure()
-    })
+    served::serving_nested(|| identity::without_claim(procedure))
 }
 
 /// [`serving`] for a call that can be cancelled. A `local:` call inside it is cancelled with it.

@@ -2,7 +2,8 @@
 
 pub(crate) mod programs;
 
-use crate::context::{self, Caller};
+use crate::context::Caller;
+use crate::context::identity::is_serving;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -191,7 +192,7 @@ pub fn unavailable() -> ! {
 }
 
 fn end_with(why: NoResult) -> ! {
-    assert!(context::is_serving(), "there is no call to refuse: this thread does not serve one");
+    assert!(is_serving(), "there is no call to refuse: this thread does not serve one");
     resume_unwind(Box::new(why))
 }
 

@@ -1,5 +1,6 @@
 //! The user that a caller of Sun RPC claims to be.
 
+use crate::context::{CurrentCall, DEADLINE_NS, NONE};
 use std::cell::Cell;
 use std::fmt;
 use stoop_onc::auth::{AuthSys, Groups, Identity, MACHINE_NAME_MAX};
@@ -23,7 +24,7 @@ impl Claim {
         Self { stamp, uid, gid, gids, name, name_len: machine_name.len() }
     }
 
-    pub(super) fn identity(&self) -> Identity<'_> {
+    fn identity(&self) -> Identity<'_> {
         let Self { stamp, uid, gid, gids, ref name, name_len } = *self;
         Identity::Sys(AuthSys { stamp, machine_name: &name[..name_len], uid, gid, gids })
     }
@@ -33,6 +34,23 @@ impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.identity().fmt(f)
     }
+}
+
+impl CurrentCall {
+    /// The user that the caller claims to be, if the call came by Sun RPC with AUTH_SYS: uid, gid, other groups and the name of the machine.
+    /// **Nothing proves it**: any program can state any user. [`Identity::None`](crate::onc::Identity::None) for
+    /// AUTH_NONE, and for callers by Stoop's own protocol; of processes of this machine [`caller`](Self::caller) tells the user by the
+    /// kernel's word.
+    ///
+    /// Cargo feature `onc`. A procedure refuses a caller by [`onc::deny`](crate::onc::deny).
+    pub fn identity(&self) -> Identity<'_> {
+        self.claim.as_ref().map_or(Identity::None, Claim::identity)
+    }
+}
+
+/// Whether this thread serves a call.
+pub(crate) fn is_serving() -> bool {
+    DEADLINE_NS.get() != NONE
 }
 
 thread_local! {
