@@ -1,8 +1,6 @@
 //! The items that emitted stubs name. Hidden from users: it changes with the emitter.
 
 mod called;
-#[cfg(feature = "onc")]
-mod program;
 pub(crate) mod returned;
 
 pub use crate::buffers::{Buffer, Memory, SharedBuffers, put_capacity, put_contents};
@@ -16,12 +14,12 @@ pub use crate::later::room::{KeptArguments, OpenRoom, check_room, keep_arguments
 pub use crate::later::tasks::{Tasks, run_task};
 pub use crate::later::unserved::Unserved;
 pub use crate::offered_interface::describe_callbacks;
+#[cfg(feature = "onc")]
+pub use crate::onc::program_client::{ProgramBegin, ProgramClient, ended};
 pub use crate::pipes::contract::Pipes;
 pub use crate::pipes::ends::{CallerEnds, ServedEnds};
 pub use crate::pipes::item::Item;
 pub use crate::stub::called::Callbacks;
-#[cfg(feature = "onc")]
-pub use crate::stub::program::{ProgramBegin, ProgramClient, ended};
 pub use crate::stub::returned::{AnyReturned, Hides, HidesNothing, Returned, check_returned};
 pub use stoop_exchange::FORMS;
 pub use stoop_marshal::*;

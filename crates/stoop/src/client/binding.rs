@@ -70,7 +70,7 @@ pub struct Binding {
     /// The table of calls that were begun before there is a binding, of each process.
     early: PerProcess<Mutex<Weak<EarlyCalls>>>,
     /// Calls do not go by this binding, which is never made, but by what this describes.
-    elsewhere: Option<Describe>,
+    pub(super) elsewhere: Option<Describe>,
     /// The threads that have ordered one-way calls to wait for.
     pub(crate) order: Order,
     /// The object that the client offers, if it does.
@@ -99,12 +99,6 @@ impl Binding {
             offering: OwnOffering::of(&options.callbacks),
             options,
         }
-    }
-
-    /// A binding that is never made: the calls take another way.
-    #[cfg(feature = "onc")]
-    pub(crate) fn elsewhere(source: Source, options: Arc<BindOptions>, describe: Describe) -> Self {
-        Self { elsewhere: Some(describe), ..Self::new(source, options) }
     }
 
     /// The address that was bound to.

@@ -187,7 +187,8 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
         let options = BindOptions::default();
         let timeout_ns = nanos(options.timeout);
-        let binding = Binding::elsewhere(source, Arc::new(options), Box::new(describe));
+        let mut binding = Binding::new(source, Arc::new(options));
+        binding.elsewhere = Some(Box::new(describe));
         Self::of(Shared { first: OnceLock::new(), next: Next::new(), binding }, timeout_ns)
     }
 

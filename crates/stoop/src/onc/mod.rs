@@ -22,6 +22,7 @@ pub(crate) mod client;
 pub(crate) mod locate;
 pub(crate) mod options;
 pub(crate) mod placement;
+pub(crate) mod program_client;
 pub mod rpcbind;
 pub(crate) mod server;
 pub(crate) mod services;
