@@ -79,6 +79,12 @@ impl Recorder {
         Some(slow)
     }
 
+    /// Records a begun call that has ended with a result.
+    #[cold]
+    pub(crate) fn record_begun(&self, procedure: u16, whole_ns: u64, server_ns: Option<u64>, repeated: u64) {
+        self.record(procedure, 1, Facts { whole_ns, server_ns, repeated, ..Facts::default() }, || None);
+    }
+
     /// Records a call that has ended without a result, and stands for so many.
     #[cold]
     pub(crate) fn record_failure(&self, procedure: u16, stands_for: u32) {

@@ -23,6 +23,7 @@ use crate::intercept::client::ClientChain;
 use crate::interface::Interface;
 use crate::locked::locked;
 use crate::options::{BindOptions, TransportOptions};
+use crate::pipes::contract::Ends;
 use crate::transport::contract::{Binding, Target};
 use crate::transport::remote::held_lane::HeldLane;
 use crate::transport::remote::located::{Located, Terms};
@@ -318,6 +319,11 @@ impl<R: Remote> RemoteBinding<R> {
         self.terms().at(&located.address)
     }
 
+    /// The ends of the pipes of a call; they count their items if the binding keeps an account.
+    pub(crate) fn counted(&self, procedure: u16, ends: Ends) -> Ends {
+        Recorder::counted(self.recorder.as_ref(), procedure, ends)
+    }
+
     /// The present session.
     pub(crate) fn present(&self) -> Arc<R::Session> {
         Arc::clone(&self.located().session)
@@ -337,12 +343,6 @@ impl<R: Remote> RemoteBinding<R> {
     /// Whether the procedure of that number may run more than once for one call.
     pub(crate) fn is_idempotent(&self, procedure: u16) -> bool {
         self.interface.procedures[usize::from(self.interface.base(procedure))].idempotent
-    }
-
-    /// As [`RetryBudget::wait`], for a blocking call.
-    pub(crate) fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
-        // Its lane counts it when it has ended.
-        self.wait_with(attempts.into(), refused, attempts, left)
     }
 
     /// As [`RetryBudget::wait`]. The budget knows of all calls that have left but so many.
@@ -409,8 +409,7 @@ impl<R: Remote> RemoteBinding<R> {
         let mut guard = guard
             .or_else(|| self.lanes.hold_another(timeout_ns))
             .ok_or(CallError::not_sent(SendError::DeadlinePassed))?;
-        let is_ready = |lane: &R::Lane| lane.prepare(self.generation());
-        if !guard.as_ref().is_some_and(is_ready) {
+        if !guard.as_ref().is_some_and(|lane| lane.prepare(self.generation())) {
             let located = self.located();
             let (plan, session) = (self.plan(&located), Arc::clone(&located.session));
             match &mut *guard {

@@ -483,6 +483,7 @@ impl<R: Remote> Attempts for Repeated<'_, '_, '_, '_, '_, R> {
     }
 
     fn wait_after(&self, refused: Refused, attempts: u32, left: Duration) -> Option<Duration> {
-        self.held.binding.wait_after(refused, attempts, left)
+        // Its lane counts it when it has ended.
+        self.held.binding.wait_with(attempts.into(), refused, attempts, left)
     }
 }

@@ -14,8 +14,6 @@ pub(crate) mod submission;
 mod tests;
 pub(crate) mod waiting;
 
-use crate::account::calls::Recorder;
-use crate::account::slow::Facts;
 use crate::calling::background::{Background, Driven, hand_over, start};
 use crate::calling::begun::BegunCalls;
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
@@ -190,7 +188,8 @@ impl TakesAnswers for Outstanding {
             wakeups.extend(match outcome {
                 Ok(result) => {
                     if let (Some((recorder, now_ns)), Some(known)) = (recording, state.known(call)) {
-                        known.record(recorder, now_ns, server_ns);
+                        let whole_ns = now_ns.saturating_sub(known.begun.as_nanos());
+                        recorder.record_begun(known.procedure, whole_ns, server_ns, 0);
                     }
                     state.end_with(call, result)
                 }
@@ -388,13 +387,6 @@ impl BegunCall {
 
     fn is_queued(&self) -> bool {
         self.progress == Progress::Queued
-    }
-
-    /// Records its end by a result.
-    #[cold]
-    fn record(&self, recorder: &Recorder, now_ns: u64, server_ns: Option<u64>) {
-        let whole_ns = now_ns.saturating_sub(self.begun.as_nanos());
-        recorder.record(self.procedure, 1, Facts { whole_ns, server_ns, ..Facts::default() }, || None);
     }
 
     /// Time since it left.

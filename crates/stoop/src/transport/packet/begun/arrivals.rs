@@ -1,6 +1,5 @@
 //! Packets that arrive for begun calls.
 
-use crate::account::slow::Facts;
 use crate::transport::packet::begun::calls::{Calls, NO_CALL};
 use crate::transport::packet::begun::slot::{Slot, Stage};
 use crate::transport::packet::link::{CallerArrival, CallerEndpoint, PacketLink, Segments};
@@ -224,10 +223,9 @@ impl<L: PacketLink> Calls<L> {
     fn record_compact(&self, call: u32, clock: Instant, at_server_ns: u32) {
         let Slot { compact, procedure, .. } = &self.slots[call as usize];
         let server_ns = (at_server_ns != u32::MAX).then_some(u64::from(at_server_ns));
-        let facts = Facts { whole_ns: clock.nanos_since(compact.times().0), server_ns, ..Facts::default() };
-        self.link.binding.recorder.iter().for_each(|recorder| {
-            recorder.record(*procedure, 1, facts, || None);
-        });
+        let whole_ns = clock.nanos_since(compact.times().0);
+        let recorder = self.link.binding.recorder.iter();
+        recorder.for_each(|recorder| recorder.record_begun(*procedure, whole_ns, server_ns, 0));
     }
 
     /// Records a call that ends with a result, if the binding keeps an account.
@@ -236,7 +234,7 @@ impl<L: PacketLink> Calls<L> {
         let Slot { lane, begun, procedure, .. } = &self.slots[call as usize];
         let repeated = u64::from(lane.last_transmissions().saturating_sub(1));
         let whole_ns = clock.nanos_since(*begun);
-        recorder.record(*procedure, 1, Facts { whole_ns, server_ns, repeated, ..Facts::default() }, || None);
+        recorder.record_begun(*procedure, whole_ns, server_ns, repeated);
     }
 
     /// Goes on with a call: more of it may be sent now, and the server may wait for a receipt.

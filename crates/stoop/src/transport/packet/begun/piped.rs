@@ -1,6 +1,5 @@
 //! The caller's ends of the pipes of a begun call over packets.
 
-use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::calling::unpark::unparks_this_thread;
@@ -66,7 +65,7 @@ impl<L: PacketLink> PacketCalls<L> {
             self.wake_background();
         }
         self.unlock(calls, &mut Wakeups::default());
-        Ok((call, Recorder::counted(self.link.binding.recorder.as_ref(), procedure, self.ends_of(&pipes))))
+        Ok((call, self.link.binding.counted(procedure, self.ends_of(&pipes))))
     }
 
     /// The calls. Binds again before, if the server shuts down, or has refused a call with pipes because it does not know the session any

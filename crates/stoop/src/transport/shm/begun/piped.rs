@@ -3,7 +3,6 @@
 //! The background thread takes their answers, as those of all managed calls, and attends to the ends of their pipes for which no thread of
 //! the program waits.
 
-use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::calling::call_table::{CallTable, Wakeup};
@@ -113,7 +112,7 @@ impl ManagedCalls {
         self.count_slow();
         self.count_queued();
         self.wake_background();
-        Ok((call, Recorder::counted(self.binding.recorder.as_ref(), procedure, ends)))
+        Ok((call, self.binding.counted(procedure, ends)))
     }
 
     /// The present session, or another if that is lost.

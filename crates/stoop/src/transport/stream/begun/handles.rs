@@ -1,6 +1,5 @@
 //! The begun calls of a binding as clients begin them and handles see them.
 
-use crate::account::calls::Recorder;
 use crate::calling::background::Driven;
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::completion_table::CompletionTable;
@@ -40,10 +39,7 @@ impl BeginsCalls for StreamCalls {
     ) -> Result<(u32, Ends), Option<CallError>> {
         let pipes = CallerPipes::new(&terms, batch.timeout_ns);
         let call = self.begin_any(batch, (procedure, len), Some(&pipes)).map_err(Some)?;
-        Ok((
-            call,
-            Recorder::counted(self.0.binding.recorder.as_ref(), procedure, self.0.ends_of(&pipes, call)),
-        ))
+        Ok((call, self.0.binding.counted(procedure, self.0.ends_of(&pipes, call))))
     }
 
     fn submit(&self, _: CallBatch) {
