@@ -1,26 +1,31 @@
 //! The calls that a client begins with metadata: between their handles and the table of a transport.
 
 use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
-use crate::calling::detached::{CallingThread, OrderedCall};
-use crate::calling::detaching::Awaited;
 use crate::calling::short_result::Short;
-use crate::error::MetadataError;
-use crate::error::{CallError, CloseError, SendError};
+use crate::error::{CallError, MetadataError, SendError};
 use crate::metadata::outgoing::{Carried, Outgoing, block_of_result};
 use crate::metadata::trace::CurrentSpan;
 use crate::pipes::contract::Ends;
 use crate::transports::AnyCalls;
-use std::task::Waker;
-use stoop_exchange::Instant;
+use std::ops::Deref;
 use stoop_marshal::{Reader, Writer};
 use stoop_wire::metadata::IN_PROCEDURE;
 
-/// Calls in a table, with the metadata that they carry. Each method is that of [`AnyCalls`].
+/// Calls in a table, with the metadata that they carry. Each method is that of [`AnyCalls`], and those that are not here are those of the
+/// table.
 pub(crate) struct CarryingCalls {
     pub(crate) table: AnyCalls,
     pub(crate) carried: Carried,
     /// `None`: the server knows no metadata.
     block: Result<Option<Outgoing>, MetadataError>,
+}
+
+impl Deref for CarryingCalls {
+    type Target = AnyCalls;
+
+    fn deref(&self) -> &AnyCalls {
+        &self.table
+    }
 }
 
 impl CarryingCalls {
@@ -34,15 +39,6 @@ impl CarryingCalls {
     /// Whether both are calls of the same table, whose results have the same metadata behind them, or none.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.table.is_same(&other.table)
-    }
-
-    #[cold]
-    pub(crate) fn name(&self, error: CallError) -> CallError {
-        self.table.name(error)
-    }
-
-    pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
-        self.table.open_batch(timeout_ns)
     }
 
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
@@ -73,30 +69,6 @@ impl CarryingCalls {
         begun.map_err(Some)
     }
 
-    pub(crate) fn submit(&self, batch: CallBatch) {
-        self.table.submit(batch);
-    }
-
-    pub(crate) fn let_go(&self, number: u32, ordered: Option<OrderedCall>) -> Result<(), CallError> {
-        self.table.let_go(number, ordered)
-    }
-
-    pub(crate) fn await_order(&self, thread: CallingThread, idempotent: bool, until: Instant) -> Awaited {
-        self.table.await_order(thread, idempotent, until)
-    }
-
-    pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
-        self.table.flush(until)
-    }
-
-    pub(crate) fn has_left(&self, number: u32) -> bool {
-        self.table.has_left(number)
-    }
-
-    pub(crate) fn is_ready(&self, number: u32) -> bool {
-        self.table.is_ready(number)
-    }
-
     /// None: the metadata is behind the result.
     pub(crate) fn take_short(&self, _: u32) -> Option<Short> {
         None
@@ -118,26 +90,6 @@ impl CarryingCalls {
             }
             outcome => with(outcome),
         })
-    }
-
-    pub(crate) fn poll(&self, number: u32, waker: &Waker) -> bool {
-        self.table.poll(number, waker)
-    }
-
-    pub(crate) fn wait_any(&self, numbers: &[u32], until: Instant) -> Option<usize> {
-        self.table.wait_any(numbers, until)
-    }
-
-    pub(crate) fn distrust(&self, number: u32) {
-        self.table.distrust(number);
-    }
-
-    pub(crate) fn cancel(&self, number: u32) {
-        self.table.cancel(number);
-    }
-
-    pub(crate) fn detach(&self, number: u32, ordered: Option<OrderedCall>) {
-        self.table.detach(number, ordered);
     }
 }
 

@@ -1,11 +1,10 @@
 //! The calls that a client with interceptors begins: between their handles and the table of a transport.
 
 use crate::calling::begun::{CallBatch, Outcome, PipeTerms};
-use crate::calling::detached::{CallingThread, OrderedCall};
-use crate::calling::detaching::Awaited;
+use crate::calling::detached::OrderedCall;
 use crate::calling::short_result::Short;
 use crate::context::bounded_deadline;
-use crate::error::{CallError, CloseError};
+use crate::error::CallError;
 use crate::intercept::InterceptedCall;
 use crate::intercept::client::ClientChain;
 use crate::locked::locked;
@@ -15,14 +14,14 @@ use crate::pipes::contract::Ends;
 use crate::transports::AnyCalls;
 use crate::transports::carrying::append;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
-use stoop_exchange::Instant;
 use stoop_marshal::Reader;
 use stoop_net::clock;
 use stoop_wire::metadata::{BLOCK_MAX, IN_PROCEDURE};
 
-/// Calls in a table, and the interceptors through which they go. Each method is that of [`AnyCalls`].
+/// Calls in a table, and the interceptors through which they go. Each method is that of [`AnyCalls`], and those that are not here are those
+/// of the table.
 pub(crate) struct InterceptedCalls {
     table: AnyCalls,
     interceptors: Arc<ClientChain>,
@@ -31,6 +30,14 @@ pub(crate) struct InterceptedCalls {
     /// The calls that have handles, by their numbers. A handle's number is taken out before the table has it back, and may give it to
     /// another call.
     outstanding: Mutex<HashMap<u32, InterceptedCall>>,
+}
+
+impl Deref for InterceptedCalls {
+    type Target = AnyCalls;
+
+    fn deref(&self) -> &AnyCalls {
+        &self.table
+    }
 }
 
 impl InterceptedCalls {
@@ -50,15 +57,6 @@ impl InterceptedCalls {
 
     fn give_up(&self, number: u32) -> Option<InterceptedCall> {
         locked(&self.outstanding).remove(&number)
-    }
-
-    #[cold]
-    pub(crate) fn name(&self, error: CallError) -> CallError {
-        self.table.name(error)
-    }
-
-    pub(crate) fn open_batch(&self, timeout_ns: u64) -> CallBatch {
-        self.table.open_batch(timeout_ns)
     }
 
     pub(crate) fn begin(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Result<u32, CallError> {
@@ -125,10 +123,6 @@ impl InterceptedCalls {
         begin(&self.table, batch, procedure | IN_PROCEDURE, len)
     }
 
-    pub(crate) fn submit(&self, batch: CallBatch) {
-        self.table.submit(batch);
-    }
-
     pub(crate) fn let_go(&self, number: u32, ordered: Option<OrderedCall>) -> Result<(), CallError> {
         let call = self.give_up(number);
         let left = self.table.let_go(number, ordered);
@@ -140,22 +134,6 @@ impl InterceptedCalls {
             (Some(call), Err(error)) => Err(self.interceptors.fail(call, error)),
             (None, left) => left,
         }
-    }
-
-    pub(crate) fn await_order(&self, thread: CallingThread, idempotent: bool, until: Instant) -> Awaited {
-        self.table.await_order(thread, idempotent, until)
-    }
-
-    pub(crate) fn flush(&self, until: Instant) -> Result<(), CloseError> {
-        self.table.flush(until)
-    }
-
-    pub(crate) fn has_left(&self, number: u32) -> bool {
-        self.table.has_left(number)
-    }
-
-    pub(crate) fn is_ready(&self, number: u32) -> bool {
-        self.table.is_ready(number)
     }
 
     /// None: an interceptor's panic could not become an error of the call.
@@ -194,18 +172,6 @@ impl InterceptedCalls {
             (Ok(()), Ok((result, _))) => Ok(Reader::new(if asks { message } else { result })),
             (Err(error), _) | (_, Err(error)) => Err(error),
         }
-    }
-
-    pub(crate) fn poll(&self, number: u32, waker: &Waker) -> bool {
-        self.table.poll(number, waker)
-    }
-
-    pub(crate) fn wait_any(&self, numbers: &[u32], until: Instant) -> Option<usize> {
-        self.table.wait_any(numbers, until)
-    }
-
-    pub(crate) fn distrust(&self, number: u32) {
-        self.table.distrust(number);
     }
 
     pub(crate) fn cancel(&self, number: u32) {
