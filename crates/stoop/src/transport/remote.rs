@@ -89,9 +89,6 @@ pub(crate) trait Remote: Sized + 'static {
     /// As [`Binding::describe_checksums`].
     const CHECKSUMS: &'static str;
 
-    /// As [`Binding::metadata_max`].
-    fn metadata_max(session: &Self::Session) -> usize;
-
     /// What the server has granted.
     fn bound(session: &Self::Session) -> &Bound;
 
@@ -467,7 +464,7 @@ impl<R: Remote> Binding for RemoteBinding<R> {
     }
 
     fn metadata_max(&self) -> usize {
-        R::metadata_max(&self.present())
+        R::bound(&self.present()).metadata as usize
     }
 
     fn form(&self, procedure: u16) -> Option<u16> {

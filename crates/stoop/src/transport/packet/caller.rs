@@ -104,10 +104,6 @@ impl<L: PacketLink> Remote for PacketTransport<L> {
         &session.bound
     }
 
-    fn metadata_max(session: &Session) -> usize {
-        session.bound.metadata as usize
-    }
-
     fn offers(session: &Session) -> String {
         session.bound.offers.clone()
     }

@@ -205,7 +205,7 @@ impl<R: Remote> HeldLane<'_, R> {
         carried: Option<&Carried>,
         answer: &mut Metadata,
     ) -> Result<(), CallError> {
-        let most = R::metadata_max(self.made().session());
+        let most = R::bound(self.made().session()).metadata as usize;
         let span = self.binding.recorder.as_ref().and_then(Recorder::current_span);
         match Outgoing::new(carried, span.as_ref(), most)? {
             None => self.call_on_record(procedure, times, arguments),

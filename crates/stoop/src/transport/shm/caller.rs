@@ -82,10 +82,6 @@ impl Remote for ShmTransport {
         &session.bound
     }
 
-    fn metadata_max(session: &Session) -> usize {
-        session.bound.metadata as usize
-    }
-
     fn describe_buffers(session: &Session) -> String {
         match &session.arena {
             Some(arena) => {

@@ -88,10 +88,6 @@ impl Remote for StreamTransport {
         &session.bound
     }
 
-    fn metadata_max(session: &Session) -> usize {
-        session.bound.metadata as usize
-    }
-
     fn offers(session: &Session) -> String {
         session.bound.offers.clone()
     }
