@@ -115,6 +115,11 @@ pub trait Exported: Send + Sync + 'static {
     /// Describes the interface.
     fn interface(&self) -> &'static Interface;
 
+    /// The interface that this wraps, if it does. It lends, closes and tells for this one.
+    fn inner(&self) -> Option<&dyn Exported> {
+        None
+    }
+
     /// Runs a procedure with the arguments in `call` and leaves its result in `result`.
     ///
     /// # Errors
@@ -155,12 +160,12 @@ pub trait Exported: Send + Sync + 'static {
     /// The room for calls whose answers [come later](crate::Deferred). An interface with such procedures [asks](OpenRoom::check) it before
     /// it runs one.
     fn lend_room(&self, room: &Arc<OpenRoom>) {
-        let _ = room;
+        self.inner().into_iter().for_each(|inner| inner.lend_room(room));
     }
 
     /// The means to run tasks, for an interface with an `async fn`.
     fn lend_tasks(&self, tasks: &Arc<Tasks>) {
-        let _ = tasks;
+        self.inner().into_iter().for_each(|inner| inner.lend_tasks(tasks));
     }
 
     /// Why the caller with that name may call nothing of the interface; `None`: it may call something.
@@ -172,15 +177,17 @@ pub trait Exported: Send + Sync + 'static {
     /// Whether calls of the same process must not go through the trait: the server has [interceptors](crate::intercept), or callers may
     /// offer objects.
     fn is_marshaled(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.is_marshaled())
     }
 
     /// The server shuts down: the calls in whose pipes callbacks travel end.
-    fn close(&self) {}
+    fn close(&self) {
+        self.inner().into_iter().for_each(|inner| inner.close());
+    }
 
     /// The same as a program of Sun RPC, if it is one.
     fn program(&self) -> Option<&dyn Program> {
-        None
+        self.inner()?.program()
     }
 
     /// The implementation for `local:` stubs: an `Arc<dyn Trait + Send + Sync>` in a box.

@@ -15,11 +15,8 @@ use crate::buffers::Memory;
 use crate::forms::base;
 use crate::interface::{Exported, Interface};
 use crate::later::deferred::Later;
-use crate::later::room::OpenRoom;
-use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 use crate::pipes::contract::Ends;
-use crate::program::Program;
 use std::any::Any;
 use std::mem;
 use std::sync::Arc;
@@ -239,6 +236,10 @@ impl Recorded {
 }
 
 impl Exported for Recorded {
+    fn inner(&self) -> Option<&dyn Exported> {
+        Some(&*self.inner)
+    }
+
     fn interface(&self) -> &'static Interface {
         self.inner.interface()
     }
@@ -271,27 +272,6 @@ impl Exported for Recorded {
     ) -> Result<(), Unserved> {
         let run = || self.inner.dispatch_in_place(procedure, leading, len, result);
         self.ledger.run(self.interface, self.procedure(procedure), run)
-    }
-
-    fn lend_room(&self, room: &Arc<OpenRoom>) {
-        self.inner.lend_room(room);
-    }
-
-    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
-        self.inner.lend_tasks(tasks);
-    }
-
-    fn is_marshaled(&self) -> bool {
-        self.inner.is_marshaled()
-    }
-
-    fn close(&self) {
-        self.inner.close();
-    }
-
-    /// Calls by Sun RPC are not recorded.
-    fn program(&self) -> Option<&dyn Program> {
-        self.inner.program()
     }
 
     fn local(&self) -> Box<dyn Any + Send + Sync> {

@@ -13,10 +13,8 @@ use crate::intercept::{Before, CallInfo, InterceptedCall};
 use crate::interface::{Exported, Interface};
 use crate::later::deferred::Later;
 use crate::later::room::{OpenRoom, keep_arguments};
-use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 use crate::metadata::served;
-use crate::program::Program;
 use crate::serving::dispatch::OUT_UNCOUNTED;
 use crate::serving::intercepted::undecided::{Kept, Undecided};
 use crate::serving::outcome::{Outcome, error_of_panic, refused};
@@ -341,6 +339,10 @@ impl Interceptors {
 }
 
 impl Exported for Intercepted {
+    fn inner(&self) -> Option<&dyn Exported> {
+        Some(&*self.inner)
+    }
+
     fn interface(&self) -> &'static Interface {
         self.inner.interface()
     }
@@ -383,21 +385,8 @@ impl Exported for Intercepted {
         self.inner.lend_room(room);
     }
 
-    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
-        self.inner.lend_tasks(tasks);
-    }
-
     fn is_marshaled(&self) -> bool {
         true
-    }
-
-    fn close(&self) {
-        self.inner.close();
-    }
-
-    /// Calls by Sun RPC are not intercepted.
-    fn program(&self) -> Option<&dyn Program> {
-        self.inner.program()
     }
 
     fn local(&self) -> Box<dyn Any + Send + Sync> {

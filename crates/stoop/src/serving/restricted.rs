@@ -12,8 +12,6 @@ use crate::context::{Caller, served_call, serving_caller};
 use crate::error::Refusal;
 use crate::forms::base;
 use crate::interface::{Exported, Interface};
-use crate::later::room::OpenRoom;
-use crate::later::tasks::Tasks;
 use crate::later::unserved::Unserved;
 use crate::program::Program;
 use std::any::Any;
@@ -157,6 +155,10 @@ impl Restricted {
 }
 
 impl Exported for Restricted {
+    fn inner(&self) -> Option<&dyn Exported> {
+        Some(&*self.inner)
+    }
+
     fn interface(&self) -> &'static Interface {
         self.inner.interface()
     }
@@ -205,22 +207,6 @@ impl Exported for Restricted {
     ) -> Result<(), Unserved> {
         self.check(procedure)?;
         self.inner.dispatch_in_place(procedure, leading, len, result)
-    }
-
-    fn lend_room(&self, room: &Arc<OpenRoom>) {
-        self.inner.lend_room(room);
-    }
-
-    fn lend_tasks(&self, tasks: &Arc<Tasks>) {
-        self.inner.lend_tasks(tasks);
-    }
-
-    fn is_marshaled(&self) -> bool {
-        self.inner.is_marshaled()
-    }
-
-    fn close(&self) {
-        self.inner.close();
     }
 
     fn program(&self) -> Option<&dyn Program> {
