@@ -2,8 +2,8 @@
 //! step is too long and its neighbour too short by the same time.
 
 use super::kernel::Tracepoint;
-use super::measure::Slice;
-use super::path::{Call, CallPath};
+use super::measure::{Call, Slice};
+use super::path::CallPath;
 use super::steps::{Figure, Gap, Measured, Place, put_in_order};
 use stoop_probe::Point;
 

@@ -2,7 +2,6 @@
 
 use super::clock::{Axis, Moment};
 use super::kernel::{TRACEPOINTS, Tracepoint, Tracing};
-use super::path::Call;
 use super::stamps::{from_text, order_for};
 use crate::child::Child;
 use crate::others::Snapshot;
@@ -12,6 +11,9 @@ use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use stoop_probe::{Point, Stamp, cycles};
+
+/// The cycle counter at the begin of a call, at each point, and at its end.
+pub(super) type Call = Vec<u64>;
 
 /// The calls of one slice.
 pub(super) struct Slice {

@@ -1,10 +1,7 @@
 //! The points on the path of one call, from one process to the other and back.
 
-use super::measure::Slice;
+use super::measure::{Call, Slice};
 use stoop_probe::{Point, Stamp};
-
-/// The cycle counter at the begin of a call, at each point, and at its end.
-pub(super) type Call = Vec<u64>;
 
 /// The points that every call of an account passes one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use super::doubt;
 use super::kernel::{Side, Tracepoint};
-use super::measure::Slice;
+use super::measure::{Call, Slice};
 use super::noise;
-use super::path::{Call, CallPath};
+use super::path::CallPath;
 use super::typical::{Typical, mean};
 use crate::samples::Quartiles;
 use serde::Serialize;
