@@ -28,6 +28,14 @@ pub(crate) fn print(text: &str) {
     println!("{}", fitted(text, width()));
 }
 
+/// A text of one line as far as it fits.
+pub(crate) fn shortened(text: &str, letters: usize) -> String {
+    match text.chars().count() > letters {
+        true => text.chars().take(letters - 1).chain(['…']).collect(),
+        false => text.into(),
+    }
+}
+
 /// Breaks lines that are longer than `width` between words. Each goes on below its first word, or below the first word behind its key.
 pub(crate) fn fitted(text: &str, width: usize) -> String {
     let one = |line: &str| match line.chars().count() > width {

@@ -2,6 +2,7 @@
 
 use super::report::About;
 use super::steps::{Account, Place, Step};
+use crate::screen::shortened;
 use std::fmt::Write;
 
 /// Where the parts of a picture lie, in its own units.
@@ -221,14 +222,6 @@ fn bar(step: &Step, y: f64, axis: &Axis<'_>) -> String {
         escaped(&title),
     );
     bar + &name + &text(x + width + 5.0, middle, "fill=\"#444\"", &grouped(ns))
-}
-
-/// A name as far as it fits.
-pub(super) fn shortened(name: &str, letters: usize) -> String {
-    match name.chars().count() > letters {
-        true => name.chars().take(letters - 1).chain(['…']).collect(),
-        false => name.into(),
-    }
 }
 
 /// The time axis.

@@ -1,7 +1,6 @@
 //! The account as a table and as JSON.
 
 use super::model::Model;
-use super::picture::shortened;
 use super::steps::{Account, Place, Step};
 use crate::args::{AccountArgs, Transport, name_of};
 use crate::screen;
@@ -147,7 +146,7 @@ fn heading(place: Place) -> &'static str {
 
 fn line(step: &Step, total_ns: f64) -> String {
     let Step { name, ns, low_ns, high_ns, .. } = step;
-    let (above, name) = screen::label(&format!("  {}", shortened(name, 74)), name_width());
+    let (above, name) = screen::label(&format!("  {}", screen::shortened(name, 74)), name_width());
     // No -0 for a step that takes less than a stamp is uncertain.
     let ns = &(ns.round() + 0.0);
     format!("{above}{name} {ns:>9.0} {:>6.1}%   {low_ns:.0}–{high_ns:.0}", 100.0 * ns / total_ns)

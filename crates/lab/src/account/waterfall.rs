@@ -1,6 +1,5 @@
 //! The picture of one call for a terminal: its steps one below the other, both processes on one time axis.
 
-use super::picture::shortened;
 use super::steps::{Account, Place};
 use crate::screen;
 use std::fmt::Write;
@@ -26,7 +25,7 @@ pub(super) fn text(account: &Account) -> String {
             columns => letter(step.place).repeat(columns),
         };
         let room = columns - BESIDE - end.max(begin + 1);
-        let name = shortened(step.name.split(" (").next().unwrap_or_default(), room.min(NAME_MAX));
+        let name = screen::shortened(step.name.split(" (").next().unwrap_or_default(), room.min(NAME_MAX));
         // A step that takes less than its stamps are uncertain by takes no time, not less.
         let _ = writeln!(text, "{:>8.0}  {}{bar} {name}", step.ns.max(0.0), " ".repeat(begin));
     }

@@ -2,6 +2,7 @@
 
 use super::number::number;
 use super::xml::escaped;
+use crate::screen::shortened;
 use crate::tables::model::{Figure, Group, Line};
 use std::fmt::Write;
 
@@ -61,12 +62,15 @@ fn legend(lines: &[&Line]) -> String {
     legend
 }
 
+/// Letters of the longest label.
+const LETTERS: usize = 56;
+
 fn drawn(line: &Line, axis: &Axis, y: f64) -> String {
     let track = y + 18.0;
     let mut drawn = format!(
         "<text x=\"{MARGIN}\" y=\"{}\">{}</text><line class=\"track\" x1=\"{MARGIN}\" x2=\"{}\" y1=\"{track}\" y2=\"{track}\"/>",
         y + 10.0,
-        escaped(&shortened(&line.label)),
+        escaped(&shortened(&line.label, LETTERS)),
         WIDTH - MARGIN
     );
     let mut put = |class, value: Option<f64>| {
@@ -87,14 +91,6 @@ fn drawn(line: &Line, axis: &Axis, y: f64) -> String {
 
 fn dot(class: &str, x: f64, y: f64) -> String {
     format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y}\" r=\"4\"/>")
-}
-
-fn shortened(label: &str) -> String {
-    const LETTERS: usize = 56;
-    match label.chars().count() > LETTERS {
-        true => label.chars().take(LETTERS - 1).chain(['…']).collect(),
-        false => label.into(),
-    }
 }
 
 /// A logarithmic axis.
