@@ -74,7 +74,8 @@ use stoop_net::clock;
 ///
 /// All of the binding or of the server, over every transport: blocking, begun and one-way ones. Calls to a server of the same
 /// process, if either end has interceptors, have their arguments marshaled like those to another process. **Calls by Sun RPC
-/// are not intercepted**, nor are those of a server's [health](crate::health) and [account](crate::account).
+/// are not intercepted**, nor are those of a server's [health](crate::health), [account](crate::account) and
+/// [reflection](crate::reflection).
 ///
 /// A client's interceptors see no call that could not be begun: its client is not bound, its time was over already, or its arguments
 /// are too long.

@@ -41,6 +41,8 @@
 //! | answer later, while no thread waits | [`Deferred`], [`Reply`] |
 //! | know who calls, by when, and whether it still waits | [`current_call`], [`CurrentCall`], [`Caller`] |
 //! | know what went wrong, and whether the procedure ran | [`CallError`], [`Error`], [`error`](mod@error) |
+//! | send and receive many items in one call (pipes) | [`Sender`], [`Receiver`] |
+//! | let a server call its clients back | [`BindOptions::callback`] |
 //! | share large buffers between processes | [`InPlace`], [`ShmOptions`] |
 //! | run code around each call | [`intercept`] |
 //! | send pairs beside arguments and results; carry traces on | [`Metadata`], [`TraceParent`] |
@@ -75,8 +77,8 @@
 //! - Client and server compare their interfaces in binding. One that is in use grows by revisions: `#[stoop::interface(revision = 2)]`,
 //!   and `since` on what is added (`docs/evolution.md`).
 //! - Nothing is encrypted unless both ends ask for it (feature `seal`), over UDP, TCP and Ethernet.
-//! - Streams of items ([`Sender`], [`Receiver`]) travel over `local:`, TCP and Unix sockets only.
-//! - There are no calls from server to client, no name service. Systems other than Linux are not supported.
+//! - Pipes and callbacks travel over every transport but Sun RPC.
+//! - There is no name service. Systems other than Linux are not supported.
 //!
 //! # Cargo features
 //!
@@ -88,6 +90,7 @@
 //! | `onc` | Sun RPC: clients, servers, rpcbind, XDR, interface files |
 //! | `account` | stamps at the named points of a call, for the latency account; off until switched on, some nanoseconds per call then |
 //! | `opentelemetry` | recorded calls as spans |
+//! | `futures` | `Stream` for [`Receiver`], and `Sink` for [`Sender`] |
 //! | `seal` | sealed bindings: TLS 1.3 with pinned keys, and encrypted packets; needs a C compiler |
 //!
 //! # Tasks

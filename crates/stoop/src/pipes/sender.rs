@@ -18,8 +18,8 @@ use stoop_net::{clock, fork};
 
 /// Sends items through a pipe, in their order: to the procedure, if its caller has it, or to the caller.
 ///
-/// An item waits for room while the reader has not taken what was sent before: at most as long as the call's timeout, then it is
-/// [`PipeError::NoRoom`]. Threads may share a sender.
+/// An item waits for room while the reader has not taken what was sent before: at a caller at most as long as the call's timeout, at a
+/// procedure as long as [`Limits::pipe_step`](crate::Limits::pipe_step) says. Then it is [`PipeError::NoRoom`]. Threads may share a sender.
 ///
 /// # Ends
 ///

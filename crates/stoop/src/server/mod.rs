@@ -272,9 +272,9 @@ impl Server {
     /// procedures they may call. Interfaces and procedures without a list may be called by all.
     ///
     /// The names are those of [`CurrentCall::peer`](crate::CurrentCall::peer): on networks the name of a sealed binding's caller, on this
-    /// machine `uid:1000`. One that ends with `*` stands for all that begin so. Callers without a proved name are in no list, the server's
-    /// own process (`local:`) may call everything, and callers by Sun RPC, which prove nothing, may call no interface with a list. If
-    /// the server does not export the interface or procedure, [`start`](Self::start) fails.
+    /// machine `uid:1000`. One that ends with `*` stands for all that begin so. Callers without a proved name are in no list, and the
+    /// server's own process (`local:`) may call everything. Callers by Sun RPC have a proved name under TLS and over Unix sockets only.
+    /// If the server does not export the interface or procedure, [`start`](Self::start) fails.
     ///
     /// ```
     /// # #[stoop::interface] trait Admin { fn state(&self) -> String; fn stop(&self); }
