@@ -27,6 +27,39 @@ pub(super) fn public_key(shown: &CertificateDer<'_>) -> Result<PublicKey, Error>
     key.map(PublicKey).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
+/// The part that both verifiers have in common: the other end proves that it has its key, by TLS 1.3.
+macro_rules! proof_of_raw_key {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(unknown())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            shown: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let key = SubjectPublicKeyInfoDer::from(&shown[..]);
+            let algorithms = &provider().signature_verification_algorithms;
+            verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
+}
+
 /// Which servers a client takes, and the key that the last one has shown.
 #[derive(Debug)]
 pub(super) struct Pinned {
@@ -48,41 +81,7 @@ impl ServerCertVerifier for Pinned {
         if self.servers.contains(&key) { Ok(ServerCertVerified::assertion()) } else { Err(unknown()) }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(unknown())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify(message, shown, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
-}
-
-fn verify(
-    message: &[u8],
-    shown: &CertificateDer<'_>,
-    signature: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, Error> {
-    let key = SubjectPublicKeyInfoDer::from(&shown[..]);
-    let algorithms = &provider().signature_verification_algorithms;
-    verify_tls13_signature_with_raw_key(message, &key, signature, algorithms)
+    proof_of_raw_key!();
 }
 
 /// Which callers a server serves.
@@ -104,31 +103,7 @@ impl ClientCertVerifier for Callers {
         if self.0.admits(&key) { Ok(ClientCertVerified::assertion()) } else { Err(unknown()) }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(unknown())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        shown: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify(message, shown, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    proof_of_raw_key!();
 }
 
 impl Keys {
