@@ -257,8 +257,8 @@ impl Security {
     }
 
     /// Writes the secrets of each binding to this file, to which lines are added, for programs that decrypt captured packets:
-    /// `STOOP_SECRETS`, the binding's number, and the secrets of the caller's and of the server's packets. A reader of the file can read the
-    /// calls.
+    /// `STOOP_SECRETS`, the binding's number, and the secrets of the caller's and of the server's packets. Of connections of Sun RPC it writes
+    /// the secrets of their TLS sessions, in the lines that other programs know (`SSLKEYLOGFILE`). A reader of the file can read the calls.
     ///
     /// # Errors
     /// The file cannot be written.
