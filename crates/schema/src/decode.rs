@@ -2,7 +2,7 @@
 
 use crate::layout;
 use crate::limits::FRAME;
-use crate::tree::{Body, Field, Fields, Number, Signature, Style, Type};
+use crate::tree::{Body, Field, Fields, Layout, Number, Signature, Style, Type};
 use crate::value::Value;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -280,7 +280,7 @@ fn number(number: Number, reader: &mut Reader<'_>) -> Decoded<Value> {
 
 impl Signature {
     /// The layout of a type of this signature.
-    pub(crate) fn layout(&self, ty: &Type) -> layout::Layout {
+    pub(crate) fn layout(&self, ty: &Type) -> Layout {
         layout::of_complete(ty, &self.layouts)
     }
 }

@@ -1,17 +1,7 @@
 //! Size and alignment of types in the native form, as `marshal` computes them for types of Rust.
 
 use crate::limits::FIXED_MAX;
-use crate::tree::{Body, Fields, Type};
-
-/// As `stoop_marshal::Layout`, of types from a text that may be hostile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// Of every value, if all have the same.
-    pub(crate) size: Option<u64>,
-    pub(crate) align: usize,
-    /// Of the smallest value.
-    pub(crate) min: u64,
-}
+use crate::tree::{Body, Fields, Layout, Type};
 
 /// A type has no layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

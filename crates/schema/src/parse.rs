@@ -1,9 +1,9 @@
 //! The parser of signatures.
 
-use crate::layout::{self, Layout, NoLayout};
+use crate::layout::{self, NoLayout};
 use crate::limits::{NESTING_MAX, NODES_MAX, TEXT_MAX};
 use crate::tree::{
-    Body, Field, Fields, Mode, Named, Number, Parameter, Shape, Signature, Style, Type, Variant,
+    Body, Field, Fields, Layout, Mode, Named, Number, Parameter, Shape, Signature, Style, Type, Variant,
 };
 use std::collections::{HashMap, HashSet};
 use std::fmt;

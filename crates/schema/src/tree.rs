@@ -1,7 +1,5 @@
 //! The tree of a signature: a procedure, its parameters and their types.
 
-use crate::layout::Layout;
-
 /// The signature of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
@@ -17,6 +15,16 @@ pub struct Signature {
     pub types: Vec<Named>,
     /// For each of these.
     pub(crate) layouts: Vec<Layout>,
+}
+
+/// As `stoop_marshal::Layout`, of types from a text that may be hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Of every value, if all have the same.
+    pub(crate) size: Option<u64>,
+    pub(crate) align: usize,
+    /// Of the smallest value.
+    pub(crate) min: u64,
 }
 
 /// A parameter of a procedure.
