@@ -46,7 +46,7 @@ impl UnixOptions {
     /// ```
     /// use stoop::{BindOptions, UnixOptions};
     ///
-    /// // Of a client: the server runs as user 990, and no other user is taken for it.
+    /// // Of a client: the server runs as user 990, which is neither the own user nor root.
     /// let options = BindOptions::new().with(UnixOptions::new().allow_user(990));
     /// ```
     pub fn allow_user(mut self, user: u32) -> Self {
