@@ -230,7 +230,8 @@ impl CurrentCall {
         cancelled::is_cancelled(self.call) || self.time_left().is_zero()
     }
 
-    /// Waits until the caller no longer waits: what [`is_cancelled`](Self::is_cancelled) asks for. To be awaited by an `async fn`, or
+    /// Waits until the caller no longer waits: what [`is_cancelled`](Self::is_cancelled) asks for, or until the caller's binding has ended
+    /// (over TCP and Unix sockets: its connection is closed), which that does not notice. To be awaited by an `async fn`, or
     /// [waited for](Cancelled::wait_timeout) by a thread; it outlives the procedure, and then is ready at the deadline at the latest.
     ///
     /// ```
