@@ -50,15 +50,9 @@ pub struct Begin<'a> {
 
 /// A call being begun: its arguments so far.
 pub struct Beginning<'a> {
-    calls: &'a Result<AnyCalls, Box<Unable>>,
+    group: &'a Begin<'a>,
     batch: RefMut<'a, CallBatch>,
-    /// The place of `batch` in its [`Begin`].
-    begun: &'a RefCell<Option<CallBatch>>,
     procedure: u16,
-    spans: &'a BegunSpans,
-    generation: u32,
-    window: Window,
-    total_ns: u64,
 }
 
 impl fmt::Debug for Begin<'_> {
@@ -146,9 +140,9 @@ impl<'a> Begin<'a> {
     /// Starter: finds a packet for the arguments.
     #[inline]
     pub fn start(&self, procedure: u16) -> Beginning<'_> {
-        let &Self { ref calls, generation, batch: ref begun, ref spans, window, total_ns, .. } = self;
-        let batch = RefMut::map(begun.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
-        Beginning { calls, batch, begun, procedure, spans, generation, window, total_ns }
+        let batch =
+            RefMut::map(self.batch.borrow_mut(), |batch| batch.get_or_insert_with(|| self.open_batch()));
+        Beginning { group: self, batch, procedure }
     }
 
     /// For stubs: the object that the client offers, as its calls name it.
@@ -207,10 +201,10 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        let span = self.spans.begin(self.procedure);
+        let span = self.group.spans.begin(self.procedure);
         match (span, self.begun(arguments)) {
             (None, Ok(call)) => Pending::outstanding(call, decode),
-            (span, begun) => handle(self.calls, span, begun, decode),
+            (span, begun) => handle(&self.group.calls, span, begun, decode),
         }
     }
 
@@ -221,9 +215,9 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> Pending<R> {
-        let span = self.spans.begin(self.procedure);
+        let span = self.group.spans.begin(self.procedure);
         let begun = self.begun(arguments);
-        handle(self.calls, span, begun, decode)
+        handle(&self.group.calls, span, begun, decode)
     }
 
     /// As [`submit`](Self::submit), of a one-way call: it goes on when its handle is dropped.
@@ -233,10 +227,10 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         decode: fn(Outcome<'_>) -> R,
     ) -> Pending<R> {
-        let span = self.spans.begin(self.procedure);
+        let span = self.group.spans.begin(self.procedure);
         match (span, self.begun(arguments).map(BegunCall::one_way)) {
             (None, Ok(call)) => Pending::outstanding(call, decode),
-            (span, begun) => handle(self.calls, span, begun, decode),
+            (span, begun) => handle(&self.group.calls, span, begun, decode),
         }
     }
 
@@ -249,19 +243,20 @@ impl<'a> Beginning<'a> {
         pipes: Pipes,
         decode: impl FnMut(Outcome<'_>) -> R + Send + 'static,
     ) -> (Pending<R>, CallerEnds) {
-        let span = self.spans.begin(self.procedure);
-        let terms = PipeTerms { pipes, window: self.window, total_ns: self.total_ns };
+        let span = self.group.spans.begin(self.procedure);
+        let &Begin { ref calls, window, total_ns, generation, .. } = self.group;
+        let terms = PipeTerms { pipes, window, total_ns };
         let begun = self.begin_by(arguments, |calls, batch, procedure, len| {
             calls.begin_with_pipes(batch, procedure, len, terms)
         });
         let (begun, ends) = match begun {
-            Ok((calls, (call, ends))) => (Ok(BegunCall::new(calls.clone(), call, self.generation)), ends),
+            Ok((calls, (call, ends))) => (Ok(BegunCall::new(calls.clone(), call, generation)), ends),
             Err(error) => {
-                let ends = Ends::dead(PipeError::Lost(Box::new(name(self.calls, error.clone()))));
+                let ends = Ends::dead(PipeError::Lost(Box::new(name(calls, error.clone()))));
                 (Err(error), ends)
             }
         };
-        (handle(self.calls, span, begun, decode), CallerEnds::new(ends))
+        (handle(&self.group.calls, span, begun, decode), CallerEnds::new(ends))
     }
 
     /// As [`tell`](Self::tell); this thread's next call waits for this one.
@@ -277,12 +272,10 @@ impl<'a> Beginning<'a> {
         arguments: Result<usize, EncodeError>,
         ordered: Option<OrderedCall>,
     ) -> Result<(), CallError> {
-        let (calls, call) = self.begin(arguments).map_err(|error| name(self.calls, error))?;
-        let Self { batch, begun, .. } = self;
+        let (calls, call) = self.begin(arguments).map_err(|error| name(&self.group.calls, error))?;
+        let Self { group, batch, .. } = self;
         drop(batch);
-        if let Some(batch) = begun.take() {
-            calls.submit(batch);
-        }
+        group.submit();
         calls.let_go(call, ordered).map_err(|error| calls.name(error))
     }
 
@@ -298,10 +291,10 @@ impl<'a> Beginning<'a> {
         begin: impl FnOnce(&AnyCalls, &mut CallBatch, u16, usize) -> Result<C, CallError>,
     ) -> Result<(&'a AnyCalls, C), CallError> {
         let len = arguments.map_err(|why| CallError::not_sent(SendError::Arguments(why)))?;
-        if self.generation != fork::generation() {
+        if self.group.generation != fork::generation() {
             return Err(forked());
         }
-        let calls = self.calls.as_ref().map_err(|unable| CallError::not_sent(unable.why.clone()))?;
+        let calls = self.group.calls.as_ref().map_err(|unable| CallError::not_sent(unable.why.clone()))?;
         Ok((calls, begin(calls, &mut self.batch, self.procedure, len)?))
     }
 
@@ -309,7 +302,7 @@ impl<'a> Beginning<'a> {
     #[inline]
     fn begun(&mut self, arguments: Result<usize, EncodeError>) -> Result<BegunCall, CallError> {
         let (calls, call) = self.begin(arguments)?;
-        Ok(BegunCall::new(calls.clone(), call, self.generation))
+        Ok(BegunCall::new(calls.clone(), call, self.group.generation))
     }
 }
 
