@@ -175,7 +175,11 @@ impl<R> Pending<R> {
     #[inline]
     pub fn wait(mut self) -> R {
         match self.take_short() {
-            Some((short, decode)) => decode(Ok(Reader::new(short.bytes()))),
+            Some((short, decode)) => {
+                // Nothing is left in it to drop, which the compiler sees to by a call each time.
+                mem::forget(self);
+                decode(Ok(Reader::new(short.bytes())))
+            }
             None => self.wait_long(),
         }
     }
