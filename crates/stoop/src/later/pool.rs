@@ -79,7 +79,10 @@ impl<J: Job> Pool<J> {
             }
         }
         state.queue.push_back(job);
-        self.has_work.notify_one();
+        // An idle worker is woken for each of the first jobs. For further ones a system call would find none that sleeps.
+        if state.queue.len() <= state.idle {
+            self.has_work.notify_one();
+        }
         Ok(())
     }
 
