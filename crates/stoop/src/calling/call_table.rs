@@ -7,6 +7,7 @@ use crate::calling::completion_table::CompletionTable;
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::short_result::Short;
 use crate::error::CallError;
+use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
 use std::thread::Thread;
@@ -142,12 +143,16 @@ impl<T> CallTable<T> {
         self.open += 1;
         self.earliest_ns = self.earliest_ns.min(deadline_ns);
         let (state, owner) = (State::Open(known), Owner::Handle);
-        let slot = Slot { state, deadline_ns, owner, thread: None, waker: None };
         if let Some(number) = self.take_free() {
-            self.all[number as usize] = slot;
+            let slot = &mut self.all[number as usize];
+            debug_assert!(slot.thread.is_none() && slot.waker.is_none(), "nothing waits for a free slot");
+            // It is free: there is nothing to drop, which the compiler sees to by a call each time.
+            mem::forget(mem::replace(&mut slot.state, state));
+            (slot.deadline_ns, slot.owner) = (deadline_ns, owner);
             self.publish_open(number);
             return number;
         }
+        let slot = Slot { state, deadline_ns, owner, thread: None, waker: None };
         let number =
             u32::try_from(self.all.len()).expect("four thousand million calls do not fit into memory");
         if self.all.is_empty() {
@@ -284,12 +289,19 @@ impl<T> CallTable<T> {
     /// # Panics
     /// The call has not ended.
     pub(crate) fn take(&mut self, call: u32) -> Outcome {
-        let state = std::mem::replace(&mut self.all[call as usize].state, State::Free);
+        let state = mem::replace(&mut self.all[call as usize].state, State::Free);
         self.free.push(call);
         match state {
             State::Ended(outcome) => outcome,
             State::Open(_) | State::Free => panic!("the outcome of a call is taken when it has ended"),
         }
+    }
+
+    /// As [`take`](Self::take), of a call that has ended with a short result.
+    pub(crate) fn take_short(&mut self, call: u32) -> Option<Short> {
+        let State::Ended(Ok(Payload::Short(short))) = self.all[call as usize].state else { return None };
+        self.release(call);
+        Some(short)
     }
 
     /// Removes a call, finished or not, with its number. Returns what is known of it if it has not ended, and its waker,
@@ -299,7 +311,7 @@ impl<T> CallTable<T> {
             true => None,
             false => self.close(call).waker,
         };
-        let state = std::mem::replace(&mut self.all[call as usize].state, State::Free);
+        let state = mem::replace(&mut self.all[call as usize].state, State::Free);
         self.free.push(call);
         match state {
             State::Open(known) => (Some(known), waker),

@@ -8,6 +8,7 @@ use crate::calling::background::{Background, Driven, start};
 use crate::calling::begun::{BeginsCalls, CallBatch, OutstandingCalls, PipeTerms};
 use crate::calling::call_table::{CallTable, Outcome, Payload, Wakeup};
 use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
+use crate::calling::short_result::Short;
 use crate::calling::table_lock::{Registered, attend, register, take};
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
@@ -28,6 +29,7 @@ use crate::serving::one_call;
 use crate::serving::outcome::Outcome as Ran;
 use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
@@ -78,6 +80,11 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The last identification that was given to a call.
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Memory for the result of the next call that this thread runs: zeros, or nothing.
+    static PACKET: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 impl LocalCalls {
     pub(crate) fn new(server: Arc<LocalServer>, interface: u16, agreed: Option<Agreed>) -> Self {
@@ -201,6 +208,11 @@ impl OutstandingCalls for LocalCalls {
                 thread::park_timeout(Duration::from_nanos(limit_ns));
             });
         }
+    }
+
+    #[inline]
+    fn take_short(&self, call: u32) -> Option<Short> {
+        self.0.table.try_lock().ok()?.take_short(call)
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Result<Reader<'_>, CallError>)) -> bool {
@@ -365,7 +377,10 @@ impl Calls {
             return self.end(call, id, outcome);
         }
         let limits = self.limits(id, deadline_ns);
-        let mut packet = vec![0; MAX_DATAGRAM];
+        let mut packet = PACKET.take();
+        if packet.is_empty() {
+            packet = vec![0; MAX_DATAGRAM];
+        }
         let ran = self.server.exports.run(self.interface, procedure, &arguments, &mut packet, limits);
         let ran = ran.unwrap_or_else(|why| why.refused(limits.result_max));
         let outcome = match ran {
@@ -373,7 +388,7 @@ impl Calls {
                 ran.has_nothing_to_drop();
                 match is_too_late(deadline_ns, take_asked()) {
                     true => failed(FailureCode::FinishedTooLate),
-                    false => Ok(Payload::new(packet, HEADER_LEN, len)),
+                    false => Ok(payload(packet, len)),
                 }
             }
             Ran::Later(mut later) => {
@@ -422,6 +437,19 @@ impl Calls {
         drop(table);
         cancelled::ended(CallId::local(id));
     }
+}
+
+/// The result of a call that has just run, whose `len` bytes are in `packet`. The thread keeps the memory of a short one.
+fn payload(mut packet: Vec<u8>, len: usize) -> Payload {
+    let Some(short) = Short::of(&packet[HEADER_LEN..HEADER_LEN + len]) else {
+        return Payload::new(packet, HEADER_LEN, len);
+    };
+    if packet.len() == MAX_DATAGRAM {
+        // A procedure sees its OUT arguments where they lie in the packet, and nothing of another call there.
+        packet[HEADER_LEN..].fill(0);
+        PACKET.set(packet);
+    }
+    Payload::Short(short)
 }
 
 /// What the caller gets of a call that has run so, with its result in `packet`.
