@@ -177,9 +177,10 @@ pub(crate) struct CallBatch {
     pub(crate) deadline: Instant,
     /// For the table: the number of a batch that is held back.
     pub(crate) batch: u32,
-    /// For the table: a set of reserved slots, and the set of slots with calls that are held back.
+    /// For the table: a set of reserved slots, and the set and number of slots with calls that are held back.
     pub(crate) reserved: u64,
     pub(crate) held: u64,
+    pub(crate) held_count: u32,
     /// For the table: a submission queue.
     pub(crate) queue: Option<Arc<Mutex<SubmissionQueue>>>,
 }
@@ -195,7 +196,7 @@ impl CallBatch {
     /// A batch for a table that reads a clock when it needs one.
     pub(crate) fn unclocked(packet: Vec<u8>, start: usize, limit: usize, timeout_ns: u64) -> Self {
         let (begun, deadline) = (Instant::default(), Instant::default());
-        let (batch, reserved, held, queue) = (u32::MAX, 0, 0, None);
+        let (batch, reserved, held, held_count, queue) = (u32::MAX, 0, 0, 0, None);
         let in_background = false;
         Self {
             packet,
@@ -208,6 +209,7 @@ impl CallBatch {
             batch,
             reserved,
             held,
+            held_count,
             queue,
         }
     }

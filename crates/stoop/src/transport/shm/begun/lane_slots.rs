@@ -53,12 +53,14 @@ impl LaneSlots {
     #[inline]
     pub(super) fn of(&self, slots: Reservation) -> impl Iterator<Item = (u64, &LaneSlot)> {
         // The row of an empty reservation does not exist.
-        let row = (slots.slots != 0).then(|| self.row(slots.row as usize));
+        let row = if slots.slots == 0 { &[][..] } else { self.row(slots.row as usize) };
         let mut left = slots.slots;
         std::iter::from_fn(move || {
+            // Without a bit there is no slot of that number.
+            let slot = row.get(left.trailing_zeros() as usize)?;
             let bit = left & left.wrapping_neg();
             left ^= bit;
-            row.filter(|_| bit != 0).map(|row| (bit, &row[bit.trailing_zeros() as usize % ROW]))
+            Some((bit, slot))
         })
     }
 

@@ -36,7 +36,7 @@ impl SessionCalls {
     pub(super) fn hold(&self, batch: &mut CallBatch, procedure: u16, len: usize) -> Option<u32> {
         if batch.reserved == 0 {
             self.publish(Reservation::held_in(batch));
-            batch.held = 0;
+            (batch.held, batch.held_count) = (0, 0);
             let fresh = self.reserve()?;
             (batch.batch, batch.reserved) = (fresh.row, fresh.slots);
         }
@@ -48,8 +48,9 @@ impl SessionCalls {
             None => self.furnish(slot)?,
         };
         batch.reserved = reserved.rest().slots;
-        self.session.requests.expect(&self.session.segment, batch.held.count_ones());
+        self.session.requests.expect(&self.session.segment, batch.held_count);
         batch.held |= reserved.slots & !batch.reserved;
+        batch.held_count += 1;
         let lane = lane.next();
         let arguments = &batch.packet[batch.start..batch.start + len];
         Requests::lay(&self.session.segment, lane.number, arguments);
