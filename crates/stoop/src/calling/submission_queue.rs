@@ -58,7 +58,8 @@ impl SubmissionQueue {
 
     /// Puts a call into the queue and returns its slot. `None`: no slot is reserved for it, or its packet cannot leave with
     /// the others. The header of the packet is written when it leaves.
-    #[inline]
+    // Called, it takes twenty instructions more for each call that is begun.
+    #[inline(always)]
     pub(crate) fn put(&mut self, procedure: u16, arguments: &[u8]) -> Option<u32> {
         if !self.takes(arguments.len()) {
             return None;
