@@ -42,6 +42,12 @@ impl Completion {
     const fn empty() -> Self {
         Self { state: AtomicU32::new(OPEN), next: AtomicU32::new(NONE), bytes: AtomicU64::new(0) }
     }
+
+    #[inline]
+    fn result(&self) -> Option<Short> {
+        let len = self.state.load(Ordering::Acquire).checked_sub(SHORT)?;
+        Some(Short::from_bits(self.bytes.load(Ordering::Relaxed), len))
+    }
 }
 
 impl Default for CompletionTable {
@@ -104,16 +110,14 @@ impl CompletionTable {
     /// The result of a call that has ended with a short one.
     #[inline]
     pub(crate) fn result(&self, call: u32) -> Option<Short> {
-        let completion = self.completion(call);
-        let len = completion.state.load(Ordering::Acquire).checked_sub(SHORT)?;
-        Some(Short::from_bits(completion.bytes.load(Ordering::Relaxed), len))
+        self.completion(call).result()
     }
 
     /// Takes the short result of a call for its handle, once. [`reclaim`](Self::reclaim) frees the slot.
     #[inline]
     pub(crate) fn take(&self, call: u32) -> Option<Short> {
-        let short = self.result(call)?;
         let completion = self.completion(call);
+        let short = completion.result()?;
         let mut before = self.taken.load(Ordering::Relaxed);
         loop {
             completion.next.store(before, Ordering::Relaxed);
