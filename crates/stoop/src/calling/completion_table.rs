@@ -76,7 +76,7 @@ impl CompletionTable {
         true
     }
 
-    /// A call begins in that slot. The lock is held, as for all functions up to `end_short`.
+    /// The slot is for another call. The lock is held, as for all functions up to `end_short`.
     #[inline]
     pub(crate) fn open(&self, call: u32) {
         // The call's handle, the only reader, is made afterwards.
@@ -129,13 +129,15 @@ impl CompletionTable {
         }
     }
 
-    /// Moves the slots whose results were taken here to `free`. The lock is held.
+    /// Moves the slots whose results were taken here to `free`, [open](Self::open) for other calls. The lock is held.
     pub(crate) fn reclaim(&self, free: &mut Vec<u32>) {
         // Each link was published by a Release on this word, and later stores continue its release sequence.
         let mut call = self.taken.swap(NONE, Ordering::Acquire);
         while call != NONE {
             free.push(call);
-            call = self.completion(call).next.load(Ordering::Relaxed);
+            let completion = self.completion(call);
+            completion.state.store(OPEN, Ordering::Relaxed);
+            call = completion.next.load(Ordering::Relaxed);
         }
     }
 }

@@ -250,6 +250,7 @@ impl<L: PacketLink> Calls<L> {
         if slot.result.capacity() > KEPT_CAPACITY {
             slot.result = Vec::new();
         }
+        self.completions.open(call);
         self.free.push(call);
     }
 

@@ -37,7 +37,6 @@ impl<L: PacketLink> Calls<L> {
             return Err(CallError::not_sent(SendError::Arguments(why)));
         }
         let call = self.take_slot()?;
-        self.completions.open(call);
         shared.slot.store(call, Ordering::SeqCst);
         let arguments = &begin.packet[HEADER_LEN..HEADER_LEN + len];
         let slot = self.slots[call as usize].expand(self.path);

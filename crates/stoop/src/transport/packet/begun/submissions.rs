@@ -33,7 +33,6 @@ impl<L: PacketLink> Calls<L> {
     fn reserve_slot(&mut self, call: u32, queue: &mut SubmissionQueue, number: u32) {
         let slot = &mut self.slots[call as usize];
         (slot.stage, slot.owner) = (Stage::HeldBack(number), Owner::Handle);
-        self.completions.open(call);
         queue.reserve(call);
     }
 
@@ -127,7 +126,6 @@ impl<L: PacketLink> Calls<L> {
             return Err(CallError::not_sent(SendError::Arguments(why)));
         }
         let call = self.take_slot()?;
-        self.completions.open(call);
         let mut packet = std::mem::replace(&mut begin.packet, vec![0; MAX_DATAGRAM]);
         packet.truncate(HEADER_LEN + len);
         let slot = self.slots[call as usize].expand(self.path);

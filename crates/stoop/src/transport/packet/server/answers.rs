@@ -66,6 +66,8 @@ impl<P: Copy + PartialEq> Answers<P> {
         self.push_any(peer, answer, protection);
     }
 
+    // A function of its own, so that the registers that it needs are not saved for bare headers.
+    #[inline(never)]
     fn push_any(&mut self, peer: &P, answer: &[u8], protection: &Protection) {
         self.make_room(peer, answer.len() + protection.room_for(answer), |_| true);
         let start = self.bytes.len();
