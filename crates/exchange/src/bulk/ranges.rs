@@ -1,20 +1,42 @@
 //! A set of bytes of one message, as disjoint ranges in rising order.
 
 use alloc::vec::Vec;
+use core::ops::Range;
+use core::{mem, slice};
 
-/// Each pair is the first byte of a range and the byte after its last.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ranges(Vec<(u32, u32)>);
+/// Each pair is the first byte of a range and the byte after its last. Most sets have one range, and no memory of their own.
+#[derive(Clone, Debug)]
+pub(super) enum Ranges {
+    One((u32, u32)),
+    /// None, or several; or one that is left of several.
+    Many(Vec<(u32, u32)>),
+}
 
 impl Ranges {
     pub(super) const fn new() -> Self {
-        Self(Vec::new())
+        Self::Many(Vec::new())
+    }
+
+    #[inline]
+    pub(super) fn all(&self) -> &[(u32, u32)] {
+        match self {
+            Self::One(range) => slice::from_ref(range),
+            Self::Many(ranges) => ranges,
+        }
+    }
+
+    #[inline]
+    fn all_mut(&mut self) -> &mut [(u32, u32)] {
+        match self {
+            Self::One(range) => slice::from_mut(range),
+            Self::Many(ranges) => ranges,
+        }
     }
 
     /// Bytes from the beginning of the message without a gap.
     #[inline]
     pub(super) fn up_to(&self) -> u32 {
-        match self.0.first() {
+        match self.all().first() {
             Some(&(0, end)) => end,
             _ => 0,
         }
@@ -23,36 +45,32 @@ impl Ranges {
     /// The ranges behind [`up_to`](Self::up_to).
     pub(super) fn beyond(&self) -> &[(u32, u32)] {
         let skip = usize::from(self.up_to() > 0);
-        self.0.get(skip..).unwrap_or_default()
+        self.all().get(skip..).unwrap_or_default()
     }
 
     /// The byte behind the last range.
     pub(super) fn end(&self) -> u32 {
-        self.0.last().map_or(0, |range| range.1)
-    }
-
-    #[cfg(test)]
-    pub(super) fn all(&self) -> &[(u32, u32)] {
-        &self.0
+        self.all().last().map_or(0, |range| range.1)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.all().len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all().is_empty()
     }
 
     pub(super) fn first(&self) -> Option<(u32, u32)> {
-        self.0.first().copied()
+        self.all().first().copied()
     }
 
     /// The ranges that have a byte in `start..end`.
     pub(super) fn touching(&self, start: u32, end: u32) -> &[(u32, u32)] {
-        let from = self.0.partition_point(|range| range.1 <= start);
-        let len = self.0[from..].partition_point(|range| range.0 < end);
-        &self.0[from..from + len]
+        let all = self.all();
+        let from = all.partition_point(|range| range.1 <= start);
+        let len = all[from..].partition_point(|range| range.0 < end);
+        &all[from..from + len]
     }
 
     /// Adds `start..end`, unless that would make more than `most` ranges. Returns how many bytes were not there before.
@@ -60,7 +78,7 @@ impl Ranges {
     pub(super) fn insert(&mut self, start: u32, end: u32, most: usize) -> Option<u32> {
         debug_assert!(start < end);
         // Bytes usually arrive in order, after nothing or after a gap.
-        match self.0.last_mut() {
+        match self.all_mut().last_mut() {
             Some(last) if last.1 == start => {
                 last.1 = end;
                 Some(end - start)
@@ -70,39 +88,63 @@ impl Ranges {
     }
 
     fn insert_anywhere(&mut self, start: u32, end: u32, most: usize) -> Option<u32> {
+        let all = self.all();
         // Ranges that overlap the new one, or touch it, are merged with it.
-        let from = self.0.partition_point(|range| range.1 < start);
-        let to = from + self.0[from..].partition_point(|range| range.0 <= end);
-        if from == to {
-            if self.0.len() >= most {
-                return None;
-            }
-            self.0.insert(from, (start, end));
-            return Some(end - start);
+        let from = all.partition_point(|range| range.1 < start);
+        let to = from + all[from..].partition_point(|range| range.0 <= end);
+        let joined = &all[from..to];
+        if joined.is_empty() && all.len() >= most {
+            return None;
         }
-        let joined = &self.0[from..to];
         let here: u32 = joined.iter().map(|&(first, last)| overlap((first, last), (start, end))).sum();
-        let whole = (start.min(joined[0].0), end.max(joined[joined.len() - 1].1));
-        self.0[from] = whole;
-        self.0.drain(from + 1..to);
+        let whole = match joined {
+            [] => (start, end),
+            [first, ..] => (start.min(first.0), end.max(joined[joined.len() - 1].1)),
+        };
+        self.replace(from..to, &[whole]);
         Some(end - start - here)
+    }
+
+    /// Puts other ranges in the place of these.
+    fn replace(&mut self, place: Range<usize>, by: &[(u32, u32)]) {
+        let is_all = place.len() == self.count();
+        let before = mem::replace(self, Self::new());
+        *self = match (before, by) {
+            (_, []) if is_all => return,
+            (_, &[range]) if is_all => Self::One(range),
+            (before, _) => {
+                let mut all = match before {
+                    Self::One(range) => alloc::vec![range],
+                    Self::Many(ranges) => ranges,
+                };
+                all.splice(place, by.iter().copied());
+                Self::Many(all)
+            }
+        };
     }
 
     /// Makes all offsets smaller by `by`, up to which no byte is missing, or before which none is here.
     pub(super) fn rebase(&mut self, by: u32) {
-        self.0.iter_mut().for_each(|(start, end)| (*start, *end) = (start.saturating_sub(by), *end - by));
-        self.0.retain(|(start, end)| start < end);
+        self.all_mut()
+            .iter_mut()
+            .for_each(|(start, end)| (*start, *end) = (start.saturating_sub(by), *end - by));
+        // All but the first begin behind it.
+        if self.first().is_some_and(|(start, end)| start == end) {
+            self.replace(0..1, &[]);
+        }
     }
 
     /// Removes `start..end`. Returns how many of its bytes were in the set.
     pub(super) fn remove(&mut self, start: u32, end: u32) -> u32 {
-        let from = self.0.partition_point(|range| range.1 <= start);
-        let to = from + self.0[from..].partition_point(|range| range.0 < end);
-        let Some(&[(first, _), ..]) = self.0.get(from..to) else { return 0 };
-        let last = self.0[to - 1].1;
-        let here = self.0[from..to].iter().map(|&range| overlap(range, (start, end))).sum();
+        let all = self.all();
+        let from = all.partition_point(|range| range.1 <= start);
+        let to = from + all[from..].partition_point(|range| range.0 < end);
+        let Some(&[(first, _), ..]) = all.get(from..to) else { return 0 };
+        let last = all[to - 1].1;
+        let here = all[from..to].iter().map(|&range| overlap(range, (start, end))).sum();
         let left = [(first, start), (end, last)];
-        self.0.splice(from..to, left.into_iter().filter(|(first, last)| first < last));
+        let (before, behind) = (usize::from(first >= start), 1 + usize::from(end < last));
+        self.replace(from..to, &left[before..behind]);
         here
     }
 }
@@ -174,7 +216,7 @@ mod tests {
                     place.fill(false);
                     assert_eq!(ranges.remove(start, end), there);
                 }
-                assert!(ranges.0.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ranges:?}");
+                assert!(ranges.all().windows(2).all(|pair| pair[0].1 < pair[1].0), "{ranges:?}");
                 for (at, &there) in bytes.iter().enumerate() {
                     assert_eq!(!ranges.touching(at as u32, at as u32 + 1).is_empty(), there);
                 }

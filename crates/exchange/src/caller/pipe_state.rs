@@ -3,6 +3,7 @@
 use crate::Instant;
 use crate::bulk::Path;
 use crate::pipe::{News, Receiving, Sending};
+use alloc::boxed::Box;
 use stoop_wire::{Header, Kind, PipeReceipt, flags};
 
 /// The pipes with which a call begins.
@@ -17,8 +18,8 @@ pub struct OpenPipes {
 /// State of a call's pipes.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    pub(super) to: Option<Sending>,
-    pub(super) from: Option<Receiving>,
+    pub(super) to: Option<Box<Sending>>,
+    pub(super) from: Option<Box<Receiving>>,
     /// The call's flags.
     pub(super) flags: u8,
     /// When the pipes' own timers are due, and when that of the call.
@@ -33,8 +34,8 @@ impl Pipes {
     pub(super) fn new(pipes: OpenPipes) -> Self {
         let flag = |is_there: bool, flag| if is_there { flag } else { 0 };
         Self {
-            to: pipes.to_server.map(|limit| Sending::new(0, limit.into(), true)),
-            from: pipes.from_server.map(|(window, most)| Receiving::new(0, window, most)),
+            to: pipes.to_server.map(|limit| Box::new(Sending::new(0, limit.into(), true))),
+            from: pipes.from_server.map(|(window, most)| Box::new(Receiving::new(0, window, most))),
             flags: flag(pipes.to_server.is_some(), flags::PIPE_IN)
                 | flag(pipes.from_server.is_some(), flags::PIPE_OUT),
             next: Instant::NEVER,
@@ -52,8 +53,8 @@ impl Pipes {
 
     /// Notes when the pipes' timers are due.
     pub(super) fn rearm(&mut self, next: Option<&mut Instant>, path: &Path) {
-        let of_to = self.to.as_ref().map_or(Instant::NEVER, |to| to.next_timeout(path));
-        let of_from = self.from.as_ref().map_or(Instant::NEVER, Receiving::next_timeout);
+        let of_to = self.to.as_deref().map_or(Instant::NEVER, |to| to.next_timeout(path));
+        let of_from = self.from.as_deref().map_or(Instant::NEVER, Receiving::next_timeout);
         self.next = of_to.min(of_from);
         if let Some(next) = next {
             *next = self.next.min(self.of_call);
@@ -61,7 +62,7 @@ impl Pipes {
     }
 
     pub(super) fn owes_receipt(&self, drained: bool) -> bool {
-        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
+        self.from.as_deref().is_some_and(|from| from.owes_receipt(drained))
     }
 
     /// The pipe's bytes in flight no longer count towards the path's window.
@@ -73,12 +74,12 @@ impl Pipes {
     }
 
     pub(super) fn is_sending(&self) -> bool {
-        self.to.as_ref().is_some_and(|to| !to.is_done())
+        self.to.as_deref().is_some_and(|to| !to.is_done())
     }
 
     /// Whether everything that the server has sent before its result is here, or is not wanted.
     pub(super) fn is_whole(&self) -> bool {
-        self.from.as_ref().is_none_or(Receiving::is_settled)
+        self.from.as_deref().is_none_or(Receiving::is_settled)
     }
 }
 

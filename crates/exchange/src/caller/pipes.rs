@@ -56,7 +56,7 @@ impl Lane {
     pub fn on_pipe_timeout(&mut self, now: Instant, path: &mut Path) {
         let Self { large: Some(large), outstanding, .. } = self else { return };
         let Some(pipes) = &mut large.pipes else { return };
-        if let Some(to) = pipes.to.as_mut().filter(|to| now >= to.next_timeout(path)) {
+        if let Some(to) = pipes.to.as_deref_mut().filter(|to| now >= to.next_timeout(path)) {
             to.on_timeout(now, path);
         }
         if let Some(from) = &mut pipes.from {
@@ -76,7 +76,7 @@ impl Lane {
                 {
                     pipes.news.writable |= to.on_receipt(now, number, (of_pipe, &receipt), path);
                 }
-                pipes.from.as_mut().is_some_and(|from| {
+                pipes.from.as_deref_mut().is_some_and(|from| {
                     from.on_data(now, &data, bytes).map(|new| pipes.news.readable |= new).is_ok()
                 })
             }
@@ -190,12 +190,12 @@ impl Lane {
 
     /// Whether bytes that were added to the pipe to the server have not arrived there, as far as is known.
     pub fn pipe_is_under_way(&self) -> bool {
-        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::is_under_way)
+        self.pipes().and_then(|pipes| pipes.to.as_deref()).is_some_and(Sending::is_under_way)
     }
 
     /// Whether more of the pipe to the server could be sent, if the window had space.
     pub fn pipe_has_more(&self) -> bool {
-        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::has_more)
+        self.pipes().and_then(|pipes| pipes.to.as_deref()).is_some_and(Sending::has_more)
     }
 
     /// When a timer of a pipe is due: until then [`Waits`](super::Waits) may ask about the call.
@@ -217,7 +217,7 @@ impl Lane {
     fn open_pipe_to(&mut self) -> Option<&mut Sending> {
         let is_open = self.outstanding.is_some_and(|call| call.state != CallState::Cancelled);
         let pipes = self.pipes_mut().filter(|pipes| is_open && !pipes.has_result)?;
-        pipes.to.as_mut()
+        pipes.to.as_deref_mut()
     }
 
     /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call.
@@ -247,13 +247,13 @@ impl Lane {
     /// All bytes of the pipe to the server so far, if the server's program has taken none: a call that was refused is made again with
     /// them.
     pub fn pipe_kept(&self) -> Option<Vec<u8>> {
-        self.pipes()?.to.as_ref()?.all_bytes()
+        self.pipes()?.to.as_deref()?.all_bytes()
     }
 
     /// The bytes of the pipe from the server that are here and were not taken, and what comes behind them. Those of a call that has
     /// ended without a result stay, and nothing comes behind them.
     pub fn pipe_received(&self) -> Option<(&[u8], Rest)> {
-        Some(self.pipes()?.from.as_ref()?.received())
+        Some(self.pipes()?.from.as_deref()?.received())
     }
 
     /// The program has taken `len` of these bytes.
@@ -271,7 +271,7 @@ impl Lane {
     /// The driver keeps these bytes until the program [takes](Self::pipe_credit) them: as
     /// [`Receiving::draw`](crate::pipe::Receiving::draw).
     pub fn pipe_draw(&mut self, into: &mut Vec<u8>) -> Option<Drawn> {
-        Some(self.pipes_mut()?.from.as_mut()?.draw(into))
+        Some(self.pipes_mut()?.from.as_deref_mut()?.draw(into))
     }
 
     /// The program has taken the bytes before `up_to`, and may be sent those before `limit`.
@@ -289,7 +289,7 @@ impl Lane {
 
     /// Whether the server has said that it takes no more of the pipe to it.
     pub fn pipe_is_stopped(&self) -> bool {
-        self.pipes().and_then(|pipes| pipes.to.as_ref()).is_some_and(Sending::is_stopped)
+        self.pipes().and_then(|pipes| pipes.to.as_deref()).is_some_and(Sending::is_stopped)
     }
 
     /// The program needs so many bytes before it can take any.
@@ -334,7 +334,7 @@ impl Lane {
     ) -> usize {
         let (segment, framing) = (path.packet_len(run.fragment), self.pipe_framing());
         if let Some(Pipes { to: Some(to), from, .. }) = self.pipes_mut() {
-            to.frame(now, framing, (run, segment), from.as_mut(), room);
+            to.frame(now, framing, (run, segment), from.as_deref_mut(), room);
         }
         segment
     }

@@ -14,6 +14,8 @@ pub(super) struct Bytes {
 
 /// Bytes of memory for the next bytes that are kept at most: for items of 64 KiB.
 const KEPT: usize = 128 * 1024;
+/// And at least: less is had as quickly when it is needed, and many pipes are quiet.
+const KEPT_LEAST: usize = 256;
 
 impl Bytes {
     pub(super) fn new(at: u64) -> Self {
@@ -84,12 +86,12 @@ impl Bytes {
     }
 
     /// Moves the bytes before `end` behind those in `into`. If they are all, and `into` is empty, the memory is exchanged: that of `into` is
-    /// kept, unless it is large.
+    /// kept, unless it is large or small.
     pub(super) fn move_to(&mut self, end: u64, into: &mut Vec<u8>) {
         let bytes = (end - self.at) as usize;
         if into.is_empty() && self.start == 0 && bytes == self.memory.len() {
             core::mem::swap(&mut self.memory, into);
-            if self.memory.capacity() > KEPT {
+            if !(KEPT_LEAST..=KEPT).contains(&self.memory.capacity()) {
                 self.memory = Vec::new();
             }
             self.at = end;

@@ -2,6 +2,7 @@
 
 use super::bytes::Bytes;
 use crate::room::Piece;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -36,14 +37,15 @@ impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Added<'a> {
 pub(super) struct Chunks {
     /// Offset of the first byte. Of the first piece bytes before it may be left.
     at: u64,
-    /// Each with the offset of its first byte.
-    pieces: VecDeque<(u64, Piece)>,
+    /// Each with the offset of its first byte. Most pipes have none, and an empty queue is larger than a pointer.
+    #[allow(clippy::box_collection)]
+    pieces: Option<Box<VecDeque<(u64, Piece)>>>,
     tail: Bytes,
 }
 
 impl Chunks {
     pub(super) fn new(at: u64) -> Self {
-        Self { at, pieces: VecDeque::new(), tail: Bytes::new(at) }
+        Self { at, pieces: None, tail: Bytes::new(at) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -52,7 +54,8 @@ impl Chunks {
 
     /// Bytes of memory in use.
     pub(super) fn capacity(&self) -> usize {
-        self.tail.capacity() + self.pieces.iter().map(|(_, piece)| piece.len()).sum::<usize>()
+        self.tail.capacity()
+            + self.pieces.iter().flat_map(|all| all.iter()).map(|(_, piece)| piece.len()).sum::<usize>()
     }
 
     /// Adds the first `len` of these bytes to the end. Returns whether there was memory for them.
@@ -63,10 +66,10 @@ impl Chunks {
                 self.share_tail();
                 let end = self.tail.end();
                 // A receiver that raises its limit byte by byte makes no piece of each.
-                let is_continued =
-                    self.pieces.back_mut().is_some_and(|(_, last)| last.continue_with(piece, len));
+                let pieces = self.pieces.get_or_insert_default();
+                let is_continued = pieces.back_mut().is_some_and(|(_, last)| last.continue_with(piece, len));
                 if !is_continued {
-                    self.pieces.push_back((end, piece.part(0, len)));
+                    pieces.push_back((end, piece.part(0, len)));
                 }
                 self.tail = Bytes::new(end + len as u64);
                 true
@@ -79,15 +82,18 @@ impl Chunks {
         if self.tail.len() > 0 {
             let (at, end, mut bytes) = (self.tail.at(), self.tail.end(), Vec::new());
             self.tail.move_to(end, &mut bytes);
-            self.pieces.push_back((at, Piece::new(bytes)));
+            self.pieces.get_or_insert_default().push_back((at, Piece::new(bytes)));
         }
     }
 
     /// The pieces that have bytes from `offset` on, before `end`, and which of their bytes those are: from where on, and how many.
     fn pieces_in(&self, offset: u64, end: u64) -> impl Iterator<Item = (&Piece, usize, usize)> {
         let end = end.min(self.tail.at());
-        let first = self.pieces.partition_point(|(at, piece)| at + piece.len() as u64 <= offset);
-        self.pieces.range(first..).take_while(move |(at, _)| *at < end).map(move |(at, piece)| {
+        let behind = self.pieces.iter().flat_map(move |pieces| {
+            let first = pieces.partition_point(|(at, piece)| at + piece.len() as u64 <= offset);
+            pieces.range(first..)
+        });
+        behind.take_while(move |(at, _)| *at < end).map(move |(at, piece)| {
             let from = offset.saturating_sub(*at) as usize;
             let to = piece.len().min((end - at) as usize);
             (piece, from, to - from)
@@ -123,11 +129,11 @@ impl Chunks {
     /// Frees the bytes before `offset`.
     pub(super) fn release(&mut self, offset: u64) {
         self.at = self.at.max(offset);
-        while self.pieces.front().is_some_and(|(at, piece)| at + piece.len() as u64 <= offset) {
-            self.pieces.pop_front();
-        }
-        if self.pieces.is_empty() {
-            self.pieces = VecDeque::new();
+        if let Some(pieces) = &mut self.pieces {
+            while pieces.front().is_some_and(|(at, piece)| at + piece.len() as u64 <= offset) {
+                pieces.pop_front();
+            }
+            self.pieces.take_if(|pieces| pieces.is_empty());
         }
         self.tail.release(offset);
     }

@@ -489,7 +489,7 @@ impl<P> LaneState<P> {
         };
         let parked = self.parked.as_ref().map_or(0, |parked| parked.packet.len());
         let large = self.large.as_ref().map_or(0, |large| large.bytes_held());
-        let pipes = self.pipes().map_or(0, size_of_val) + self.pipe_bytes();
+        let pipes = self.pipes().map_or(0, Pipes::own_bytes) + self.pipe_bytes();
         size_of::<Self>() + retained + parked + large + self.incomplete() + pipes
     }
 }

@@ -4,6 +4,7 @@ use super::shares::{Share, Shares};
 use crate::Instant;
 use crate::bulk::Path;
 use crate::pipe::{Framing, Receiving, Sending};
+use alloc::boxed::Box;
 use core::cell::Cell;
 use core::time::Duration;
 use stoop_wire::{BindingId, CallNumber, LaneId};
@@ -21,8 +22,9 @@ pub(super) struct Pipes<P> {
     /// Where the caller was heard last.
     pub(super) peer: P,
     pub(super) number: CallNumber,
-    pub(super) from: Option<Receiving>,
-    pub(super) to: Option<Sending>,
+    /// Most calls have one of them.
+    pub(super) from: Option<Box<Receiving>>,
+    pub(super) to: Option<Box<Sending>>,
     /// Bytes that they count for in the pool.
     pub(super) counted: usize,
     /// The caller was silent for so long that nothing more is sent until it is heard.
@@ -55,12 +57,18 @@ impl<P> Pipes<P> {
     pub(super) fn new(
         peer: P,
         number: CallNumber,
-        (from, to): (Option<Receiving>, Option<Sending>),
+        (from, to): (Option<Box<Receiving>>, Option<Box<Sending>>),
         counted: usize,
         now: Instant,
     ) -> Self {
         let (heard, check, retry) = (Cell::new(now), now + SILENCE, Instant::NEVER);
         Self { peer, number, from, to, counted, paused: false, heard, check, retry }
+    }
+
+    /// Bytes of memory in use, but for those of the pipes' data.
+    pub(super) fn own_bytes(&self) -> usize {
+        let of_ends = self.from.as_deref().map_or(0, size_of_val) + self.to.as_deref().map_or(0, size_of_val);
+        size_of::<Self>() + of_ends
     }
 
     /// Looks at what is due by the clock for the call.
@@ -91,17 +99,17 @@ impl<P> Pipes<P> {
 
     /// Whether there may be something to send.
     pub(super) fn is_sending(&self) -> bool {
-        !self.paused && self.to.as_ref().is_some_and(|to| !to.is_done())
+        !self.paused && self.to.as_deref().is_some_and(|to| !to.is_done())
     }
 
     pub(super) fn owes_receipt(&self, drained: bool) -> bool {
-        self.from.as_ref().is_some_and(|from| from.owes_receipt(drained))
+        self.from.as_deref().is_some_and(|from| from.owes_receipt(drained))
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.
     pub(super) fn next_timeout(&self, path: &Path) -> Instant {
-        let of_to = self.to.as_ref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
-        let of_from = self.from.as_ref().map(Receiving::next_timeout);
+        let of_to = self.to.as_deref().filter(|_| !self.paused).map(|to| to.next_timeout(path));
+        let of_from = self.from.as_deref().map(Receiving::next_timeout);
         of_to.into_iter().chain(of_from).fold(self.check.min(self.retry), Instant::min)
     }
 
@@ -110,7 +118,8 @@ impl<P> Pipes<P> {
         if let Some(from) = &mut self.from {
             from.on_timeout(now);
         }
-        let Some(to) = self.to.as_mut().filter(|to| !self.paused && now >= to.next_timeout(path)) else {
+        let Some(to) = self.to.as_deref_mut().filter(|to| !self.paused && now >= to.next_timeout(path))
+        else {
             return;
         };
         to.on_timeout(now, path);
@@ -124,7 +133,7 @@ impl<P> Pipes<P> {
     /// Counts in the pool what is held now; not more than before, or what was taken for it.
     pub(super) fn recount(&mut self, shares: &mut Shares, share: &mut Share) {
         let held =
-            self.from.as_ref().map_or(0, Receiving::reserved) + self.to.as_ref().map_or(0, Sending::held);
+            self.from.as_deref().map_or(0, Receiving::reserved) + self.to.as_deref().map_or(0, Sending::held);
         shares.give_pipe_back(share, self.counted.saturating_sub(held));
         self.counted = self.counted.min(held);
     }

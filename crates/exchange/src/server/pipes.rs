@@ -45,8 +45,8 @@ impl<P: Peer> Server<P> {
         if !self.shares.take_pipe(&mut binding.share, counted) {
             return self.refuse_pipes(now, assignment, reply);
         }
-        let from = (counted > 0).then(|| Receiving::new(0, window, WINDOW_MAX));
-        let to = (flags & flags::PIPE_OUT != 0).then(|| Sending::new(0, 0, false));
+        let from = (counted > 0).then(|| Box::new(Receiving::new(0, window, WINDOW_MAX)));
+        let to = (flags & flags::PIPE_OUT != 0).then(|| Box::new(Sending::new(0, 0, false)));
         assignment.set_pipes(to.is_some());
         let pipes = Pipes::new(assignment.peer, number, (from, to), counted, now);
         let check = pipes.check;
@@ -244,14 +244,14 @@ impl<P: Peer> Server<P> {
         let path = binding.path.as_mut()?;
         let pipes = large.pipes.as_mut().filter(|pipes| pipes.is_sending())?;
         let framing = pipes.framing(place);
-        let to = pipes.to.as_mut()?;
+        let to = pipes.to.as_deref_mut()?;
         let run = to.next_run(now, path, most);
         let has_more = to.has_more();
         let timer = to.next_timeout(path);
         self.agenda.set_timer(&mut large.timer, timer, place);
         if let Some(run) = run {
             let segment = path.packet_len(run.fragment);
-            to.frame(now, framing, (&run, segment), pipes.from.as_mut(), room);
+            to.frame(now, framing, (&run, segment), pipes.from.as_deref_mut(), room);
             let peer = pipes.peer;
             self.agenda.enqueue(large, place);
             return Some(Transmission { peer, segment });
@@ -270,7 +270,7 @@ impl<P: Peer> Server<P> {
         let pipes = large.pipes.as_mut().filter(|pipes| pipes.owes_receipt(true))?;
         let framing = pipes.framing(place);
         let mut out = [0; Receipt::MAX_PACKET];
-        let len = pipes.from.as_mut()?.receipt(now, framing, &mut out);
+        let len = pipes.from.as_deref_mut()?.receipt(now, framing, &mut out);
         packet.clear();
         packet.extend_from_slice(&out[..len]);
         Some(pipes.peer)
@@ -286,7 +286,7 @@ impl<P: Peer> Server<P> {
         if let Some(to) = &mut pipes.to {
             to.close();
         }
-        let goes_on = tells_length && pipes.to.as_ref().is_some_and(|to| !to.is_done() && !to.is_stopped());
+        let goes_on = tells_length && pipes.to.as_deref().is_some_and(|to| !to.is_done() && !to.is_stopped());
         pipes.recount(&mut self.shares, &mut binding.share);
         if goes_on {
             self.agenda.enqueue(large, place);
@@ -335,7 +335,7 @@ impl<P: Peer> Server<P> {
     /// call, or the binding has ended.
     pub fn pipe_room(&mut self, call: CallKey) -> Option<u64> {
         let (pipes, ..) = self.pipes_of(call)?;
-        pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::room)
+        pipes.to.as_deref().filter(|to| to.is_open()).map(Sending::room)
     }
 
     /// Ends the pipe to the caller of a call that runs, before it is answered. Returns how many bytes it has: the answer begins with
@@ -360,7 +360,7 @@ impl<P: Peer> Server<P> {
     /// The limit up to which the caller of a call that runs takes its pipe; `None` if it takes no more.
     pub fn pipe_limit(&mut self, call: CallKey) -> Option<u64> {
         let (pipes, ..) = self.pipes_of(call)?;
-        pipes.to.as_ref().filter(|to| to.is_open()).map(Sending::limit)
+        pipes.to.as_deref().filter(|to| to.is_open()).map(Sending::limit)
     }
 
     /// The procedure has more to send than the caller of a call that runs takes.
@@ -378,7 +378,7 @@ impl<P: Peer> Server<P> {
 
     /// Whether the caller of a call that runs has said that it takes no more of its pipe.
     pub fn pipe_is_stopped(&mut self, call: CallKey) -> bool {
-        self.pipes_of(call).and_then(|(pipes, ..)| pipes.to.as_ref()).is_some_and(Sending::is_stopped)
+        self.pipes_of(call).and_then(|(pipes, ..)| pipes.to.as_deref()).is_some_and(Sending::is_stopped)
     }
 
     /// Looks again for memory for the pipes of a call that runs, after a while: [`next_due_pipe`](Self::next_due_pipe) gives it then.
@@ -397,7 +397,7 @@ impl<P: Peer> Server<P> {
     /// such pipe (any more).
     pub fn pipe_received(&mut self, call: CallKey) -> Option<(&[u8], Rest)> {
         let (pipes, ..) = self.pipes_of(call)?;
-        pipes.from.as_ref().map(Receiving::received)
+        pipes.from.as_deref().map(Receiving::received)
     }
 
     /// The procedure has taken `len` of these bytes. Afterwards [`next_transmission`](Self::next_transmission) may have something to
@@ -419,7 +419,7 @@ impl<P: Peer> Server<P> {
     /// received.
     pub fn pipe_draw(&mut self, call: CallKey, into: &mut Vec<u8>) -> Option<Drawn> {
         let (pipes, ..) = self.pipes_of(call)?;
-        pipes.from.as_mut().map(|from| from.draw(into))
+        pipes.from.as_deref_mut().map(|from| from.draw(into))
     }
 
     /// The procedure has taken the bytes before `up_to`, and may be sent those before `limit`, as far as there is memory for them: if

@@ -9,6 +9,9 @@ use alloc::collections::VecDeque;
 /// RFC 9002 §6.1.1 kPacketThreshold.
 const PACKET_THRESHOLD: u32 = 3;
 
+/// Memory for so few runs is not kept while none is in flight: quiet pipes are many, and send one at a time.
+const KEPT: usize = 1;
+
 /// Runs in flight, or parts of them. A receipt splits a run only if some of its packets have arrived and others have
 /// not.
 #[derive(Debug, Default)]
@@ -149,6 +152,9 @@ impl Sent {
         }
         if new > 0 {
             self.settle_scattered(acknowledged, new, path, &mut settled);
+        }
+        if self.0.is_empty() && self.0.capacity() <= KEPT {
+            self.0 = VecDeque::new();
         }
         settled
     }
