@@ -45,14 +45,16 @@ struct State {
     window: Size,
     /// The reader has found nothing since the last bytes arrived; since when, if the window asks for that.
     reader_waits: Option<u64>,
-    /// Items that wait for room, each the newest of its key.
-    kept: VecDeque<Kept>,
+    /// Items that wait for room, each the newest of its key; `None` if there are none. An empty queue is larger than a pointer.
+    #[allow(clippy::box_collection)]
+    kept: Option<Box<VecDeque<Kept>>>,
     /// How the writer has closed it.
     closed: Option<Close>,
     /// Why nothing more can be appended, and why nothing more can be taken.
     over: Option<Box<PipeError>>,
     failed: Option<Box<PipeError>>,
-    room: Waiters,
+    /// Those that have waited for room have had none: most never do.
+    room: Option<Box<Waiters>>,
     arrivals: Waiters,
 }
 
@@ -116,11 +118,11 @@ impl PipeQueue {
             has_waited: false,
             window: window.size(),
             reader_waits: None,
-            kept: VecDeque::new(),
+            kept: None,
             closed: None,
             over: None,
             failed: None,
-            room: Waiters::default(),
+            room: None,
             arrivals: Waiters::default(),
         }))
     }
@@ -151,13 +153,14 @@ impl PipeQueue {
             drop(state);
             return self.append(record);
         }
-        match state.kept.iter_mut().find(|kept| kept.key == key) {
+        let all = state.kept.get_or_insert_default();
+        match all.iter_mut().find(|kept| kept.key == key) {
             Some(kept) => {
                 kept.item.clear();
                 kept.item.extend_from_slice(record.item());
                 kept.skipped = kept.skipped.saturating_add(1);
             }
-            None => state.kept.push_back(Kept { key, item: record.item().to_vec(), skipped: 0 }),
+            None => all.push_back(Kept { key, item: record.item().to_vec(), skipped: 0 }),
         }
         Ok(state.refuse())
     }
@@ -184,11 +187,11 @@ impl PipeQueue {
         }
         state.closed = Some(how);
         if how == Close::Whole {
-            while let Some(kept) = state.kept.pop_front() {
+            for kept in state.kept.take().into_iter().flat_map(|kept| *kept) {
                 state.put(&Record::of(&kept.item), kept.skipped);
             }
         }
-        state.kept.clear();
+        state.kept = None;
         Some(state.arrivals.wake())
     }
 
@@ -246,7 +249,8 @@ impl PipeQueue {
             return Err(PipeError::clone(why));
         }
         if !state.bytes.is_empty() {
-            let wakeup = if state.bytes.len() >= QUEUED_MAX { state.room.wake() } else { Wakeup::default() };
+            let wakeup =
+                if state.bytes.len() >= QUEUED_MAX { state.wake_for_room() } else { Wakeup::default() };
             state.pull(into);
             drop(state);
             wakeup.give();
@@ -267,7 +271,7 @@ impl PipeQueue {
         let mut state = self.state();
         let was_full = state.bytes.len() >= QUEUED_MAX;
         state.pull(into);
-        let wakeup = if was_full { state.room.wake() } else { Wakeup::default() };
+        let wakeup = if was_full { state.wake_for_room() } else { Wakeup::default() };
         let has_waited = mem::take(&mut state.has_waited);
         Pulled { written: state.written, closed: state.closed, has_waited, wakeup }
     }
@@ -311,22 +315,21 @@ impl PipeQueue {
     /// Nothing more can be appended, for this reason, and what is there is forgotten; the reader has stopped.
     pub(crate) fn stop(&self, why: PipeError) -> Wakeup {
         let mut state = self.state();
-        state.bytes = Vec::new();
-        state.kept.clear();
+        (state.bytes, state.kept) = (Vec::new(), None);
         state.over.get_or_insert_with(|| Box::new(why));
-        state.room.wake()
+        state.wake_for_room()
     }
 
     /// The pipe has ended at both sides, for this reason, unless all of it has arrived.
     pub(crate) fn fail(&self, why: &PipeError) -> [Wakeup; 2] {
         let mut state = self.state();
-        state.kept.clear();
+        state.kept = None;
         state.over.get_or_insert_with(|| Box::new(why.clone()));
         if state.closed.is_none() {
             state.bytes = Vec::new();
             state.failed.get_or_insert_with(|| Box::new(why.clone()));
         }
-        [state.room.wake(), state.arrivals.wake()]
+        [state.wake_for_room(), state.arrivals.wake()]
     }
 
     /// Whether there is what is awaited, or the queue has ended.
@@ -397,7 +400,7 @@ impl PipeQueue {
     /// Whether a task waits for something.
     pub(crate) fn is_polled(&self) -> bool {
         let state = self.state();
-        state.room.is_polled() || state.arrivals.is_polled()
+        state.room.as_deref().is_some_and(Waiters::is_polled) || state.arrivals.is_polled()
     }
 }
 
@@ -415,7 +418,7 @@ impl State {
     }
 
     fn has_room(&self) -> bool {
-        self.written < self.limit && self.kept.is_empty() && self.bytes.len() < QUEUED_MAX
+        self.written < self.limit && self.kept.is_none() && self.bytes.len() < QUEUED_MAX
     }
 
     #[inline]
@@ -454,11 +457,16 @@ impl State {
         self.has_waited |= self.is_refused && self.written >= self.limit;
         (self.limit, self.is_refused) = (limit, false);
         while self.written < self.limit
-            && let Some(kept) = self.kept.pop_front()
+            && let Some(kept) = self.kept.as_deref_mut().and_then(VecDeque::pop_front)
         {
             self.put(&Record::of(&kept.item), kept.skipped);
         }
-        self.room.wake()
+        self.kept.take_if(|kept| kept.is_empty());
+        self.wake_for_room()
+    }
+
+    fn wake_for_room(&mut self) -> Wakeup {
+        self.room.as_deref_mut().map_or_else(Wakeup::default, Waiters::wake)
     }
 
     fn has(&self, awaited: Awaited) -> bool {
@@ -470,7 +478,7 @@ impl State {
 
     fn waiters(&mut self, awaited: Awaited) -> &mut Waiters {
         match awaited {
-            Awaited::Room => &mut self.room,
+            Awaited::Room => self.room.get_or_insert_default(),
             Awaited::Bytes => &mut self.arrivals,
         }
     }

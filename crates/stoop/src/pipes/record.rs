@@ -42,6 +42,7 @@ impl<'a> Record<'a> {
     #[inline]
     pub(crate) fn put(&self, skipped: u32, bytes: &mut Vec<u8>) {
         let (head, item, padding) = self.parts(skipped);
+        bytes.reserve(self.len());
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(item);
         bytes.extend_from_slice(padding);

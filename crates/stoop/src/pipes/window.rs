@@ -18,25 +18,25 @@ pub enum Window {
 /// The window of a pipe at its receiving end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    bytes: u64,
-    most: u64,
+    bytes: u32,
+    most: u32,
     /// Bytes below this offset were sent under a smaller window: that their sender waited says nothing of this one.
     judged_from: u64,
 }
 
 /// The most that a window grows to, and where the way there and back is short: more would only wait in sockets, before the results of other
 /// calls.
-const MOST: u64 = 1 << 20;
-const MOST_NEAR: u64 = 128 << 10;
+const MOST: u32 = 1 << 20;
+const MOST_NEAR: u32 = 128 << 10;
 /// If the reader waits so long for bytes whose sender waits for a higher limit, the way there and back is long.
 const FAR_NS: u64 = 100_000;
 
 impl Window {
     pub(crate) fn size(self) -> Size {
         match self {
-            Self::Usual => Size::new(super::contract::FIRST_WINDOW, MOST),
+            Self::Usual => Size::new(super::contract::FIRST_WINDOW as u32, MOST),
             Self::Newest => Size::new(1, 1),
-            Self::Bytes(bytes) => Size::new(u64::from(bytes).max(1), u64::from(bytes).max(1)),
+            Self::Bytes(bytes) => Size::new(bytes.max(1), bytes.max(1)),
         }
     }
 }
@@ -53,12 +53,12 @@ pub(crate) struct Credit {
 }
 
 impl Size {
-    fn new(bytes: u64, most: u64) -> Self {
+    fn new(bytes: u32, most: u32) -> Self {
         Self { bytes, most, judged_from: 0 }
     }
 
     pub(crate) fn bytes(self) -> u64 {
-        self.bytes
+        self.bytes.into()
     }
 
     /// Whether it grows only if the reader has waited long.
@@ -70,8 +70,8 @@ impl Size {
     /// window is too small for the way there and back.
     pub(crate) fn widen(&mut self, at: u64, taken: u64, waited_ns: u64) {
         if at >= self.judged_from && (waited_ns >= FAR_NS || !self.asks_how_long()) {
-            self.bytes = (2 * self.bytes).min(self.most);
-            self.judged_from = taken + self.bytes;
+            self.bytes = self.bytes.saturating_mul(2).min(self.most);
+            self.judged_from = taken + self.bytes();
         }
     }
 
@@ -83,8 +83,8 @@ impl Size {
             // So does the sender, until the word has reached it.
             self.widen(arrived, up_to, 0);
         }
-        let quarter = (self.bytes / 4).max(1);
-        let (usual, needed) = (up_to + self.bytes, wanted.unwrap_or(0));
+        let quarter = (self.bytes() / 4).max(1);
+        let (usual, needed) = (up_to + self.bytes(), wanted.unwrap_or(0));
         let is_due = usual.max(needed) >= limit + quarter || needed > limit;
         Credit {
             limit: is_due.then_some(usual.max(needed)),
@@ -135,7 +135,7 @@ mod tests {
     fn a_window_that_keeps_the_reader_waiting_grows_to_its_limit_for_items_of_any_length() {
         for item in [1, 64, 1000, 16_384, 65_536, 65_544, 3 << 20] {
             for (later_ns, most) in [(FAR_NS, MOST), (FAR_NS - 1, MOST_NEAR)] {
-                assert_eq!(taken_at_once(Window::Usual, item, later_ns), most, "{item} bytes");
+                assert_eq!(taken_at_once(Window::Usual, item, later_ns), u64::from(most), "{item} bytes");
                 assert_eq!(taken_at_once(Window::Newest, item, later_ns), 1);
                 assert_eq!(taken_at_once(Window::Bytes(5000), item, later_ns), 5000);
             }

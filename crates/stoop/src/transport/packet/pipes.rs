@@ -21,6 +21,8 @@ pub(crate) const FIRST_LIMIT: u64 = FIRST_WINDOW - MARGIN;
 const SHARED_MIN: usize = 16 * 1024;
 /// Bytes of memory that are kept for the next at most.
 const KEPT: usize = 128 * 1024;
+/// And at least: less is had as quickly when it is needed, and many pipes are quiet.
+const KEPT_LEAST: usize = 256;
 
 /// Bytes of a pipe that were taken from its queue and that the exchange has not taken.
 #[derive(Default)]
@@ -61,6 +63,9 @@ impl Outlet {
             let pulled = self.pull(queue);
             wakeup = wakeup.or(pulled.wakeup);
             if self.run.is_empty() && self.shared.is_none() {
+                if self.run.capacity() < KEPT_LEAST {
+                    self.run = Vec::new();
+                }
                 return Passed { wakeup, closed: pulled.closed, is_held_up: false };
             }
         }
