@@ -4,7 +4,7 @@
 //! such calls reads one word of its own.
 
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 thread_local! {
     /// Length of `MARKED`. It needs no destructor, and so no check for one.
@@ -16,9 +16,9 @@ thread_local! {
 /// From this length on, a thread's list is searched for bindings that are gone.
 const TIDY_FROM: usize = 16;
 
-/// The identity of a binding for the threads that make one-way calls at it.
+/// The identity of a binding for the threads that make one-way calls at it, from the first of them on.
 #[derive(Debug, Default)]
-pub(crate) struct Order(Arc<()>);
+pub(crate) struct Order(OnceLock<Arc<()>>);
 
 impl Order {
     /// Notes that the calling thread makes an ordered one-way call at this binding.
@@ -32,7 +32,7 @@ impl Order {
             if marked.len() >= TIDY_FROM {
                 marked.retain(|binding| binding.strong_count() > 0);
             }
-            marked.push(Arc::downgrade(&self.0));
+            marked.push(Arc::downgrade(self.0.get_or_init(Arc::default)));
             COUNT.set(marked.len());
         });
     }
@@ -45,15 +45,18 @@ impl Order {
 
     #[cold]
     fn is_listed(&self) -> bool {
-        let is_this = |binding: &Weak<()>| binding.as_ptr() == Arc::as_ptr(&self.0);
-        MARKED.try_with(|marked| marked.borrow().iter().any(is_this)).unwrap_or(true)
+        MARKED.try_with(|marked| marked.borrow().iter().any(|marked| self.is(marked))).unwrap_or(true)
+    }
+
+    fn is(&self, marked: &Weak<()>) -> bool {
+        self.0.get().is_some_and(|own| marked.as_ptr() == Arc::as_ptr(own))
     }
 
     /// Notes that the calling thread has waited for its one-way calls at this binding.
     pub(crate) fn clear(&self) {
         let _ = MARKED.try_with(|marked| {
             let mut marked = marked.borrow_mut();
-            marked.retain(|binding| binding.as_ptr() != Arc::as_ptr(&self.0));
+            marked.retain(|binding| !self.is(binding));
             COUNT.set(marked.len());
         });
     }

@@ -26,7 +26,7 @@ fn now() -> Instant {
 #[derive(Default)]
 pub(crate) struct Attempts {
     binding: TimedLock,
-    failed: Mutex<Option<BindError>>,
+    failed: Mutex<Option<Box<BindError>>>,
 }
 
 impl Attempts {
@@ -39,17 +39,17 @@ impl Attempts {
     /// Why there is no binding after that time.
     pub(crate) fn report(&self, server: &str, waited: Duration) -> BindError {
         let silent = || BindError::NoAnswer { server: server.into(), waited };
-        locked(&self.failed).clone().unwrap_or_else(silent)
+        locked(&self.failed).as_deref().cloned().unwrap_or_else(silent)
     }
 
     /// An attempt has failed. If it had `less` than its time, silence does not tell more than what was answered before.
     fn note(&self, why: BindError, less: bool) -> BindError {
         let mut latest = locked(&self.failed);
         if !(less && matches!(why, BindError::NoAnswer { .. })) {
-            *latest = Some(why.clone());
+            *latest = Some(Box::new(why.clone()));
             return why;
         }
-        latest.clone().unwrap_or(why)
+        latest.as_deref().cloned().unwrap_or(why)
     }
 
     fn clear(&self) {

@@ -63,7 +63,7 @@ pub struct Binding {
     /// The binding of this process, to a server of another process, or to one of its own whose calls are marshaled.
     remote: OnceLock<Bound>,
     /// The binding of this process, to a server of its own whose calls go through the trait. Apart from `remote`, so that a thread that finds either knows which.
-    in_process: OnceLock<Bound>,
+    in_process: OnceLock<Box<Bound>>,
     /// The bindings of processes that were forked from this one.
     of_children: PerProcess<Bound>,
     pub(super) attempts: Attempts,
@@ -342,7 +342,7 @@ impl Binding {
     /// The binding of this process, if there is one by now.
     pub(super) fn known(&self) -> Option<&Bound> {
         match self.is_of_this_process() {
-            true => self.remote.get().or_else(|| self.in_process.get()),
+            true => self.remote.get().or_else(|| self.in_process.get().map(Box::as_ref)),
             false => self.of_children.get(),
         }
     }
@@ -367,11 +367,12 @@ impl Binding {
             return Ok(bound);
         }
         let bound = Bound::new(self.bind(deadline)?);
-        let place = match bound.transport {
-            AnyBinding::Local(ref binding) if !binding.is_marshaled => &self.in_process,
-            _ => &self.remote,
-        };
-        Ok(place.get_or_init(|| bound))
+        Ok(match bound.transport {
+            AnyBinding::Local(ref binding) if !binding.is_marshaled => {
+                self.in_process.get_or_init(|| Box::new(bound))
+            }
+            _ => self.remote.get_or_init(|| bound),
+        })
     }
 
     /// As [`bound_by`](Self::bound_by), in one attempt after the other while the options allow that and `is_wanted` says so.
@@ -401,7 +402,7 @@ impl Binding {
     /// Binds by the transport that the address names; to a name alone, by the best that both ends can use.
     fn attempt(&self, deadline: Instant) -> Result<AnyBinding, BindError> {
         // The child has a copy of its parent's server, of which nothing is known outside.
-        if let Some(bound) = self.in_process.get().or_else(|| self.remote.get())
+        if let Some(bound) = self.in_process.get().map(Box::as_ref).or_else(|| self.remote.get())
             && let AnyBinding::Local(_) = bound.transport
         {
             return Ok(bound.transport.clone());

@@ -10,6 +10,7 @@ use crate::transport::local;
 use crate::transports::{self, AnyBinding};
 use crate::uri::Uri;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -17,7 +18,7 @@ use stoop_net::clock;
 /// The interface that a client looks for, and the address.
 pub(crate) struct Source {
     pub(crate) interface: &'static Interface,
-    pub(crate) uri: String,
+    pub(crate) uri: Arc<str>,
     pub(crate) is_ours: IsOurs,
 }
 

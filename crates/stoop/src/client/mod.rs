@@ -170,7 +170,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
     }
 
     /// A client of that address, by a binding that has been made.
-    pub(crate) fn made(interface: &'static Interface, uri: String, transport: AnyBinding) -> Self {
+    pub(crate) fn made(interface: &'static Interface, uri: Arc<str>, transport: AnyBinding) -> Self {
         let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
         let binding = Binding::made(source, transport);
         let timeout_ns = nanos(binding.timeout());
@@ -184,7 +184,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         uri: String,
         describe: impl Fn() -> String + Send + Sync + 'static,
     ) -> Self {
-        let source = Source { interface, uri, is_ours: |object| object.is::<Arc<L>>() };
+        let source = Source { interface, uri: uri.into(), is_ours: |object| object.is::<Arc<L>>() };
         let options = BindOptions::default();
         let timeout_ns = nanos(options.timeout);
         let mut binding = Binding::new(source, Arc::new(options));

@@ -10,7 +10,6 @@ use crate::later::room::{OpenRoom, check_room};
 use crate::later::unserved::Unserved;
 use crate::locked::locked;
 use crate::pipes::contract::Ends;
-use crate::transport::callback::CallbackBinding;
 use crate::transport::callback::handle::Handle;
 use crate::transports::AnyBinding;
 use std::collections::HashMap;
@@ -22,7 +21,7 @@ use stoop_marshal::{DecodeError, Form, Reader};
 
 /// The objects that callers offer, as clients of this type.
 pub struct Callbacks<C> {
-    offered: Mutex<HashMap<u64, Offered<C>>>,
+    offered: Mutex<HashMap<u64, Box<Offered<C>>>>,
     last_serial: AtomicU64,
     is_closed: AtomicBool,
 }
@@ -120,14 +119,14 @@ impl<C: OfClient> Callbacks<C> {
         };
         sending.grant(window);
         let agreed = form.map(|form| C::interface().agreed_at(form.revision()));
-        let (uri, is_here) = (name_of(caller), matches!(caller, Caller::Local));
-        let named = (uri.clone(), is_here.then_some(client));
+        let (uri, is_here) = (Arc::<str>::from(name_of(caller)), matches!(caller, Caller::Local));
+        let named = (Arc::clone(&uri), is_here.then_some(client));
         let handle = Handle::new((C::interface(), agreed), named, sending, receiving);
-        let transport = AnyBinding::Callback(Arc::new(CallbackBinding { handle: Arc::clone(&handle) }));
+        let transport = AnyBinding::Callback(Arc::clone(&handle));
         let of_object = C::of_client(Client::made(C::interface(), uri, transport));
-        let offered = Offered { serial, client: of_object, handle: Arc::clone(&handle), open };
+        let offered = Box::new(Offered { serial, client: of_object, handle: Arc::clone(&handle), open });
         let before = locked(&self.offered).insert(client, offered);
-        before.into_iter().for_each(Offered::end);
+        before.into_iter().for_each(|offered| offered.end());
         handle.accept();
         if self.is_closed.load(Ordering::SeqCst) {
             self.forget(client, serial);
@@ -138,7 +137,7 @@ impl<C: OfClient> Callbacks<C> {
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         let all = mem::take(&mut *locked(&self.offered));
-        all.into_values().for_each(Offered::end);
+        all.into_values().for_each(|offered| offered.end());
     }
 }
 
@@ -149,7 +148,7 @@ impl<C> Callbacks<C> {
         let is_it = offered.get(&client).is_some_and(|offered| offered.serial == serial);
         let ended = if is_it { offered.remove(&client) } else { None };
         drop(offered);
-        ended.into_iter().for_each(Offered::end);
+        ended.into_iter().for_each(|offered| offered.end());
     }
 }
 

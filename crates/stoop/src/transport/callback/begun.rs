@@ -54,7 +54,7 @@ impl Handle {
 
 impl OutstandingCalls for Handle {
     fn server(&self) -> String {
-        self.client.clone()
+        self.client.to_string()
     }
 
     fn is_ready(&self, call: u32) -> bool {
@@ -65,7 +65,7 @@ impl OutstandingCalls for Handle {
         if self.is_ready(call) {
             return true;
         }
-        match register(&self.table, call, waker) {
+        match register(self.calls(), call, waker) {
             Registered::Ended => return true,
             Registered::Before => return self.is_ready(call),
             Registered::Now => {}
@@ -80,7 +80,7 @@ impl OutstandingCalls for Handle {
     }
 
     fn take(&self, call: u32, with: &mut dyn FnMut(Outcome<'_>)) -> bool {
-        take(self, &self.table, call, with)
+        take(self, self.calls(), call, with)
     }
 
     fn cancel(&self, call: u32) {

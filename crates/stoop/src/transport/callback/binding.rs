@@ -7,25 +7,22 @@ use crate::transport::callback::handle::Handle;
 use crate::transport::callback::lane::CallbackLane;
 use crate::transport::contract::Binding;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use stoop_wire::metadata::BLOCK_MAX;
 
-/// A binding to an object that a client offers. It is never made again: the client offers the object again, and that is another.
-pub(crate) struct CallbackBinding {
-    pub(crate) handle: Arc<Handle>,
-}
-
-impl Binding for CallbackBinding {
+/// A binding to an object that a client offers is its handle. It is never made again: the client offers the object again, and that is another.
+impl Binding for Handle {
     type Lane<'a> = Box<CallbackLane<'a>>;
 
     // Inlined into the dispatch of all transports, it would slow them down.
     #[cold]
     #[inline(never)]
     fn hold(&self, timeout_ns: u64) -> Result<Box<CallbackLane<'_>>, CallError> {
-        Ok(Box::new(CallbackLane::new(&self.handle, timeout_ns)))
+        Ok(Box::new(CallbackLane::new(self, timeout_ns)))
     }
 
     fn callee(&self, procedure: u16) -> Callee {
-        Callee::new(self.handle.interface, procedure, &self.handle.client)
+        Callee::new(self.interface, procedure, &self.client)
     }
 
     fn describe(&self) -> String {
@@ -37,7 +34,8 @@ impl Binding for CallbackBinding {
     }
 
     fn counters(&self) -> CallCounters {
-        self.handle.counters()
+        let calls = self.sent() + self.run_here.load(Ordering::Relaxed);
+        CallCounters { calls, ..CallCounters::default() }
     }
 
     fn metadata_max(&self) -> usize {
@@ -45,7 +43,7 @@ impl Binding for CallbackBinding {
     }
 
     fn form(&self, procedure: u16) -> Option<u16> {
-        self.handle.form(procedure)
+        self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
     }
 }
 
@@ -53,8 +51,8 @@ impl Binding for CallbackBinding {
 pub(crate) struct CallbackBegun(Arc<Handle>);
 
 impl CallbackBegun {
-    pub(crate) fn new(binding: &CallbackBinding) -> Self {
-        Self(Arc::clone(&binding.handle))
+    pub(crate) fn new(binding: &Arc<Handle>) -> Self {
+        Self(Arc::clone(binding))
     }
 }
 

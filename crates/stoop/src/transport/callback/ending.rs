@@ -11,7 +11,7 @@ use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
 use crate::transport::callback::handle::{Handle, HandleEnds, Outstanding, number};
 use std::mem;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use stoop_calls::callbacks::record::{CallHead, CallKind};
@@ -40,14 +40,15 @@ impl Handle {
 
     pub(super) fn end_calls(&self) -> Vec<Waker> {
         self.is_over.store(true, Ordering::SeqCst);
-        let mut table = self.table();
-        let open = table.open_where(|_| true);
-        let now = Instant::from_nanos(clock::now_ns());
-        let mut wakeups = Vec::with_capacity(open.len());
-        for call in open {
-            wakeups.push(table.end_unknown(call, now, UnknownCause::ConnectionLost));
+        // As in `calls`.
+        fence(Ordering::SeqCst);
+        let mut wakeups = Vec::new();
+        if let Some(mut table) = self.known_table() {
+            let now = Instant::from_nanos(clock::now_ns());
+            for call in table.open_where(|_| true) {
+                wakeups.push(table.end_unknown(call, now, UnknownCause::ConnectionLost));
+            }
         }
-        drop(table);
         self.role.notify_all();
         wakeups.into_iter().filter_map(Wakeup::unpark).collect()
     }

@@ -7,7 +7,6 @@ use crate::agreed::Agreed;
 use crate::callbacks::PANIC_STAYS;
 use crate::callbacks::session::Session;
 use crate::calling::call_table::{CallTable, Payload, Wakeup};
-use crate::calling::counters::CallCounters;
 use crate::calling::receive_role::{Pause, ReceiveRole};
 use crate::calling::recovery::lacks_form;
 use crate::calling::short_result::Short;
@@ -20,7 +19,7 @@ use crate::pipes::contract::{ReceivingEnd, SendingEnd};
 use crate::pipes::receiver::{Received, Receiver};
 use crate::pipes::record::Record;
 use crate::transport::callback::alone::Own;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -43,16 +42,17 @@ pub(crate) struct Handle {
     pub(super) own: Weak<Self>,
     pub(crate) interface: &'static Interface,
     /// What the client has of it, if that is of another revision.
-    agreed: Option<Agreed>,
+    pub(super) agreed: Option<Agreed>,
     /// The client, for errors.
-    pub(crate) client: String,
+    pub(crate) client: Arc<str>,
     pub(super) sending: Mutex<Arc<dyn SendingEnd>>,
     /// Bytes of the longest record.
     pub(super) item_max: usize,
     pub(super) role: ReceiveRole<HandleEnds>,
     /// Answers came while a thread had the role that may have looked before.
     pub(super) missed: AtomicBool,
-    pub(super) table: Mutex<CallTable<Outstanding>>,
+    /// From the first call on that is not made by [the thread that receives](Own).
+    table: OnceLock<Box<Mutex<CallTable<Outstanding>>>>,
     pub(super) last_id: AtomicU64,
     /// When the keeper looks next for calls whose deadlines have passed.
     pub(super) looks_ns: AtomicU64,
@@ -95,7 +95,7 @@ impl Handle {
     /// `here`: the number of the object, if the client is bound within this process.
     pub(crate) fn new(
         (interface, agreed): (&'static Interface, Option<Agreed>),
-        (client, here): (String, Option<u64>),
+        (client, here): (Arc<str>, Option<u64>),
         sending: Arc<dyn SendingEnd>,
         receiving: Arc<dyn ReceivingEnd>,
     ) -> Arc<Self> {
@@ -110,7 +110,7 @@ impl Handle {
             item_max,
             role: ReceiveRole::new(ends),
             missed: AtomicBool::new(false),
-            table: Mutex::default(),
+            table: OnceLock::new(),
             last_id: AtomicU64::new(0),
             looks_ns: AtomicU64::new(u64::MAX),
             is_stuck: AtomicBool::new(false),
@@ -123,8 +123,23 @@ impl Handle {
         })
     }
 
+    /// Calls that have not ended, or whose results were not taken.
+    pub(super) fn calls(&self) -> &Mutex<CallTable<Outstanding>> {
+        self.table.get().unwrap_or_else(|| {
+            let table = self.table.get_or_init(Box::default);
+            // Either this thread finds that the client has gone, or the end of the client finds the table.
+            fence(Ordering::SeqCst);
+            table
+        })
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, CallTable<Outstanding>> {
-        locked(&self.table)
+        locked(self.calls())
+    }
+
+    /// The table, if there is one.
+    pub(super) fn known_table(&self) -> Option<MutexGuard<'_, CallTable<Outstanding>>> {
+        self.table.get().map(|table| locked(table))
     }
 
     pub(super) fn sending(&self) -> Arc<dyn SendingEnd> {
@@ -135,11 +150,6 @@ impl Handle {
     pub(super) fn sent(&self) -> u64 {
         let not_sent = self.not_sent.load(Ordering::SeqCst);
         self.last_id.load(Ordering::SeqCst) - not_sent
-    }
-
-    pub(super) fn counters(&self) -> CallCounters {
-        let calls = self.sent() + self.run_here.load(Ordering::Relaxed);
-        CallCounters { calls, ..CallCounters::default() }
     }
 
     /// Bytes of the longest arguments.
@@ -162,11 +172,6 @@ impl Handle {
     /// The client's number of a form of a procedure; `None`: it has another form of it, or none.
     pub(super) fn agreed_number(&self, made: u16) -> Option<u16> {
         self.agreed.as_ref().map_or(Some(made), |agreed| agreed.number(made))
-    }
-
-    /// The number of the form in which a procedure is called; `None`: the client lacks it.
-    pub(super) fn form(&self, procedure: u16) -> Option<u16> {
-        self.agreed.as_ref().map_or(Some(procedure), |agreed| agreed.form(procedure))
     }
 
     /// Begins a callback, whose arguments lie [there](ARGUMENTS) in `packet`.
@@ -286,7 +291,7 @@ impl Handle {
             if ended.is_some() || until.as_nanos() <= now {
                 return ended;
             }
-            let wakers = attend(&self.table, calls, |deadline_ns| {
+            let wakers = attend(self.calls(), calls, |deadline_ns| {
                 self.receive_until(calls, deadline_ns.min(until.as_nanos()))
             });
             wakers.into_iter().flatten().for_each(Waker::wake);
@@ -324,7 +329,7 @@ impl Handle {
             if self.is_over.load(Ordering::SeqCst) {
                 return self.let_go();
             }
-            if self.table().open_count() == 0 {
+            if self.known_table().is_none_or(|table| table.open_count() == 0) {
                 return;
             }
             // Its holder comes here when it has given it back, or is here and looks once more.
@@ -390,7 +395,7 @@ impl Handle {
             own.outcome.get_or_insert(outcome);
             return Some(Wakeup::default());
         }
-        let mut table = self.table();
+        let Some(mut table) = self.known_table() else { return Some(Wakeup::default()) };
         let is_open = table.get_mut(call).is_some_and(|known| known.id == id);
         Some(if is_open { table.end(call, outcome) } else { Wakeup::default() })
     }

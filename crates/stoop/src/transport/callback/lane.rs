@@ -5,19 +5,18 @@ use crate::error::{CallError, Callee};
 use crate::metadata::Metadata;
 use crate::metadata::outgoing::Carried;
 use crate::transport::callback::handle::{ARGUMENTS, Handle};
-use crate::transport::contract::Lane;
-use std::sync::Arc;
+use crate::transport::contract::{Binding, Lane};
 use stoop_marshal::{GatherList, Writer};
 
 /// A callback, from its arguments to its result.
 pub(crate) struct CallbackLane<'a> {
-    handle: &'a Arc<Handle>,
+    handle: &'a Handle,
     timeout_ns: u64,
     message: Message,
 }
 
 impl<'a> CallbackLane<'a> {
-    pub(super) fn new(handle: &'a Arc<Handle>, timeout_ns: u64) -> Self {
+    pub(super) fn new(handle: &'a Handle, timeout_ns: u64) -> Self {
         Self { handle, timeout_ns, message: Message::new(ARGUMENTS, handle.arguments_max()) }
     }
 }

@@ -10,7 +10,8 @@ mod lane;
 
 use crate::calling::handshake::NotBound;
 use crate::serving::running::Listener;
-pub(crate) use crate::transport::callback::binding::{CallbackBegun, CallbackBinding};
+pub(crate) use crate::transport::callback::binding::CallbackBegun;
+use crate::transport::callback::handle::Handle;
 use crate::transport::contract::{ListenAddress, Target, Transport};
 use crate::uri::Scheme;
 use std::io;
@@ -23,14 +24,14 @@ pub(crate) struct CallbackTransport;
 impl Transport for CallbackTransport {
     const SCHEMES: &'static [Scheme] = &[];
 
-    type Binding = CallbackBinding;
+    type Binding = Handle;
     type Begun = CallbackBegun;
 
-    fn bind(_: &Target<'_>, _: Instant) -> Result<CallbackBinding, NotBound> {
+    fn bind(_: &Target<'_>, _: Instant) -> Result<Handle, NotBound> {
         unreachable!("no address leads here")
     }
 
-    fn begun_calls(binding: &Arc<CallbackBinding>) -> io::Result<CallbackBegun> {
+    fn begun_calls(binding: &Arc<Handle>) -> io::Result<CallbackBegun> {
         Ok(CallbackBegun::new(binding))
     }
 
