@@ -292,13 +292,6 @@ impl Lane {
         self.pipes().and_then(|pipes| pipes.to.as_deref()).is_some_and(Sending::is_stopped)
     }
 
-    /// The program needs so many bytes before it can take any.
-    pub fn pipe_needs(&mut self, len: u32) {
-        if let Some(Pipes { from: Some(from), .. }) = self.pipes_mut() {
-            from.widen(len);
-        }
-    }
-
     /// The program takes no more of the pipe from the server.
     pub fn pipe_stop(&mut self, now: Instant) {
         let Self { large: Some(large), outstanding, .. } = self else { return };

@@ -449,11 +449,6 @@ impl<P: Peer> Server<P> {
         has_memory
     }
 
-    /// The procedure needs so many bytes before it can take any.
-    pub fn pipe_needs(&mut self, call: CallKey, len: u32) {
-        self.widen(call, len);
-    }
-
     /// Grants a larger window, as far as there is memory for it, and has the caller told what is owed.
     fn widen(&mut self, call: CallKey, window: u32) {
         let Some((pipes, _, shares, share)) = self.pipes_of(call) else { return };
