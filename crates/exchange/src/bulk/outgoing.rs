@@ -65,6 +65,10 @@ pub struct Outgoing {
     ask: bool,
     /// More bytes may be added, so that the first ones are not sent again as a question.
     is_open: bool,
+    /// The last bytes were added while others were in flight: more come soon.
+    is_followed: bool,
+    /// The bytes before this one do not wait for those that come behind them.
+    flushed: u32,
     /// Packets sent from the first moment to the second have no answer.
     silence: Option<(Instant, Instant)>,
     /// When packets in flight will count as lost because of their age.
@@ -93,6 +97,8 @@ impl Outgoing {
             extra: 0,
             ask: limit == 0 && message_len > 0,
             is_open: false,
+            is_followed: false,
+            flushed: 0,
             silence: None,
             loss_time: Instant::NEVER,
             paced_until: Instant::NEVER,

@@ -1,6 +1,6 @@
 //! One direction of a binding's network path: the state that all its long messages share.
 
-use super::congestion::Congestion;
+use super::congestion::{Congestion, LAN};
 use super::fragment_size::FragmentSize;
 use super::pacing::{Pacing, Rate};
 use super::round_trip::Estimate;
@@ -110,6 +110,11 @@ impl Path {
                 Ok(u32::try_from(allowed).unwrap_or(u32::MAX).min(most))
             }
         }
+    }
+
+    /// Whether the way there and back is known to be short, as that of a LAN is.
+    pub(super) fn is_short(&self) -> bool {
+        (1..LAN.as_nanos() as u64).contains(&self.round_trip.smoothed())
     }
 
     /// Records that `bytes` are sent now.

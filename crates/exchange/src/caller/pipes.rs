@@ -230,6 +230,13 @@ impl Lane {
         self.open_pipe_to().filter(|to| to.is_open()).map(|to| to.room())
     }
 
+    /// Has the bytes of the pipe to the server leave without those that may be added: as [`Sending::flush`].
+    pub fn pipe_flush(&mut self) {
+        if let Some(to) = self.open_pipe_to() {
+            to.flush();
+        }
+    }
+
     /// Ends the pipe to the server: all of it was sent.
     pub fn pipe_finish(&mut self, now: Instant) {
         if let Some(to) = self.open_pipe_to() {

@@ -162,6 +162,7 @@ impl Sending {
     pub fn finish(&mut self, now: Instant) {
         if !self.is_closed {
             self.outgoing.extend(now, 1, 0);
+            self.outgoing.flush();
             (self.is_closed, self.end) = (true, Some(PipeEnd::Finished));
             self.outgoing.allow(self.reach());
         }
@@ -169,7 +170,13 @@ impl Sending {
 
     /// No more bytes are added. That the pipe has ended, its receiver learns otherwise.
     pub fn close(&mut self) {
+        self.outgoing.flush();
         self.is_closed = true;
+    }
+
+    /// Has the bytes so far leave without those that may be added: a few would else wait for these, until what is in flight has arrived.
+    pub fn flush(&mut self) {
+        self.outgoing.flush();
     }
 
     /// Aborts the pipe, unless it has ended and all of it has arrived.
@@ -181,6 +188,7 @@ impl Sending {
         let len = relative(self.len(), self.base);
         self.outgoing.skip_to(self.outgoing.never_sent().min(len), path);
         self.outgoing.extend(now, 1, u32::MAX);
+        self.outgoing.flush();
         (self.is_closed, self.end, self.keeps_within) = (true, Some(PipeEnd::Aborted), None);
         self.bytes = Chunks::new(self.len());
     }

@@ -1,5 +1,7 @@
 //! The two ends of a pipe over a link that loses, repeats and delays packets.
 
+mod last_bytes;
+
 use super::{Added, FIRST_WINDOW, Framing, Piece, Receiving, Rest, Sending};
 use crate::bulk::Path;
 use crate::bulk::tests::Random;

@@ -331,6 +331,13 @@ impl<P: Peer> Server<P> {
         sent
     }
 
+    /// Has the bytes of the pipe to the caller leave without those that may be added: as [`Sending::flush`].
+    pub fn pipe_flush(&mut self, call: CallKey) {
+        let Some((Pipes { to: Some(to), .. }, ..)) = self.pipes_of(call) else { return };
+        to.flush();
+        self.enqueue_sender((call.0, call.1));
+    }
+
     /// How many more bytes the caller of a call that runs takes now; `None` if it takes no more: it has stopped the pipe or cancelled the
     /// call, or the binding has ended.
     pub fn pipe_room(&mut self, call: CallKey) -> Option<u64> {

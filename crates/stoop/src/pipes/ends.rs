@@ -104,6 +104,7 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
     }
 
     fn flush(&self) {
+        self.queue.flush();
         self.carrier.flush();
     }
 
@@ -113,7 +114,7 @@ impl<C: Carrier> SendingEnd for QueueEnd<C> {
 
     fn close(&self, how: Close) {
         match self.callers_step_ns {
-            None => self.carrier.flush(),
+            None => self.flush(),
             Some(_) => {
                 if let Some(wakeup) = self.queue.close(how) {
                     wakeup.give();

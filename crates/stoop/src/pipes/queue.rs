@@ -48,6 +48,8 @@ struct State {
     /// Items that wait for room, each the newest of its key; `None` if there are none. An empty queue is larger than a pointer.
     #[allow(clippy::box_collection)]
     kept: Option<Box<VecDeque<Kept>>>,
+    /// The writer wants the bytes so far to leave now.
+    is_flushed: bool,
     /// How the writer has closed it.
     closed: Option<Close>,
     /// Why nothing more can be appended, and why nothing more can be taken.
@@ -88,6 +90,8 @@ pub(crate) enum Awaited {
 pub(crate) struct Pulled {
     /// The offset behind them.
     pub(crate) written: u64,
+    /// The writer wants the bytes before that to leave now.
+    pub(crate) is_flushed: bool,
     /// How the queue is closed.
     pub(crate) closed: Option<Close>,
     /// As [`Data::has_waited`], of the first of them.
@@ -119,6 +123,7 @@ impl PipeQueue {
             window: window.size(),
             reader_waits: None,
             kept: None,
+            is_flushed: false,
             closed: None,
             over: None,
             failed: None,
@@ -168,6 +173,11 @@ impl PipeQueue {
     /// As [`SendingEnd::over`](super::contract::SendingEnd::over).
     pub(crate) fn over(&self) -> Option<PipeError> {
         self.state().check_open().err()
+    }
+
+    /// The bytes so far are to leave now.
+    pub(crate) fn flush(&self) {
+        self.state().is_flushed = true;
     }
 
     /// The bytes below `limit` may be sent.
@@ -272,8 +282,8 @@ impl PipeQueue {
         let was_full = state.bytes.len() >= QUEUED_MAX;
         state.pull(into);
         let wakeup = if was_full { state.wake_for_room() } else { Wakeup::default() };
-        let has_waited = mem::take(&mut state.has_waited);
-        Pulled { written: state.written, closed: state.closed, has_waited, wakeup }
+        let (has_waited, is_flushed) = (mem::take(&mut state.has_waited), mem::take(&mut state.is_flushed));
+        Pulled { written: state.written, is_flushed, closed: state.closed, has_waited, wakeup }
     }
 
     /// As [`ReceivingEnd::taken`](super::contract::ReceivingEnd::taken).

@@ -15,6 +15,9 @@ impl Outgoing {
             return self.next_question(now, path, most_bytes);
         }
         let (start, end) = self.next_bytes()?;
+        if self.waits_for_more((start, end), path) {
+            return None;
+        }
         if let Some(run) = self.next_probe(now, path, most_bytes, (start, end)) {
             return Some(run);
         }

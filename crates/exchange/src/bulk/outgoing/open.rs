@@ -7,6 +7,10 @@ use crate::Instant;
 use crate::bulk::path::Path;
 use crate::bulk::ranges::Ranges;
 
+/// Bytes that wait for others at most, and those in flight for which a receiver sends a receipt at once.
+const FEW: u32 = 8 * 1024;
+pub(super) const MANY: u32 = 32 * 1024;
+
 impl Outgoing {
     /// A message without bytes as yet.
     pub(crate) fn open() -> Self {
@@ -18,8 +22,27 @@ impl Outgoing {
         if self.is_acknowledged() && self.since != Instant::NEVER {
             (self.since, self.waits) = (now, 0);
         }
+        self.is_followed = !self.sent.is_empty();
         self.message_len += bytes;
         self.allow(limit);
+    }
+
+    /// The bytes so far leave without those that may be added.
+    pub(crate) fn flush(&mut self) {
+        self.flushed = self.message_len;
+    }
+
+    /// Whether these bytes wait for others, so that one system call sends both: they are few, others come soon, and so does a receipt for
+    /// the many that are in flight, after which they leave in any case.
+    pub(super) fn waits_for_more(&self, (start, end): (u32, u32), path: &Path) -> bool {
+        self.is_followed
+            && end - start < FEW
+            && end > self.flushed
+            && start == self.next
+            && self.extra == 0
+            && !self.sent.is_empty()
+            && self.next - self.acknowledged.up_to() >= MANY
+            && path.is_short()
     }
 
     /// The receiver accepts the bytes before `limit`.
@@ -72,6 +95,7 @@ impl Outgoing {
         self.message_len -= offsets;
         self.limit -= offsets;
         self.next -= offsets;
+        self.flushed = self.flushed.saturating_sub(offsets);
         self.transmission -= numbers;
         self.latest -= numbers;
         let (from, to) = self.certain;

@@ -1,5 +1,6 @@
 mod anything;
 
+use super::open::MANY;
 use super::*;
 use crate::RoundTrip;
 use alloc::vec::Vec;
@@ -294,3 +295,47 @@ fn silence_of_three_waits_is_persistent_congestion_unless_other_messages_passed(
 }
 
 const MIB: u32 = 1 << 20;
+
+const ITEM: u32 = 44 * PACKET + 744;
+
+/// An open message on a way of so many microseconds there and back, of which two items have been added and have left as far as they may at
+/// once.
+fn two_items(micros: u64) -> (Outgoing, Path) {
+    let mut round_trip = RoundTrip::default();
+    (0..20).for_each(|_| round_trip.sample(Duration::from_micros(micros)));
+    let (mut path, mut message) = (Path::new(PACKET, round_trip, 1), Outgoing::open());
+    path.congestion.set_full(true);
+    path.congestion.on_acknowledged(1 << 20, at(0), PACKET.into());
+    for item in 1..=2 {
+        message.extend(at(item), ITEM, u32::MAX);
+        all_runs(&mut message, at(item), &mut path);
+        // Nothing is in flight before the first one: perhaps no other follows it.
+        assert!(item == 2 || message.never_sent() == ITEM || !path.is_short());
+    }
+    message.check();
+    (message, path)
+}
+
+#[test]
+fn a_few_last_bytes_wait_for_the_next_while_many_are_in_flight_and_the_way_is_short() {
+    let (mut message, mut path) = two_items(50);
+    assert_eq!(message.never_sent(), 2 * ITEM - 744);
+    message.extend(at(3), ITEM, u32::MAX);
+    assert_eq!(all_runs(&mut message, at(3), &mut path), [(2 * ITEM - 744, 44 * PACKET)]);
+    let told = 3 * ITEM - 2 * 744;
+    message.on_receipt(at(3), &receipt(0, u32::MAX, told - MANY, &[]), &mut path);
+    assert_eq!(all_runs(&mut message, at(3), &mut path), []);
+    message.on_receipt(at(3), &receipt(0, u32::MAX, told - MANY + 1, &[]), &mut path);
+    assert_eq!(all_runs(&mut message, at(3), &mut path), [(told, 2 * 744)]);
+
+    let (mut message, mut path) = two_items(5_000);
+    (3..99).for_each(|millis| _ = all_runs(&mut message, at(millis), &mut path));
+    assert_eq!(message.never_sent(), 2 * ITEM);
+}
+
+#[test]
+fn bytes_that_are_flushed_do_not_wait() {
+    let (mut message, mut path) = two_items(50);
+    message.flush();
+    assert_eq!(all_runs(&mut message, at(2), &mut path), [(2 * ITEM - 744, 744)]);
+}

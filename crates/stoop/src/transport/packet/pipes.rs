@@ -31,12 +31,15 @@ pub(crate) struct Outlet {
     at: usize,
     /// They are these instead of those in `run`.
     shared: Option<Piece>,
+    is_flushed: bool,
 }
 
 /// What an [`Outlet`] has left behind.
 pub(crate) struct Passed {
     /// A task that waits for room in the queue.
     pub(crate) wakeup: Wakeup,
+    /// Everything has been passed on, and is to leave now.
+    pub(crate) is_flushed: bool,
     /// Everything has been passed on, and the program sends no more.
     pub(crate) closed: Option<Close>,
     /// Some bytes were not taken.
@@ -58,7 +61,7 @@ impl Outlet {
                     Some(piece) => *piece = piece.part(sent, len - sent),
                     None => self.at += sent,
                 }
-                return Passed { wakeup, closed: None, is_held_up: true };
+                return Passed { wakeup, is_flushed: false, closed: None, is_held_up: true };
             }
             let pulled = self.pull(queue);
             wakeup = wakeup.or(pulled.wakeup);
@@ -66,7 +69,8 @@ impl Outlet {
                 if self.run.capacity() < KEPT_LEAST {
                     self.run = Vec::new();
                 }
-                return Passed { wakeup, closed: pulled.closed, is_held_up: false };
+                let is_flushed = mem::take(&mut self.is_flushed);
+                return Passed { wakeup, is_flushed, closed: pulled.closed, is_held_up: false };
             }
         }
     }
@@ -75,6 +79,7 @@ impl Outlet {
         self.run.clear();
         (self.at, self.shared) = (0, None);
         let pulled = queue.pull(&mut self.run);
+        self.is_flushed |= pulled.is_flushed;
         if self.run.len() >= SHARED_MIN {
             // The queue gets memory for as many with the next pull.
             let next = Vec::with_capacity(self.run.len().min(KEPT));

@@ -182,7 +182,9 @@ impl<L: PacketLink> Calls<L> {
                 let waits = slot.lane.pipe_has_more();
                 self.arm(call);
                 if waits {
-                    self.large.waiting.push(call);
+                    if !self.large.waiting.contains(&call) {
+                        self.large.waiting.push(call);
+                    }
                     self.look_by(clock + LOOK_AT_WINDOW);
                 }
             }

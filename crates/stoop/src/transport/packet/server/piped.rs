@@ -138,6 +138,9 @@ impl ServedPipes {
             exchange.pipe_allow(self.call, out.limit() + MARGIN);
         }
         let passed = locked(&self.outlet).pass(out, |bytes| exchange.pipe_send(now, self.call, bytes));
+        if passed.is_flushed {
+            exchange.pipe_flush(self.call);
+        }
         if passed.is_held_up && exchange.pipe_room(self.call).is_some_and(|room| room > 0) {
             // There is no memory for it.
             exchange.pipe_retry(now, self.call);
