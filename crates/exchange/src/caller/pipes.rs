@@ -220,21 +220,18 @@ impl Lane {
         pipes.to.as_deref_mut()
     }
 
-    /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call.
+    /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call. They
+    /// leave without those that may be added: the program's thread, which sends them itself, would only wait for a receipt more.
     pub fn pipe_send<'a>(&mut self, now: Instant, bytes: impl Into<Added<'a>>) -> usize {
-        self.open_pipe_to().map_or(0, |to| to.send(now, bytes))
+        let Some(to) = self.open_pipe_to() else { return 0 };
+        let sent = to.send(now, bytes);
+        to.flush();
+        sent
     }
 
     /// How many more bytes the server takes now; `None` if it takes no more: it has stopped the pipe, or the call has ended.
     pub fn pipe_room(&mut self) -> Option<u64> {
         self.open_pipe_to().filter(|to| to.is_open()).map(|to| to.room())
-    }
-
-    /// Has the bytes of the pipe to the server leave without those that may be added: as [`Sending::flush`].
-    pub fn pipe_flush(&mut self) {
-        if let Some(to) = self.open_pipe_to() {
-            to.flush();
-        }
     }
 
     /// Ends the pipe to the server: all of it was sent.

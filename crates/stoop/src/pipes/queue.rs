@@ -112,6 +112,11 @@ pub(crate) struct Noted {
 impl PipeQueue {
     /// A queue whose reader has this window, and whose writer may send the bytes below that limit at first.
     pub(crate) fn new(limit: u64, window: Window) -> Self {
+        Self::sized(limit, window.size())
+    }
+
+    /// As [`new`](Self::new).
+    pub(crate) fn sized(limit: u64, window: Size) -> Self {
         Self(Mutex::new(State {
             bytes: Vec::new(),
             written: 0,
@@ -120,7 +125,7 @@ impl PipeQueue {
             is_needed: false,
             is_refused: false,
             has_waited: false,
-            window: window.size(),
+            window,
             reader_waits: None,
             kept: None,
             is_flushed: false,

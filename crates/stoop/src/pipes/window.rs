@@ -5,8 +5,8 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Window {
-    /// 16 KiB at first, and more while that keeps the reader waiting: to 128 KiB on one machine, and to 1 MiB where the way there and
-    /// back takes longer.
+    /// 16 KiB at first, and more while that keeps the reader waiting: on one machine to 128 KiB, or 256 KiB from a procedure over UDP and
+    /// Ethernet, and to 1 MiB where the way there and back takes longer.
     #[default]
     Usual,
     /// One item at a time: the reader is at most one item behind the sender, which may [skip](crate::Sender::send_latest) others.
@@ -20,14 +20,17 @@ pub enum Window {
 pub(crate) struct Size {
     bytes: u32,
     most: u32,
+    /// The most where the way there and back is short.
+    near: u32,
     /// Bytes below this offset were sent under a smaller window: that their sender waited says nothing of this one.
     judged_from: u64,
 }
 
 /// The most that a window grows to, and where the way there and back is short: more would only wait in sockets, before the results of other
-/// calls.
+/// calls. At callers over packets, whose receiver hands on several items at a time, that limit is another.
 const MOST: u32 = 1 << 20;
 const MOST_NEAR: u32 = 128 << 10;
+const MOST_NEAR_OF_PACKETS: u32 = 256 << 10;
 /// If the reader waits so long for bytes whose sender waits for a higher limit, the way there and back is long.
 const FAR_NS: u64 = 100_000;
 
@@ -54,7 +57,12 @@ pub(crate) struct Credit {
 
 impl Size {
     fn new(bytes: u32, most: u32) -> Self {
-        Self { bytes, most, judged_from: 0 }
+        Self { bytes, most, near: MOST_NEAR, judged_from: 0 }
+    }
+
+    /// As that of a caller which receives packets.
+    pub(crate) fn of_packets(self) -> Self {
+        Self { near: MOST_NEAR_OF_PACKETS, ..self }
     }
 
     pub(crate) fn bytes(self) -> u64 {
@@ -63,7 +71,7 @@ impl Size {
 
     /// Whether it grows only if the reader has waited long.
     pub(crate) fn asks_how_long(self) -> bool {
-        self.bytes >= MOST_NEAR && self.bytes < self.most
+        self.bytes >= self.near && self.bytes < self.most
     }
 
     /// Sender and reader have waited for each other before that offset, when the program had taken that much, the reader for so long: the
@@ -100,9 +108,8 @@ mod tests {
 
     /// Takes items of that length as soon as they have come, from a sender that always has another and learns a limit when all that it
     /// may send has been taken, so much later. Returns the window in the end.
-    fn taken_at_once(window: Window, item: u64, later_ns: u64) -> u64 {
+    fn taken_at_once(mut size: Size, item: u64, later_ns: u64) -> u64 {
         const PACKET: u64 = 65_528;
-        let mut size = window.size();
         let (mut limit, mut arrived, mut taken, mut next) = (size.bytes(), 0, 0, 1);
         for round in 0..100 {
             if round > 0 {
@@ -135,10 +142,12 @@ mod tests {
     fn a_window_that_keeps_the_reader_waiting_grows_to_its_limit_for_items_of_any_length() {
         for item in [1, 64, 1000, 16_384, 65_536, 65_544, 3 << 20] {
             for (later_ns, most) in [(FAR_NS, MOST), (FAR_NS - 1, MOST_NEAR)] {
-                assert_eq!(taken_at_once(Window::Usual, item, later_ns), u64::from(most), "{item} bytes");
-                assert_eq!(taken_at_once(Window::Newest, item, later_ns), 1);
-                assert_eq!(taken_at_once(Window::Bytes(5000), item, later_ns), 5000);
+                assert_eq!(taken_at_once(Window::Usual.size(), item, later_ns), most.into(), "{item} bytes");
+                assert_eq!(taken_at_once(Window::Newest.size(), item, later_ns), 1);
+                assert_eq!(taken_at_once(Window::Bytes(5000).size(), item, later_ns), 5000);
             }
+            let of_packets = taken_at_once(Window::Usual.size().of_packets(), item, FAR_NS - 1);
+            assert_eq!(of_packets, MOST_NEAR_OF_PACKETS.into());
         }
     }
 

@@ -31,8 +31,8 @@ impl CallerPipes {
     pub(super) fn new(terms: &PipeTerms, step_ns: u64) -> Arc<Self> {
         let Pipes { to_procedure, from_procedure } = terms.pipes;
         let out = to_procedure.then(|| Arc::new(PipeQueue::new(FIRST_LIMIT, Window::Usual)));
-        let into =
-            from_procedure.then(|| Arc::new(PipeQueue::new(terms.window.size().bytes(), terms.window)));
+        let window = terms.window.size().of_packets();
+        let into = from_procedure.then(|| Arc::new(PipeQueue::sized(window.bytes(), window)));
         Arc::new(Self {
             out,
             into,

@@ -352,9 +352,6 @@ impl Slot {
             return Some(Wakeup::default());
         }
         let passed = outlet.pass(out, |bytes| lane.pipe_send(clock, bytes));
-        if passed.is_flushed {
-            lane.pipe_flush();
-        }
         match passed.closed {
             Some(Close::Whole) => lane.pipe_finish(clock),
             // What was sent before arrives before.
