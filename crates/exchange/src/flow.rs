@@ -16,7 +16,8 @@ const LAN: Duration = Duration::from_millis(1);
 /// RFC 9002 §7.2: the initial window, in packets.
 const FIRST_WINDOW: u32 = 10;
 
-/// RFC 9002 §7.2 kMinimumWindow, in packets.
+/// RFC 9002 §7.2 kMinimumWindow, in packets. On a LAN it is the first window: a call whose procedure takes long counts until it is sent
+/// again, so that two at a time would wait for timeouts, of which a busy machine makes long ones.
 const LEAST_WINDOW: u32 = 2;
 
 /// A caller that needs its credit asks for it again when this time has passed since the last grant.
@@ -43,12 +44,16 @@ pub struct Flow {
     own: u32,
     under_way: u32,
     window: u32,
+    /// The window is no smaller.
+    least: u32,
     /// Below it the window grows by a packet for each that is answered (slow start, §7.3.1).
     threshold: u32,
     /// Answered since the window grew last (§7.3.3).
     answered: u32,
     /// When the window was last reduced (§7.3.2).
     recovery: Option<Instant>,
+    /// When something was last heard about a call under way.
+    heard_at: Instant,
     /// Retransmissions since then.
     repeated: (Instant, u32),
 }
@@ -70,9 +75,11 @@ impl Flow {
             own: own.max(1),
             under_way: 0,
             window: if is_lan { u32::MAX } else { FIRST_WINDOW },
+            least: if is_lan { FIRST_WINDOW } else { LEAST_WINDOW },
             threshold: u32::MAX,
             answered: 0,
             recovery: None,
+            heard_at: Instant::default(),
             repeated: (Instant::default(), 0),
         }
     }
@@ -123,7 +130,8 @@ impl Flow {
 
     /// Something was heard about so many calls, of which one was sent at `sent`.
     #[inline]
-    pub fn on_heard(&mut self, calls: u32, sent: Instant) {
+    pub fn on_heard(&mut self, now: Instant, calls: u32, sent: Instant) {
+        self.heard_at = now;
         if self.window != u32::MAX {
             self.grow(calls, sent);
         }
@@ -148,17 +156,24 @@ impl Flow {
         }
     }
 
-    /// A call that was sent at `sent` had to be sent again, and again nothing was heard: a packet was lost. One timeout alone shows no
-    /// loss (§6.2): the procedure may take long.
+    /// A call that was first sent at `sent` is sent for the third time, for nothing was heard about it. Returns whether that shows a loss.
+    ///
+    /// One timeout alone shows none (§6.2): the procedure may take long. Nor do two in which nothing was heard at all: then the server's
+    /// machine is busy, or gone, and fewer calls under way would not help it. What is heard about others since the call was sent for the
+    /// second time shows that the server has read on behind that packet. That was after a third of the time: a second wait is twice as long.
     #[cold]
-    pub fn on_lost(&mut self, now: Instant, sent: Instant) {
+    pub fn on_lost(&mut self, now: Instant, sent: Instant) -> bool {
+        if self.heard_at <= sent + now.since(sent) / 3 {
+            return false;
+        }
         // §7.3.2: one reduction for all that was sent before it.
         if self.recovery.is_some_and(|since| sent <= since) {
-            return;
+            return true;
         }
         self.recovery = Some(now);
-        self.threshold = (self.under_way.min(self.window) / 2).max(LEAST_WINDOW);
+        self.threshold = (self.under_way.min(self.window) / 2).max(self.least);
         (self.window, self.answered) = (self.threshold, 0);
+        true
     }
 
     /// Retransmissions that may leave in one look at the timeouts.
@@ -215,7 +230,7 @@ mod tests {
         assert!(flow.asks(at(1), true));
         flow.on_grant(at(1), 128, at(1));
         assert_eq!(flow.room(at(1)), 64);
-        flow.on_heard(10, at(1));
+        flow.on_heard(at(1), 10, at(1));
         assert_eq!(flow.room(at(1)), 74);
     }
 
@@ -285,31 +300,47 @@ mod tests {
             let room = flow.room(at(1));
             assert_eq!(room, expected);
             flow.on_sent(room);
-            flow.on_heard(room, at(1));
+            flow.on_heard(at(1), room, at(1));
         }
     }
 
     #[test]
     fn a_loss_halves_the_window_once_for_all_that_was_under_way() {
         let mut flow = Flow::new(10_000, 10_000, RoundTrip::default());
-        flow.on_sent(1000);
-        (0..1000).for_each(|_| flow.on_lost(at(10), at(1)));
+        flow.on_sent(1001);
+        flow.on_heard(at(5), 1, at(1));
+        assert!((0..1000).all(|_| flow.on_lost(at(10), at(1))));
         assert_eq!((flow.room(at(10)), flow.window), (0, 500));
-        flow.on_heard(700, at(1));
+        flow.on_heard(at(11), 700, at(1));
         assert_eq!((flow.room(at(11)), flow.window), (200, 500), "it does not grow in recovery");
         flow.on_sent(200);
-        flow.on_heard(500, at(11));
+        flow.on_heard(at(12), 500, at(11));
         assert_eq!(flow.window, 501);
     }
 
     #[test]
-    fn the_window_is_never_below_two_packets() {
-        let mut flow = Flow::new(10_000, 10_000, path(50));
-        for now in 1..20 {
-            flow.on_sent(1);
-            flow.on_lost(at(2 * now + 1), at(2 * now));
+    fn silence_of_a_server_that_does_not_run_is_no_loss() {
+        let mut flow = Flow::new(10_000, 10_000, RoundTrip::default());
+        flow.on_sent(1000);
+        // The calls were sent at 1 and at 4.
+        for (heard_at, is_loss) in [(0, false), (4, false), (5, true)] {
+            flow.on_heard(at(heard_at), 1, at(0));
+            assert_eq!(flow.on_lost(at(10), at(1)), is_loss, "heard at {heard_at}");
+            assert_eq!(flow.window < u32::MAX, is_loss);
         }
-        assert_eq!((flow.window, flow.repeated_most()), (2, 2));
+    }
+
+    #[test]
+    fn the_window_is_never_below_two_packets_and_on_a_lan_ten() {
+        for (path, least, repeated) in [(path(50), 2, 2), (RoundTrip::default(), 10, 5)] {
+            let mut flow = Flow::new(10_000, 10_000, path);
+            for now in 1..20 {
+                flow.on_sent(2);
+                flow.on_heard(at(2 * now + 1), 1, at(2 * now));
+                flow.on_lost(at(2 * now + 1), at(2 * now));
+            }
+            assert_eq!((flow.window, flow.repeated_most()), (least, repeated));
+        }
     }
 
     /// A server whose socket holds so many packets, and which answers some of them in each step.
@@ -350,7 +381,7 @@ mod tests {
                 let id = stoop_wire::BindingId(1);
                 flow.on_grant(at(steps), credits.grant(at(steps), id, Owner::host([1; 16])), at(steps));
             }
-            flow.on_heard(answered, at(steps));
+            flow.on_heard(at(steps), answered, at(steps));
             steps += 1;
         }
         assert_eq!(network.dropped, 0);

@@ -55,13 +55,14 @@ impl Sim {
 
     /// Something is heard about the thread's call, which is not under way any more.
     pub(super) fn lands(&mut self, at: ThreadId) {
+        let now = self.caller_now(at.caller);
         let CallerProcess { flow: Some(flow), threads, .. } = &mut self.callers[at.caller] else { return };
         if let Some(Call { stage: Stage::Calling { first_sent }, under_way, .. }) =
             &mut threads[at.thread].call
             && std::mem::take(under_way)
             && self.sabotage != Sabotage::LosesCredit
         {
-            flow.on_heard(1, *first_sent);
+            flow.on_heard(now, 1, *first_sent);
         }
     }
 
@@ -106,8 +107,7 @@ impl Sim {
             && call.under_way
             && own.lane().last_transmissions() > 2
         {
-            flow.on_lost(now, first_sent);
-            self.report.congested += 1;
+            self.report.congested += u64::from(flow.on_lost(now, first_sent));
         }
     }
 

@@ -126,7 +126,7 @@ impl<L: PacketLink> Calls<L> {
         if let Some((call, at_server_ns)) = last {
             let compact = &self.slots[call as usize].compact;
             compact.sample(clock, at_server_ns, &mut self.path);
-            self.flow.on_heard(ended as u32, compact.times().0);
+            self.flow.on_heard(clock, ended as u32, compact.times().0);
             self.outstanding -= ended;
             self.past.calls += ended as u64;
             self.past.fast += ended as u64;
@@ -183,7 +183,7 @@ impl<L: PacketLink> Calls<L> {
         self.waits.leave(&mut slot.lane);
         let heard = slot.lane.handle_packet(clock, packet);
         if heard != Heard::Ignored {
-            self.land(call, true);
+            self.land(call, Some(clock));
         }
         let slot = &mut self.slots[call as usize];
         if let Heard::Result { len, .. } = heard {

@@ -200,7 +200,7 @@ impl<L: PacketLink> Calls<L> {
         if slot.is_large || slot.is_receiving {
             self.end_large(call);
         }
-        self.land(call, false);
+        self.land(call, None);
         let slot = &mut self.slots[call as usize];
         slot.stage = Stage::Ended;
         match (slot.owner, error) {

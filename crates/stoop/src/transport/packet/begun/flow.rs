@@ -38,15 +38,15 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
-    /// An expanded call is not under way any more. `heard`: something was heard about it.
-    pub(crate) fn land(&mut self, call: u32, heard: bool) {
+    /// An expanded call is not under way any more. `heard`: when something was heard about it.
+    pub(crate) fn land(&mut self, call: u32, heard: Option<Instant>) {
         let slot = &mut self.slots[call as usize];
         if !std::mem::take(&mut slot.is_under_way) {
             return;
         }
         match heard {
-            true => self.flow.on_heard(1, slot.sent),
-            false => self.flow.on_forgotten(1),
+            Some(clock) => self.flow.on_heard(clock, 1, slot.sent),
+            None => self.flow.on_forgotten(1),
         }
     }
 

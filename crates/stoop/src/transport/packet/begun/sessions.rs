@@ -102,7 +102,7 @@ impl<L: PacketLink> Calls<L> {
         if let Why::Judge(refusal) = slot.why_unbound() {
             slot.fate.after_unbound(refusal);
         }
-        self.land(call, false);
+        self.land(call, None);
         self.stop_transfers(call);
         self.wait_unbound(call);
     }

@@ -258,7 +258,7 @@ impl<L: PacketLink> Calls<L> {
             return self.fail(call, error, clock);
         }
         slot.refused = Some(Box::new(error));
-        self.land(call, false);
+        self.land(call, None);
         self.stop_transfers(call);
         self.wait_unbound(call);
     }
