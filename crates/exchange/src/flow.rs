@@ -158,9 +158,11 @@ impl Flow {
 
     /// A call that was first sent at `sent` is sent for the third time, for nothing was heard about it. Returns whether that shows a loss.
     ///
-    /// One timeout alone shows none (§6.2): the procedure may take long. Nor do two in which nothing was heard at all: then the server's
-    /// machine is busy, or gone, and fewer calls under way would not help it. What is heard about others since the call was sent for the
-    /// second time shows that the server has read on behind that packet. That was after a third of the time: a second wait is twice as long.
+    /// One timeout alone shows none (§6.2): the procedure may take long. Two timeouts show one only if the server has answered other calls
+    /// since this one was sent for the second time: it has then read packets that were sent later. A server that answers nothing does not
+    /// run, and would not run sooner with fewer calls under way.
+    ///
+    /// The call was sent for the second time when a third of the time had passed, for the second wait is twice as long as the first.
     #[cold]
     pub fn on_lost(&mut self, now: Instant, sent: Instant) -> bool {
         if self.heard_at <= sent + now.since(sent) / 3 {

@@ -67,7 +67,7 @@ pub struct Outgoing {
     is_open: bool,
     /// The last bytes were added while others were in flight: more come soon.
     is_followed: bool,
-    /// The bytes before this one do not wait for those that come behind them.
+    /// The bytes before this one leave without waiting for more.
     flushed: u32,
     /// Packets sent from the first moment to the second have no answer.
     silence: Option<(Instant, Instant)>,

@@ -221,7 +221,7 @@ impl Lane {
     }
 
     /// Adds bytes to the pipe to the server, as many as it takes now and a few more. Returns how many; none after the end of the call. They
-    /// leave without those that may be added: the program's thread, which sends them itself, would only wait for a receipt more.
+    /// do not wait for more: the program's thread sends them itself, and would have to wait for a receipt first.
     pub fn pipe_send<'a>(&mut self, now: Instant, bytes: impl Into<Added<'a>>) -> usize {
         let Some(to) = self.open_pipe_to() else { return 0 };
         let sent = to.send(now, bytes);

@@ -174,7 +174,7 @@ impl Sending {
         self.is_closed = true;
     }
 
-    /// Has the bytes so far leave without those that may be added: a few would else wait for these, until what is in flight has arrived.
+    /// Sends all bytes so far without waiting for more. Otherwise the last few may wait until what is in flight is acknowledged.
     pub fn flush(&mut self) {
         self.outgoing.flush();
     }

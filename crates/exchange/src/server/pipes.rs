@@ -331,7 +331,7 @@ impl<P: Peer> Server<P> {
         sent
     }
 
-    /// Has the bytes of the pipe to the caller leave without those that may be added: as [`Sending::flush`].
+    /// Sends all bytes so far of the pipe to the caller, as [`Sending::flush`].
     pub fn pipe_flush(&mut self, call: CallKey) {
         let Some((Pipes { to: Some(to), .. }, ..)) = self.pipes_of(call) else { return };
         to.flush();

@@ -74,7 +74,7 @@ fn name_that_no_server_has_is_told_with_what_to_do() {
     let why = refused(&named(&name, ""));
     assert!(why.contains(&format!("has answered to the name {name}")), "{why}");
     assert!(why.contains(&format!("listen at ether://INTERFACE/{name}")), "{why}");
-    // Nobody was asked.
+    // There is no time to send a question.
     let options = BindOptions::new().bind_timeout(Duration::ZERO);
     let why = WhichClient::bind_with(&named(&name, ""), &options).unwrap_err().to_string();
     assert!(!why.contains("has answered") && why.contains("the time to bind was over"), "{why}");

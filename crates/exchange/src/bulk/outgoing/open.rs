@@ -27,7 +27,7 @@ impl Outgoing {
         self.allow(limit);
     }
 
-    /// The bytes so far leave without those that may be added.
+    /// The bytes so far leave without waiting for more.
     pub(crate) fn flush(&mut self) {
         self.flushed = self.message_len;
     }

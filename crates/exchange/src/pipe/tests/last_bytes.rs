@@ -1,4 +1,4 @@
-//! The last few bytes of what is sent, which may wait for others.
+//! When the last bytes of a pipe leave, which may wait for more to be added.
 
 use super::{Link, bytes};
 

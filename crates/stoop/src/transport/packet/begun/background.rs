@@ -115,8 +115,8 @@ impl<L: PacketLink> PacketCalls<L> {
         calls.wakers > 0 || calls.is_polled() || self.needs_binding(calls)
     }
 
-    /// Sends and ends what is due and no other thread has seen to: the thread that receives may have slept since before the calls were
-    /// begun, or a program may take long to answer an item whose receipt waits for the answer. Returns the time until the next look.
+    /// Handles the timeouts that no other thread has handled: the thread that receives may have slept since before the calls were begun, or
+    /// a program may take long to answer an item whose receipt waits for the answer. Returns the time until the next look.
     fn look_late(&self, calls: MutexGuard<'_, Calls<L>>) -> Duration {
         let clock = now();
         let late = calls.next().due() + AFTER_THE_RECEIVER;
