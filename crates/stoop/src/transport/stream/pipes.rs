@@ -75,7 +75,7 @@ pub(crate) struct PipeTable {
 }
 
 /// Packets of data of one call that are sent at once: one is too small for an item of 64 KiB.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 2;
 
 /// How far the packets of a call have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

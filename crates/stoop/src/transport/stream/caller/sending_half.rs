@@ -1,11 +1,10 @@
 //! The sending half of a connection: many threads, one fragment at a time.
 
+use crate::locked::Turns;
 use crate::transport::stream::channel::Channel;
 use crate::transport::stream::pipes::{PacketsSent, PipeTable};
 use std::io::{self, IoSlice};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use stoop_exchange::stream::OutgoingMessage;
 use stoop_net::clock;
@@ -15,9 +14,7 @@ use stoop_wire::{BindingId, HEADER_LEN, left_of_nanos};
 /// The right to send, and the bytes of a fragment that the stream has not taken.
 #[derive(Default)]
 pub(crate) struct SendingHalf {
-    rest: Mutex<Rest>,
-    /// Threads that wait for their turn.
-    contenders: AtomicU32,
+    rest: Turns<Rest>,
     /// For waiting until there is room; made when it is first needed.
     room: OnceLock<Poller>,
 }
@@ -55,9 +52,6 @@ const MEANWHILE_NS: u64 = 1_000_000;
 /// Bytes of what has been sent that are kept, and of the room for what is left over.
 const KEPT_MAX: usize = 256 * 1024;
 
-/// Yields to other senders between two fragments at most.
-const YIELDS: u32 = 200;
-
 impl SendingHalf {
     /// Sends a message, in turn with those of other threads, fragment by fragment. Returns whether it was sent by
     /// one system call.
@@ -69,7 +63,7 @@ impl SendingHalf {
         mut message: OutgoingMessage,
         deadline_ns: u64,
     ) -> Result<bool, Unsent> {
-        let rest = self.turn();
+        let rest = self.rest.turn();
         if rest.bytes.is_empty() && begin_fragment(stream, packet, &mut message)? && message.is_done() {
             return Ok(true);
         }
@@ -88,13 +82,13 @@ impl SendingHalf {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), Unsent> {
         let waiting = Waiting { deadline_ns, meanwhile: Some(meanwhile) };
-        self.send_in_parts(self.turn(), stream, packet, message, waiting)
+        self.send_in_parts(self.rest.turn(), stream, packet, message, waiting)
     }
 
     /// Sends whole fragments, all of them together, without ever waiting: what the stream does not take goes before
     /// any other message. Returns whether it took all.
     pub(crate) fn post(&self, stream: &Channel, fragments: &[u8]) -> io::Result<bool> {
-        let mut rest = self.turn();
+        let mut rest = self.rest.turn();
         let sent = match rest.bytes.is_empty() {
             true => stream.try_send(&[IoSlice::new(fragments)])?,
             false => 0,
@@ -112,7 +106,7 @@ impl SendingHalf {
         binding: BindingId,
     ) -> io::Result<()> {
         loop {
-            let mut rest = self.turn();
+            let mut rest = self.rest.turn();
             if !rest.flush(stream)? {
                 return Ok(());
             }
@@ -123,7 +117,7 @@ impl SendingHalf {
             if sent != PacketsSent::Whole {
                 return Ok(());
             }
-            self.let_others_pass();
+            self.rest.let_others_pass();
         }
     }
 
@@ -137,12 +131,12 @@ impl SendingHalf {
 
     /// Whether something has been left over.
     pub(crate) fn has_rest(&self) -> bool {
-        !self.turn().bytes.is_empty()
+        !self.rest.turn().bytes.is_empty()
     }
 
     /// Sends what has been left over, as far as the stream takes it.
     pub(crate) fn flush(&self, stream: &Channel) -> io::Result<()> {
-        self.turn().flush(stream).map(|_| ())
+        self.rest.turn().flush(stream).map(|_| ())
     }
 
     #[cold]
@@ -172,14 +166,14 @@ impl SendingHalf {
                 // A fragment has gone, or begun to.
                 if message.is_between_fragments() && !message.is_done() {
                     drop(rest);
-                    self.let_others_pass();
-                    rest = self.turn();
+                    self.rest.let_others_pass();
+                    rest = self.rest.turn();
                 }
                 continue;
             }
             drop(rest);
             self.wait_for_room(stream, &mut waiting, Unsent::Late)?;
-            rest = self.turn();
+            rest = self.rest.turn();
         }
     }
 
@@ -202,33 +196,7 @@ impl SendingHalf {
             let waited = self.wait_for_room(stream, &mut waiting, Unsent::LateButOnItsWay);
             // Another thread may still send it.
             waited.map_err(|_| Unsent::LateButOnItsWay)?;
-            rest = self.turn();
-        }
-    }
-
-    #[inline]
-    fn turn(&self) -> MutexGuard<'_, Rest> {
-        match self.rest.try_lock() {
-            Ok(rest) => rest,
-            Err(_) => self.await_turn(),
-        }
-    }
-
-    #[cold]
-    fn await_turn(&self) -> MutexGuard<'_, Rest> {
-        self.contenders.fetch_add(1, Ordering::Relaxed);
-        let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
-        self.contenders.fetch_sub(1, Ordering::Relaxed);
-        rest
-    }
-
-    /// Lets waiting threads take the lock, which the thread that released it would otherwise take again at once.
-    fn let_others_pass(&self) {
-        for _ in 0..YIELDS {
-            if self.contenders.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            thread::yield_now();
+            rest = self.rest.turn();
         }
     }
 
@@ -350,19 +318,19 @@ mod tests {
         let ours = Channel::new(ours);
         let outgoing = SendingHalf::default();
         // The stream takes nothing more, and a tail is kept; behind it is another message, of which some will be left.
-        while outgoing.turn().bytes.is_empty() {
+        while outgoing.rest.turn().bytes.is_empty() {
             outgoing.post(&ours, &[7; 64 * 1024]).unwrap();
         }
-        let own = outgoing.turn().kept;
+        let own = outgoing.rest.turn().kept;
         outgoing.post(&ours, &vec![8; 16 << 20]).unwrap();
-        while outgoing.turn().taken < own {
+        while outgoing.rest.turn().taken < own {
             assert!(drain(&theirs, 64 * 1024) > 0);
             outgoing.flush(&ours).unwrap();
         }
-        assert!(!outgoing.turn().bytes.is_empty(), "the other message is left");
+        assert!(!outgoing.rest.turn().bytes.is_empty(), "the other message is left");
         drop(theirs);
         let waiting = Waiting { deadline_ns: clock::now_ns() + 60_000_000_000, meanwhile: None };
-        outgoing.await_sent(outgoing.turn(), own, &ours, waiting).unwrap();
+        outgoing.await_sent(outgoing.rest.turn(), own, &ours, waiting).unwrap();
         assert!(outgoing.flush(&ours).is_err(), "the stream is broken");
     }
 
@@ -384,12 +352,12 @@ mod tests {
                 taken += len;
                 outgoing.flush(&ours).unwrap();
             }
-            assert!(!outgoing.turn().bytes.is_empty());
+            assert!(!outgoing.rest.turn().bytes.is_empty());
         }
         assert!(
-            outgoing.turn().bytes.capacity() < 100 * fragments.len(),
+            outgoing.rest.turn().bytes.capacity() < 100 * fragments.len(),
             "{}",
-            outgoing.turn().bytes.capacity()
+            outgoing.rest.turn().bytes.capacity()
         );
         while theirs
             .recv(&mut buffer, Patience::DontWait)
@@ -397,6 +365,6 @@ mod tests {
         {
             outgoing.flush(&ours).unwrap();
         }
-        assert!(outgoing.turn().bytes.capacity() <= KEPT_MAX);
+        assert!(outgoing.rest.turn().bytes.capacity() <= KEPT_MAX);
     }
 }

@@ -6,6 +6,7 @@ use crate::calling::unbind_notice;
 use crate::context::Caller;
 use crate::context::cancelled;
 use crate::context::cancelled::CallId;
+use crate::locked::Turns;
 use crate::pipes::error::PipeError;
 use crate::serving::binder::Bound;
 #[cfg(feature = "seal")]
@@ -40,7 +41,7 @@ pub(super) struct Connection {
     /// The server serves the user of its caller, or the caller is on a network.
     pub(super) is_allowed: bool,
     incoming: Mutex<Incoming>,
-    outgoing: Mutex<UnsentAnswers>,
+    outgoing: Turns<UnsentAnswers>,
     /// The pipes of its calls.
     pub(super) pipes: PipeTable,
     /// Its part of the memory for long messages.
@@ -121,7 +122,7 @@ impl Connection {
                 has_ended: false,
                 emptied_ns: 0,
             }),
-            outgoing: Mutex::default(),
+            outgoing: Turns::default(),
             pipes: PipeTable::default(),
             memory,
             reserved: AtomicUsize::new(0),
@@ -144,7 +145,7 @@ impl Connection {
     }
 
     fn outgoing(&self) -> MutexGuard<'_, UnsentAnswers> {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outgoing.turn()
     }
 
     /// Whether everything has been sent.
@@ -446,6 +447,8 @@ impl Connection {
                 if message.is_done() {
                     return Ok(Sent::Whole);
                 }
+                drop(outgoing);
+                self.outgoing.let_others_pass();
                 continue;
             }
             return self.keep(poller, &mut outgoing, packet, message, terms);

@@ -33,7 +33,10 @@ impl Connection {
             }
             let rest = outgoing.rest_of_packet();
             match self.pipes.send_next(binding, |slices| self.stream.try_send(slices), rest)? {
-                PacketsSent::Whole => {}
+                PacketsSent::Whole => {
+                    drop(outgoing);
+                    self.outgoing.let_others_pass();
+                }
                 PacketsSent::Nothing => return Ok(()),
                 PacketsSent::Part => {
                     outgoing.keep_rest_of_packet();
