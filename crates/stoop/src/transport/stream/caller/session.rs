@@ -413,6 +413,7 @@ impl Session {
     pub(crate) fn receive_all(&self) -> bool {
         // The thread that has the role will notice a loss.
         let Some(mut role) = self.role.try_take() else { return true };
+        role.sends_pipes = true;
         let is_there = loop {
             match self.receive(&mut role, 0) {
                 Ok(false) => break !self.is_stranded(),
@@ -420,7 +421,9 @@ impl Session {
                 Ok(true) | Err(Lost) => break false,
             }
         };
+        role.sends_pipes = false;
         drop(role);
+        self.send_due_of_pipes();
         if !is_there {
             self.lose();
         }
