@@ -5,6 +5,8 @@ use super::control::{Called, Control, Messages};
 use super::{CallerSocket, Patience, Segments, datagram_socket, local_addr, message, segments, sizes};
 use crate::clock;
 use crate::inherited::{self, Bound};
+use crate::time_limit;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::Timeout;
@@ -159,6 +161,23 @@ impl ServerSocket {
     /// None in practice.
     pub fn receive_buffer(&self) -> io::Result<usize> {
         sizes::receive_buffer(self.socket.as_fd())
+    }
+
+    /// Sleeps until a receive may find something, here or at the dedicated socket, at most for so many nanoseconds; a signal ends it early.
+    ///
+    /// # Errors
+    ///
+    /// Only when the kernel lacks memory.
+    pub fn sleep_beside(&self, dedicated: Option<&CallerSocket>, limit_ns: u64) -> io::Result<()> {
+        let own = PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN);
+        match dedicated {
+            None => time_limit::sleep_until_any(&mut [own], limit_ns),
+            Some(dedicated) => {
+                let dedicated = PollFd::from_borrowed_fd(dedicated.as_fd(), PollFlags::IN);
+                time_limit::sleep_until_any(&mut [own, dedicated], limit_ns)
+            }
+        }
+        .map(drop)
     }
 
     /// Receives one datagram into `buffer`.

@@ -64,9 +64,10 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
         interrupted: &AtomicBool,
     ) -> Option<Self::Call>;
 
-    /// Receives once what is there, for a [guest](guest) with the role.
-    fn look(&self, worker: &mut Self::WorkerState) -> Looked<Self::Call> {
-        let _ = worker;
+    /// Receives once what is there, for a [guest](guest) with the role. If nothing is, it sleeps before for `sleep_ns` at most, until
+    /// something is; `None`: it cannot.
+    fn look(&self, worker: &mut Self::WorkerState, sleep_ns: u64) -> Option<Looked<Self::Call>> {
+        let _ = (worker, sleep_ns);
         unreachable!("it has no guests")
     }
 

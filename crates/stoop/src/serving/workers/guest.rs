@@ -2,9 +2,9 @@
 //! pipes.
 //!
 //! What a worker receives for another thread costs a switch to that thread, and often a wake-up. So a thread whose waits are short asks
-//! for the receive role. The worker that has it and finds nothing to receive gives it to the thread, and is idle. While the guest runs its
-//! own code it is away, as a worker is that runs a procedure: the background thread takes the role if that lasts. A guest that receives a
-//! call, or for which nothing comes, gives the role back.
+//! for the receive role. The worker that has it and finds nothing to receive gives it to the thread, and is idle. The guest spins or
+//! sleeps as a worker does. While it runs its own code it is away, as a worker is that runs a procedure: the background thread takes the
+//! role if that lasts. A guest that receives a call, or for which nothing comes, gives the role back.
 
 use crate::later::lent::Lent;
 use crate::serving::workers::role::{BACKGROUND, HELD, Request};
@@ -46,6 +46,9 @@ const SHORT_NS: u64 = 150_000;
 const SHORT_WAITS: u32 = 2;
 /// A wait that begins so long after the last one is the first of others.
 const PAUSE_NS: u64 = 1_000_000;
+/// A guest for which nothing comes for so long gives the role back. What ends its wait otherwise, as a cancel by the program, does not
+/// wake it before.
+const PATIENCE_NS: u64 = 1_000_000;
 /// After a guest has received a call, it does not ask in so many waits at most.
 const HOLD_OFF_MAX: u32 = 1024;
 
@@ -59,9 +62,9 @@ impl<E: Endpoint> Guest<E> {
         self.pool.with(|pool| pool.map(act))
     }
 
-    /// Waits until that `is_over`, or less. `sleep` waits while another thread receives: it is woken when that is over, and may return
-    /// before.
-    pub(crate) fn wait(&self, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
+    /// Waits until something `has` come, at most until that time; or less, without reason. `sleep` waits while another thread receives: it
+    /// is woken when something has come, and may return before.
+    pub(crate) fn wait(&self, until_ns: u64, has: impl Fn() -> bool, sleep: impl FnOnce()) {
         // Another thread waits for the same call.
         let Ok(mut waits) = self.waits.try_lock() else { return sleep() };
         let began_ns = clock::now_ns();
@@ -69,22 +72,29 @@ impl<E: Endpoint> Guest<E> {
             self.forget(&mut waits);
             sleep();
         } else {
-            self.wait_again(&mut waits, began_ns, is_over, sleep);
+            self.wait_again(&mut waits, (began_ns, until_ns), has, sleep);
         }
         waits.ended_ns = clock::now_ns();
     }
 
     /// Waits soon after the last wait.
-    fn wait_again(&self, waits: &mut Waits, began_ns: u64, is_over: impl Fn() -> bool, sleep: impl FnOnce()) {
+    fn wait_again(
+        &self,
+        waits: &mut Waits,
+        (began_ns, until_ns): (u64, u64),
+        has: impl Fn() -> bool,
+        sleep: impl FnOnce(),
+    ) {
         let guest = waits.state.get_or_insert_with(|| State::new(self.terms));
         let mut wait = guest.waiter.begin(began_ns);
-        let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, &is_over)) {
+        let limits = (until_ns, began_ns.saturating_add(PATIENCE_NS));
+        let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, limits, &has)) {
             Some(Begun::Received) => return,
             begun => matches!(begun, Some(Begun::Asks)),
         };
         wait.uncount();
         sleep();
-        let is_short = is_over() && clock::now_ns() - began_ns < SHORT_NS;
+        let is_short = has() && clock::now_ns() - began_ns < SHORT_NS;
         guest.short = if is_short { guest.short + 1 } else { 0 };
         if asks {
             self.with_pool(|pool| guest.claim = pool.end_request().then(|| pool.leave_guest()));
@@ -129,10 +139,11 @@ impl State {
         &mut self,
         pool: &Arc<WorkerPool<E>>,
         wait: &mut OngoingWait,
-        is_over: &impl Fn() -> bool,
+        limits: (u64, u64),
+        has: &impl Fn() -> bool,
     ) -> Begun {
         if self.claim.take().is_some_and(|claim| pool.role.change(claim, HELD)) {
-            self.receive(pool, wait, is_over);
+            self.receive(pool, wait, limits, has);
             return Begun::Received;
         }
         let may_ask = wait.spins() && self.short >= SHORT_WAITS && self.hold_off == 0;
@@ -140,34 +151,42 @@ impl State {
         if may_ask && pool.ask_for_role() { Begun::Asks } else { Begun::Waits }
     }
 
-    /// Receives, with the role, until that is over.
+    /// Receives, with the role, until something `has` come; until the first time at most, and with the role until the second.
     fn receive<E: Endpoint>(
         &mut self,
         pool: &Arc<WorkerPool<E>>,
         wait: &mut OngoingWait,
-        is_over: &impl Fn() -> bool,
+        (until_ns, patient_ns): (u64, u64),
+        has: &impl Fn() -> bool,
     ) {
         let mut worker = locked(&pool.of_guest);
         let worker = worker.get_or_insert_with(|| Box::new(pool.endpoint.worker()));
+        let mut now_ns = clock::now_ns();
         loop {
-            if is_over() {
-                self.waiter.arrived(wait, clock::now_ns());
+            if has() || now_ns >= until_ns {
+                self.waiter.arrived(wait, now_ns);
                 self.claim = Some(pool.leave_guest());
                 return;
             }
-            if pool.is_stopping() || !wait.spins() {
-                self.short = 0;
-                return pool.give_role_back();
+            if wait.sleeps() {
+                wait.uncount();
             }
-            match pool.endpoint.look(worker) {
-                Looked::Nothing => self.waiter.go_on(wait, clock::now_ns()),
-                Looked::Packets => {}
-                Looked::Call(call) => {
+            let sleep_ns = if wait.spins() { 0 } else { patient_ns.min(until_ns).saturating_sub(now_ns) };
+            let may_look = !pool.is_stopping() && (wait.spins() || sleep_ns > 0);
+            match may_look.then(|| pool.endpoint.look(worker, sleep_ns)).flatten() {
+                None => {
+                    self.short = 0;
+                    return pool.give_role_back();
+                }
+                Some(Looked::Call(call)) => {
                     self.hold_off = self.hold_off_next;
                     self.hold_off_next = (2 * self.hold_off_next).min(HOLD_OFF_MAX);
                     return pool.hand_on(worker, call);
                 }
+                Some(Looked::Nothing | Looked::Packets) => {}
             }
+            now_ns = clock::now_ns();
+            self.waiter.go_on(wait, now_ns);
         }
     }
 }

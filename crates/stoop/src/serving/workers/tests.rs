@@ -135,17 +135,17 @@ impl Endpoint for Scripted {
         }
     }
 
-    fn look(&self, _: &mut ()) -> Looked<u32> {
+    fn look(&self, _: &mut (), _: u64) -> Option<Looked<u32>> {
         let mut state = locked(&self.state);
         if let Some(call) = state.arriving.pop_front() {
             state.guests.calls_by_guest += 1;
-            return Looked::Call(call);
+            return Some(Looked::Call(call));
         }
         if state.guests.receive() {
             state.guests.by_guest += 1;
-            return Looked::Packets;
+            return Some(Looked::Packets);
         }
-        Looked::Nothing
+        Some(Looked::Nothing)
     }
 
     fn background(&self) -> &Background {
@@ -417,7 +417,7 @@ fn next_of(guest: &Guest<Scripted>, pool: &Arc<WorkerPool<Scripted>>) {
         }
     };
     while !is_over() {
-        guest.wait(is_over, sleep);
+        guest.wait(u64::MAX, is_over, sleep);
     }
 }
 

@@ -59,8 +59,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         }
     }
 
-    fn look(&self, worker: &mut WorkerState<S>) -> Looked<PacketCall<S::Peer>> {
-        self.look_once(worker)
+    fn look(&self, worker: &mut WorkerState<S>, sleep_ns: u64) -> Option<Looked<PacketCall<S::Peer>>> {
+        self.look_once(worker, sleep_ns)
     }
 
     #[inline]

@@ -136,6 +136,12 @@ pub(crate) trait ServerEndpoint: Send + Sync + 'static {
     /// Memory for packets of long messages.
     type Room: Room;
 
+    /// Sleeps until there may be something to receive, at most for so long. `false`: it cannot.
+    fn sleep(&self, worker: &Self::Worker, limit_ns: u64) -> bool {
+        let _ = (worker, limit_ns);
+        false
+    }
+
     /// Whether no other process receives at the address. Until it is so, this one does not receive.
     fn claim(&self) -> bool {
         true

@@ -253,8 +253,8 @@ impl Endpoint for StreamEndpoint {
         self.wait_for_call(worker, interrupted)
     }
 
-    fn look(&self, worker: &mut WorkerState) -> Looked<StreamCall> {
-        self.look_once(worker)
+    fn look(&self, worker: &mut WorkerState, sleep_ns: u64) -> Option<Looked<StreamCall>> {
+        Some(self.look_once(worker, sleep_ns))
     }
 
     #[inline]

@@ -305,6 +305,12 @@ impl ServerEndpoint for UdpServer {
         u32::try_from(granted / PACKET_IN_BUFFER).unwrap_or(u32::MAX - 1)
     }
 
+    fn sleep(&self, worker: &UdpWorker, limit_ns: u64) -> bool {
+        let dedicated = worker.dedicated.as_ref().map(|dedicated| &dedicated.socket);
+        // What it has left behind may be there, and the next receive finds it.
+        worker.changes == self.dedicated.changes() && self.socket.sleep_beside(dedicated, limit_ns).is_ok()
+    }
+
     #[inline(always)]
     fn receive(&self, worker: &mut UdpWorker, buffers: &mut ReceiveBuffers, patience: Patience) -> Received {
         if worker.changes != self.dedicated.changes()

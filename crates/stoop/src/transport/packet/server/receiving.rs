@@ -76,23 +76,31 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
     }
 
-    /// Receives once. Sends what is owed if nothing is there.
-    pub(super) fn look_once(&self, worker: &mut WorkerState<S>) -> Looked<PacketCall<S::Peer>> {
+    /// Receives once, for a guest, which may sleep for so long before. Sends what is owed if nothing is there.
+    pub(super) fn look_once(
+        &self,
+        worker: &mut WorkerState<S>,
+        sleep_ns: u64,
+    ) -> Option<Looked<PacketCall<S::Peer>>> {
+        let owes = || self.attention_ns.load(Ordering::Relaxed) != u64::MAX;
+        if sleep_ns > 0 && !owes() && !self.link.sleep(&worker.link, sleep_ns) {
+            return None;
+        }
         let received = self.link.receive(&mut worker.link, &mut worker.buffers, Patience::DontWait);
         worker.clock_ns = clock::now_ns();
         let call = match received {
             Received::Packet(len) => self.take_one(worker, len, true),
             Received::Many(segments) => self.take_many(worker, segments, true),
             Received::Nothing => {
-                if self.attention_ns.load(Ordering::Relaxed) <= worker.clock_ns {
+                if sleep_ns > 0 && owes() || self.attention_ns.load(Ordering::Relaxed) <= worker.clock_ns {
                     self.attend(worker);
-                    return Looked::Packets;
+                    return Some(Looked::Packets);
                 }
                 self.drained_ns.store(worker.clock_ns, Ordering::Relaxed);
-                return Looked::Nothing;
+                return Some(Looked::Nothing);
             }
         };
-        call.map_or(Looked::Packets, Looked::Call)
+        Some(call.map_or(Looked::Packets, Looked::Call))
     }
 
     /// Nothing has come. A worker that has spun long enough goes to sleep.

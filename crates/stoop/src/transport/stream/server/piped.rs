@@ -82,8 +82,7 @@ impl Carrier for ProceduresEnd {
     fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
         // Items that gather are not followed by others while this thread waits.
         self.sends.send_pipes();
-        let is_over = || queue.has(awaited) || clock::now_ns() >= until_ns;
-        self.sends.guest.wait(is_over, || queue.wait(awaited, until_ns));
+        self.sends.guest.wait(until_ns, || queue.has(awaited), || queue.wait(awaited, until_ns));
         if queue.is_over() || queue.closed().is_some() {
             self.sends.guest.end();
         }

@@ -66,10 +66,14 @@ impl StreamEndpoint {
         }
     }
 
-    /// Looks once, for a guest.
-    pub(super) fn look_once(&self, worker: &mut WorkerState) -> Looked<StreamCall> {
+    /// Looks once, for a guest, which may sleep for so long before.
+    pub(super) fn look_once(&self, worker: &mut WorkerState, sleep_ns: u64) -> Looked<StreamCall> {
         worker.patient = true;
-        self.look_in_turn(worker);
+        match sleep_ns {
+            0 => self.look_in_turn(worker),
+            _ if self.may_wait_for_last_active(worker) => self.look_at_last_active(worker, sleep_ns),
+            _ => self.ask(worker, Some(Duration::from_nanos(sleep_ns))),
+        }
         worker.clock_ns = clock::now_ns();
         let call = worker.found.take().or_else(|| self.next_pending(worker));
         call.map_or(Looked::Nothing, Looked::Call)
