@@ -281,11 +281,16 @@ impl Lane {
                 Heard::Failed(FailureCode::from_code(header.time))
             }
             Step::Become(state) => {
+                let was_asked = call.state != CallState::Sent || self.transmissions > 1;
                 call.state = state;
                 self.acknowledged = true;
                 call.heard = now;
                 call.unanswered = 0;
-                call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
+                let is_one_packet = call.message_len as usize <= self.binding.packet_data() && !has_pipes;
+                if was_asked || !is_one_packet {
+                    call.next = self.jitter.after(now, PROBE_INTERVAL).min(call.deadline);
+                }
+                // Else it asks when it would have sent the call again: a result that comes before is missed no later if it is lost.
                 self.hold_pipe_timer();
                 if is_of_pipe { Heard::Pipe } else { Heard::Progress }
             }

@@ -88,6 +88,20 @@ fn a_retransmission_carries_the_time_left_when_it_is_sent() {
 }
 
 #[test]
+fn a_call_that_is_acknowledged_unasked_is_asked_about_when_it_would_have_come_again() {
+    let (mut lane, mut packet) = calling();
+    let again = lane.next_timeout();
+    let acknowledgement = from_server(Kind::Acknowledgement, lane.number()).to_bytes();
+    assert_eq!(lane.handle_packet(at(1), &acknowledgement), Heard::Progress);
+    let mut waits = Waits::default();
+    assert!(waits.enter(0, &lane) && waits.next_timeout() == again, "its result may be lost soon");
+    waits.leave(&mut lane);
+    assert!(matches!(lane.handle_timeout(again, &mut packet), Due::Probe(_)));
+    assert_eq!(lane.handle_packet(again, &acknowledgement), Heard::Progress);
+    assert!(lane.next_timeout() >= again + PROBE_INTERVAL);
+}
+
+#[test]
 fn an_acknowledged_call_is_probed_and_not_sent_again() {
     let (mut lane, mut packet) = calling();
     let acknowledgement = from_server(Kind::Acknowledgement, lane.number()).to_bytes();

@@ -119,9 +119,9 @@ impl Waits {
         self.by_lane[place] = self.all.len() as u32;
         let unanswered = u8::try_from(outstanding.unanswered).unwrap_or(u8::MAX);
         let (heard, patience) = (outstanding.heard, lane.pipes().map_or(1, |_| patience(lane.silence_limit)));
-        let next = match unanswered {
-            0 => outstanding.next.max(heard + PROBE_INTERVAL * patience.into()),
-            _ => outstanding.next,
+        let next = match (unanswered, patience) {
+            (1.., _) | (0, 1) => outstanding.next,
+            (0, _) => outstanding.next.max(heard + PROBE_INTERVAL * patience.into()),
         };
         let (number, lane) = (lane.number, lane.lane);
         self.all.push(Wait { heard, next, number, call, lane, unanswered, patience });
