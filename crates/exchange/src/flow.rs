@@ -4,7 +4,8 @@
 //! NSDI 2019, §4.3); the caller's own buffer, into which the results come; and on paths that are no LAN, or have lost packets, a
 //! *congestion window* in packets (RFC 9002 §7).
 //!
-//! A call is *under way* from when it leaves until something is heard about it. The driver keeps the calls that may not leave yet.
+//! A call is *under way* from when it leaves until something is heard about it: its result, or an acknowledgement, which a server sends
+//! unasked for calls that take long, if their caller [says](Flow::asks) that it has no room. The driver keeps the calls that may not leave yet.
 
 use crate::server::credits::{GOOD_FOR, RESERVED_FOR};
 use crate::{Instant, RoundTrip};
@@ -16,8 +17,8 @@ const LAN: Duration = Duration::from_millis(1);
 /// RFC 9002 §7.2: the initial window, in packets.
 const FIRST_WINDOW: u32 = 10;
 
-/// RFC 9002 §7.2 kMinimumWindow, in packets. On a LAN it is the first window: a call whose procedure takes long counts until it is sent
-/// again, so that two at a time would wait for timeouts, of which a busy machine makes long ones.
+/// RFC 9002 §7.2 kMinimumWindow, in packets. On a LAN it is the first window: a call whose procedure takes long counts until it is
+/// acknowledged, more than a millisecond later, and on a busy machine much later.
 const LEAST_WINDOW: u32 = 2;
 
 /// A caller that needs its credit asks for it again when this time has passed since the last grant.
@@ -100,10 +101,12 @@ impl Flow {
         self.credit(now).min(self.own).min(self.window).saturating_sub(self.under_way)
     }
 
-    /// Whether one of the calls that leave now, of which `waiting` more cannot leave, is to ask for credit.
+    /// Whether one of the calls that leave now, which are counted already, is to ask for credit: `waiting` more cannot leave, or the next
+    /// one could not, or the credit ends soon.
     pub fn asks(&self, now: Instant, waiting: bool) -> bool {
-        let needs = waiting || self.under_way > self.initial && now.since(self.granted_at) >= ASK_EVERY;
-        needs && self.initial != u32::MAX
+        waiting
+            || self.room(now) == 0
+            || self.under_way > self.initial && now.since(self.granted_at) >= ASK_EVERY
     }
 
     /// The server has granted this credit, in the result of a call that was first sent at `asked`. It did so when the call arrived, and
@@ -292,7 +295,7 @@ mod tests {
     fn results_fit_into_the_callers_own_buffer() {
         let flow = Flow::new(NO_CREDIT_LIMIT, 90, RoundTrip::default());
         assert_eq!(flow.room(at(1)), 90);
-        assert!(!flow.asks(at(1), true), "the server has no limit");
+        assert!(flow.asks(at(1), true), "the server grants nothing, and acknowledges calls that take long");
     }
 
     #[test]

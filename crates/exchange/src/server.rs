@@ -38,6 +38,7 @@ mod sending;
 mod shares;
 mod sweep;
 mod table;
+mod unasked;
 
 use crate::pipe::News;
 pub use crate::room::{PacketRoom, Part};
@@ -62,6 +63,7 @@ use shares::Shares;
 use stoop_wire::bind::HostFacts;
 use stoop_wire::{BindingId, CallNumber, Header, HeaderError, Kind, LaneId, Versions};
 use table::Table;
+use unasked::Unasked;
 
 /// The effect of an arriving packet.
 #[derive(Debug)]
@@ -117,6 +119,7 @@ pub struct Server<P> {
     recycled: Recycled<P>,
     spare: Spare,
     agenda: Agenda,
+    unasked: Unasked<P>,
     /// Memory for a packet that is about to be sent.
     packet: Vec<u8>,
     counters: Counters,
@@ -157,6 +160,7 @@ impl<P: Peer> Server<P> {
             recycled: Recycled::default(),
             spare: Spare::default(),
             agenda: Agenda::default(),
+            unasked: Unasked::default(),
             packet: Vec::new(),
             counters: Counters::default(),
         }

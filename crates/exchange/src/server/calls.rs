@@ -63,6 +63,7 @@ impl<P: Peer> Server<P> {
         {
             let owner = self.owner_of(header.binding).unwrap_or_else(|| Owner::host(peer.host()));
             assignment.grant(self.credits.grant(now, header.binding, owner));
+            self.unasked.note(now, assignment.identity(), peer);
         }
         self.open_pipes(now, arrival, packet[3], reply)
     }

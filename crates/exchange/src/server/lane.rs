@@ -6,6 +6,7 @@ use super::large::Large;
 use super::parked::Parked;
 use super::pipe_state::Pipes;
 use super::retained::{Copied, Freed, OFTEN, Retention};
+use super::unasked::Acknowledged;
 use crate::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,6 +19,7 @@ pub(super) struct LaneState<P> {
     pub(super) number: CallNumber,
     /// How the answer of the call that runs will be retained, or that of the last call is.
     pub(super) retention: Retention,
+    pub(super) acknowledged: Acknowledged,
     phase: Phase<P>,
     /// A newer call, which starts after the running one has returned.
     pub(super) parked: Option<Box<Parked<P>>>,
@@ -176,6 +178,7 @@ impl<P> Default for LaneState<P> {
         Self {
             number: CallNumber::ZERO,
             retention: Retention::Nothing,
+            acknowledged: Acknowledged::default(),
             phase: Phase::Fresh,
             parked: None,
             large: None,
@@ -466,11 +469,6 @@ impl<P> LaneState<P> {
             Phase::Ended(answered) | Phase::Delivered(answered) => answered.large_bytes(),
             _ => 0,
         }
-    }
-
-    /// Bytes that its pipes count for.
-    pub(super) fn pipe_bytes(&self) -> usize {
-        self.pipes().map_or(0, |pipes| pipes.counted)
     }
 
     /// Bytes of calls of many packets that are arriving or waiting.

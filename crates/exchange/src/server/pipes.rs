@@ -492,4 +492,9 @@ impl<P> LaneState<P> {
             pipes.heard.set(now);
         }
     }
+
+    /// Bytes that its pipes count for.
+    pub(super) fn pipe_bytes(&self) -> usize {
+        self.pipes().map_or(0, |pipes| pipes.counted)
+    }
 }

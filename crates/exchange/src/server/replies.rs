@@ -96,6 +96,7 @@ impl<P: Peer> Server<P> {
 
     /// Acknowledges a call that runs. Data for its caller goes on to where the packet came from.
     fn acknowledge(&mut self, peer: P, header: &Header, reply: &mut Vec<u8>) -> Effect<P> {
+        self.bindings.lane_mut(header).acknowledged.note(header.number);
         self.hear_of_pipes(peer, header);
         acknowledgement(header, reply)
     }

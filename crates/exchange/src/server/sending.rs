@@ -118,6 +118,9 @@ impl<P: Peer> Server<P> {
                 return transmission;
             }
         }
+        if let Some((peer, segment)) = self.unasked.next_packets(room) {
+            return Some(Transmission { peer, segment });
+        }
         while let Some(place) = self.agenda.questions.pop() {
             if let Some(transmission) = self.answer_question(place, room) {
                 return Some(transmission);
@@ -131,7 +134,8 @@ impl<P: Peer> Server<P> {
         None
     }
 
-    /// Whether [`next_transmission`](Self::next_transmission) may have something to send.
+    /// Whether [`next_transmission`](Self::next_transmission) may have something to send, except what
+    /// [`handle_timeout`](Self::handle_timeout) has just added: the driver sends that behind it in any case.
     #[inline]
     pub fn may_transmit(&self) -> bool {
         let Agenda { ready, receipts, questions, .. } = &self.agenda;

@@ -16,6 +16,7 @@ mod probes;
 mod quiet;
 mod retained;
 mod shares;
+mod unasked;
 mod unknown_peers;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -178,6 +178,8 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
     }
 
     fn look_after(&self, is_quiet: bool) -> bool {
+        // A worker that takes a call by itself does not look whether its caller has no room for others, of which the exchange takes note.
+        self.note_timeout(&self.exchange());
         self.link.look_after(is_quiet)
     }
 
