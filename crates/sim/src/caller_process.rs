@@ -13,6 +13,7 @@ use crate::world::{Call, CallerProcess, Thread};
 use crate::{Address, CallId, Sabotage, Side, Sim, Told};
 use core::time::Duration;
 use stoop_calls::life::{self, Life, Said};
+use stoop_wire::{Kind, LaneId};
 
 /// Time for which a caller tries to bind.
 const BIND_LIMIT: Duration = Duration::from_secs(7);
@@ -122,6 +123,7 @@ impl Sim {
     pub(crate) fn reaches_caller(&mut self, to: Address, mut packet: Vec<u8>) {
         let Some((caller, thread)) = self.socket_at(to) else { return };
         let Some(at) = thread else { return self.binder_receives(caller, &packet) };
+        let at = self.behind_one_socket(at, &packet);
         let (room, drain) = (self.scenario.caller_buffer, self.scenario.caller_drain);
         if drain.is_zero() {
             return self.thread_receives(at, &mut packet);
@@ -131,6 +133,20 @@ impl Sim {
             Some(taken) => self.events.plan(taken, Event::ThreadTakes { at, life: process.life, packet }),
             None => self.report.overflows += 1,
         }
+    }
+
+    /// The thread for which a packet is that has come to the socket of another one, or the other. The runtime's begun calls have one socket, and
+    /// a server sends acknowledgements that no packet asks for to where one of the calls came from.
+    fn behind_one_socket(&self, at: ThreadId, packet: &[u8]) -> ThreadId {
+        let process = &self.callers[at.caller];
+        let is_acknowledgement = packet.get(2) == Some(&(Kind::Acknowledgement as u8));
+        if process.flow.is_none() || !is_acknowledgement {
+            return at;
+        }
+        let lane = LaneId::of_packet(packet);
+        let of = |thread: &Thread| thread.own.as_ref().map(|own| own.lane.id());
+        let thread = process.threads.iter().position(|thread| of(thread) == lane);
+        ThreadId { thread: thread.unwrap_or(at.thread), ..at }
     }
 
     fn send_to_server(&mut self, from: Address, to: Place, packet: &[u8]) {

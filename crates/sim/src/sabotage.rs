@@ -41,6 +41,8 @@ pub enum Sabotage {
     TrustsLateGrants,
     /// A caller goes on counting a call as under way after it has heard about it.
     LosesCredit,
+    /// A caller does not say that it has no room for more calls.
+    HidesThatOthersWait,
     /// A caller believes a refusal of the last attempt, although an earlier one may have run the call.
     ForgetsLostAttempts,
     /// A caller whose server shuts down makes the calls that run there at the next server, too.

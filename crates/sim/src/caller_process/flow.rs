@@ -47,7 +47,7 @@ impl Sim {
         let (Some(flow), Some(call)) = (flow, &mut threads[at.thread].call) else { return };
         call.under_way = true;
         flow.on_sent(1);
-        if flow.asks(now, !held.is_empty()) {
+        if flow.asks(now, !held.is_empty()) && self.sabotage != Sabotage::HidesThatOthersWait {
             Header::set_credit(packet, None);
             self.report.asked_for_credit += 1;
         }

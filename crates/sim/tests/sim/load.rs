@@ -161,3 +161,38 @@ fn short_calls_and_a_long_message_share_a_line() {
     assert!(short > 1.0 && long > 1.0, "both have a part of it: {together:?}");
     assert!(together.dropped < 50, "few packets are dropped: {together:?}");
 }
+
+/// When the last of 1,000 calls of 100 ms has left, of one caller, over a network that loses one packet in a hundred each way. The server's
+/// socket holds so many packets.
+fn all_left_after(trip: Duration, packets: u32, sabotage: Sabotage) -> Duration {
+    let mut scenario = Scenario { calls: 1, instant: 0, ..crowd(1, 1_000, packets) };
+    (scenario.work, scenario.workers, scenario.queue) = ((millis(100), millis(100)), 64, 1_000);
+    scenario.faults = Faults { loss: 10, delay: (trip / 2, trip / 2), ..scenario.faults };
+    let mut sim = Sim::new(1, scenario, sabotage);
+    let (mut after, mut left) = (Duration::ZERO, 0);
+    while sim.go_on() {
+        let first_sent = calls_sent(&sim) - sim.report().retransmissions;
+        after = if first_sent > left { sim.elapsed() } else { after };
+        left = first_sent;
+    }
+    assert_eq!((left, sim.report().results), (1_000, 1_000));
+    after
+}
+
+/// A call of a long procedure holds no place in its caller's window until its first timeout: the window is used anew after a round trip and
+/// little more than a millisecond. Ten calls go into it, and more after round trips without a loss.
+#[test]
+fn all_calls_of_a_long_procedure_leave_within_a_number_of_round_trips() {
+    for (trip, packets, rounds) in
+        [(Duration::from_micros(50), 92, 100), (millis(2), 92, 100), (millis(20), 1_000, 20)]
+    {
+        let soon = rounds * (trip + Duration::from_micros(1_500));
+        let [left, late] = [Sabotage::None, Sabotage::HidesThatOthersWait]
+            .map(|sabotage| all_left_after(trip, packets, sabotage));
+        println!(
+            "{trip:?}: all left after {left:?}, and after {late:?} if the server does not know that others wait"
+        );
+        assert!(left <= soon, "{trip:?}: {left:?}");
+        assert!(late > soon, "{trip:?}: {late:?}");
+    }
+}
