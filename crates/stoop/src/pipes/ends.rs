@@ -2,6 +2,7 @@
 
 use crate::pipes::contract::{Arrival, Close, Ends, ReceivingEnd, SendingEnd};
 use crate::pipes::error::PipeError;
+use crate::pipes::helper::SendsPipes;
 use crate::pipes::item::Item;
 use crate::pipes::queue::{Appended, Awaited, PipeQueue};
 use crate::pipes::receiver::Receiver;
@@ -9,45 +10,79 @@ use crate::pipes::record::Record;
 use crate::pipes::sender::{Older, Sender};
 use crate::pipes::served::Served;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Weak};
 use std::task::Waker;
 use stoop_marshal::{EncodeError, Form};
 
-/// Carries the bytes of a queue to the other end, or says there how much has been taken.
-pub(crate) trait Carrier: Send + Sync {
-    /// Bytes were appended; so many are in the queue now.
-    fn appended(&self, bytes: usize);
+/// Which of the ends of a call's pipes at one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Sending,
+    Receiving,
+}
+
+/// Carries the bytes of a call's queues between this side and the other, or says there how much has been taken.
+pub(crate) trait Carrier: Send + Sync + Sized + 'static {
+    /// The queue of that end. `None`: the call has no such pipe.
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>>;
+
+    /// Bytes were appended; so many are in the queue now. If others are to follow them, the helper [flushes](Self::flush) by `own`.
+    fn appended(&self, bytes: usize, own: &Weak<QueueEnds<Self>>);
 
     /// More may be sent than before.
     fn granted(&self);
 
     /// The program has closed its sending end, or stopped its receiving end.
-    fn ended(&self);
+    fn ended(&self, side: Side);
 
     /// Bytes in the queue are to leave now.
     fn flush(&self);
 
     /// Waits until the queue has that, at most until that time; or less, without reason.
-    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+    fn wait(&self, queue: &Arc<PipeQueue>, awaited: Awaited, until_ns: u64) {
         queue.wait(awaited, until_ns);
     }
 
     /// A task waits for the queue.
-    fn polled(&self) {}
-}
+    fn polled(&self, queue: &Arc<PipeQueue>) {
+        let _ = queue;
+    }
 
-/// An end of a pipe whose bytes are in a queue.
-pub(crate) struct QueueEnd<C> {
-    pub(crate) queue: Arc<PipeQueue>,
-    pub(crate) carrier: C,
     /// How long the caller's program may wait for room, in nanoseconds. `None`: the program is a procedure. Its server knows how long, and
     /// the answer of its call closes the pipe.
-    pub(crate) callers_step_ns: Option<u64>,
+    fn callers_step_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes of the longest item.
-    pub(crate) item_max: usize,
+    fn item_max(&self) -> usize;
 }
 
-impl<C: Carrier> QueueEnd<C> {
+/// The ends of a call's pipes at one side, whose bytes are in queues. Both ends are one object: a call that is quiet takes little memory.
+pub(crate) struct QueueEnds<C> {
+    carrier: C,
+    own: Weak<Self>,
+}
+
+impl<C: Carrier> QueueEnds<C> {
+    /// The ends for which there are queues.
+    pub(crate) fn of(carrier: C) -> Ends {
+        let both = Arc::new_cyclic(|own| Self { carrier, own: own.clone() });
+        let has = |side| both.carrier.queue(side).map(|_| Arc::clone(&both));
+        Ends {
+            sending: has(Side::Sending).map(|end| end as _),
+            receiving: has(Side::Receiving).map(|end| end as _),
+        }
+    }
+
+    fn out(&self) -> &Arc<PipeQueue> {
+        self.carrier.queue(Side::Sending).expect("a sending end has a queue")
+    }
+
+    fn into(&self) -> &Arc<PipeQueue> {
+        self.carrier.queue(Side::Receiving).expect("a receiving end has a queue")
+    }
+
     /// A record has found no room. The first has what gathers leave now.
     fn refused(&self, is_first: bool) {
         if is_first {
@@ -55,95 +90,101 @@ impl<C: Carrier> QueueEnd<C> {
         }
     }
 
-    fn poll(&self, awaited: Awaited, waker: &Waker) -> bool {
-        let has = self.queue.poll(awaited, waker);
+    fn poll(&self, queue: &Arc<PipeQueue>, awaited: Awaited, waker: &Waker) -> bool {
+        let has = queue.poll(awaited, waker);
         if !has {
-            self.carrier.polled();
+            self.carrier.polled(queue);
         }
         has
     }
 }
 
-impl<C: Carrier> SendingEnd for QueueEnd<C> {
+impl<C: Carrier> SendsPipes for QueueEnds<C> {
+    fn send_pipes(&self) {
+        self.carrier.flush();
+    }
+}
+
+impl<C: Carrier> SendingEnd for QueueEnds<C> {
     fn append(&self, record: &Record<'_>) -> Result<bool, PipeError> {
-        match self.queue.append(record)? {
+        match self.out().append(record)? {
             Appended::Full { is_first } => {
                 self.refused(is_first);
                 Ok(false)
             }
             Appended::Queued(bytes) => {
-                self.carrier.appended(bytes);
+                self.carrier.appended(bytes, &self.own);
                 Ok(true)
             }
         }
     }
 
     fn append_latest(&self, key: u64, record: &Record<'_>) -> Result<(), PipeError> {
-        match self.queue.append_latest(key, record)? {
+        match self.out().append_latest(key, record)? {
             Appended::Full { is_first } => self.refused(is_first),
-            Appended::Queued(bytes) => self.carrier.appended(bytes),
+            Appended::Queued(bytes) => self.carrier.appended(bytes, &self.own),
         }
         Ok(())
     }
 
     fn over(&self) -> Option<PipeError> {
-        self.queue.over()
+        self.out().over()
     }
 
     fn has_room(&self) -> bool {
-        self.queue.has(Awaited::Room)
+        self.out().has(Awaited::Room)
     }
 
     fn wait_for_room(&self, until_ns: u64) {
         self.carrier.flush();
-        self.carrier.wait(&self.queue, Awaited::Room, until_ns);
+        self.carrier.wait(self.out(), Awaited::Room, until_ns);
     }
 
     fn poll_room(&self, waker: &Waker) -> bool {
-        self.poll(Awaited::Room, waker)
+        self.poll(self.out(), Awaited::Room, waker)
     }
 
     fn flush(&self) {
-        self.queue.flush();
+        self.out().flush();
         self.carrier.flush();
     }
 
     fn grant(&self, limit: u64) {
-        self.queue.grant(limit).give();
+        self.out().grant(limit).give();
     }
 
     fn close(&self, how: Close) {
-        match self.callers_step_ns {
+        match self.carrier.callers_step_ns() {
             None => self.flush(),
             Some(_) => {
-                if let Some(wakeup) = self.queue.close(how) {
+                if let Some(wakeup) = self.out().close(how) {
                     wakeup.give();
-                    self.carrier.ended();
+                    self.carrier.ended(Side::Sending);
                 }
             }
         }
     }
 
     fn step_ns(&self) -> u64 {
-        self.callers_step_ns.unwrap_or(u64::MAX)
+        self.carrier.callers_step_ns().unwrap_or(u64::MAX)
     }
 
     fn item_max(&self) -> usize {
-        self.item_max
+        self.carrier.item_max()
     }
 }
 
-impl<C: Carrier> ReceivingEnd for QueueEnd<C> {
+impl<C: Carrier> ReceivingEnd for QueueEnds<C> {
     fn has_arrived(&self) -> bool {
-        self.queue.has(Awaited::Bytes)
+        self.into().has(Awaited::Bytes)
     }
 
     fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
-        self.queue.take(into)
+        self.into().take(into)
     }
 
     fn taken(&self, up_to: u64, wanted: Option<u64>) -> u64 {
-        let noted = self.queue.note_taken(up_to, wanted);
+        let noted = self.into().note_taken(up_to, wanted);
         noted.wakeup.give();
         if noted.is_granted {
             self.carrier.granted();
@@ -152,24 +193,24 @@ impl<C: Carrier> ReceivingEnd for QueueEnd<C> {
     }
 
     fn wait_for_bytes(&self, until_ns: u64) {
-        self.carrier.wait(&self.queue, Awaited::Bytes, until_ns);
+        self.carrier.wait(self.into(), Awaited::Bytes, until_ns);
     }
 
     fn poll_bytes(&self, waker: &Waker) -> bool {
-        self.poll(Awaited::Bytes, waker)
+        self.poll(self.into(), Awaited::Bytes, waker)
     }
 
     fn rest(&self) {
-        self.queue.rest();
+        self.into().rest();
     }
 
     fn stop(&self) {
-        self.queue.stop(PipeError::Stopped).give();
-        self.carrier.ended();
+        self.into().stop(PipeError::Stopped).give();
+        self.carrier.ended(Side::Receiving);
     }
 
     fn item_max(&self) -> usize {
-        self.item_max
+        self.carrier.item_max()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::calling::begun::PipeTerms;
 use crate::context::bounded_deadline;
 use crate::error::CallError;
 use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes};
-use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
 use crate::pipes::queue::PipeQueue;
 use crate::pipes::waiters::Wakeup;
@@ -34,33 +34,56 @@ pub(crate) trait OfCall: Send + Sync {
     fn expect_result(&self, call: u32, pipes: &LocalPipes, deadline_ns: u64);
 }
 
-/// An end of the caller.
+/// The ends of the caller.
 struct Callers {
     pipes: LocalPipes,
     calls: Weak<dyn OfCall>,
     call: u32,
     step_ns: u64,
+    /// Bytes of the longest item.
+    item_max: usize,
 }
 
-/// An end of the procedure.
-struct Procedures;
+/// The ends of the procedure.
+struct Procedures {
+    pipes: LocalPipes,
+    item_max: usize,
+}
 
 impl Carrier for Procedures {
-    fn appended(&self, _: usize) {}
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.0.from_procedure.as_ref(),
+            Side::Receiving => self.pipes.0.to_procedure.as_ref(),
+        }
+    }
+
+    fn appended(&self, _: usize, _: &Weak<QueueEnds<Self>>) {}
 
     fn granted(&self) {}
 
-    fn ended(&self) {}
+    fn ended(&self, _: Side) {}
 
     fn flush(&self) {}
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
 }
 
 impl Carrier for Callers {
-    fn appended(&self, _: usize) {}
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.0.to_procedure.as_ref(),
+            Side::Receiving => self.pipes.0.from_procedure.as_ref(),
+        }
+    }
+
+    fn appended(&self, _: usize, _: &Weak<QueueEnds<Self>>) {}
 
     fn granted(&self) {}
 
-    fn ended(&self) {
+    fn ended(&self, _: Side) {
         if self.pipes.0.open.fetch_sub(1, Ordering::Relaxed) == 1
             && let Some(calls) = self.calls.upgrade()
         {
@@ -70,6 +93,14 @@ impl Carrier for Callers {
     }
 
     fn flush(&self) {}
+
+    fn callers_step_ns(&self) -> Option<u64> {
+        Some(self.step_ns)
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
 }
 
 impl LocalPipes {
@@ -107,29 +138,13 @@ impl LocalPipes {
         step_ns: u64,
         item_max: usize,
     ) -> Ends {
-        let end = |queue: &Arc<PipeQueue>| {
-            let (pipes, calls, queue) = (self.clone(), Weak::clone(calls), Arc::clone(queue));
-            let carrier = Callers { pipes, calls, call, step_ns };
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns: Some(step_ns), item_max })
-        };
-        let Both { to_procedure, from_procedure, .. } = &*self.0;
-        Ends {
-            sending: to_procedure.as_ref().map(|queue| end(queue) as _),
-            receiving: from_procedure.as_ref().map(|queue| end(queue) as _),
-        }
+        let (pipes, calls) = (self.clone(), Weak::clone(calls));
+        QueueEnds::of(Callers { pipes, calls, call, step_ns, item_max })
     }
 
     /// The ends of the procedure.
     pub(crate) fn servers_ends(&self, item_max: usize) -> Ends {
-        let end = |queue: &Arc<PipeQueue>| {
-            let (queue, carrier) = (Arc::clone(queue), Procedures);
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
-        };
-        let Both { to_procedure, from_procedure, .. } = &*self.0;
-        Ends {
-            sending: from_procedure.as_ref().map(|queue| end(queue) as _),
-            receiving: to_procedure.as_ref().map(|queue| end(queue) as _),
-        }
+        QueueEnds::of(Procedures { pipes: self.clone(), item_max })
     }
 
     /// The call has ended, with a result or with this error.

@@ -6,8 +6,7 @@ use crate::calling::unpark::unparks_this_thread;
 use crate::error::{CallError, SendError};
 use crate::locked::locked;
 use crate::pipes::contract::Ends;
-use crate::pipes::ends::{Carrier, QueueEnd};
-use crate::pipes::helper::SendsPipes;
+use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::transport::packet::begun::PacketCalls;
 use crate::transport::packet::begun::call_pipes::CallerPipes;
@@ -24,23 +23,10 @@ use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::waiting::Waiting;
 
-/// Which of the ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Sending,
-    Receiving,
-}
-
-/// Sends what gathers in the queue of a call.
-struct Sends<L: PacketLink> {
+/// Carries the bytes of the pipes of a call at its caller.
+struct Callers<L: PacketLink> {
     calls: Arc<PacketCalls<L>>,
     pipes: Arc<CallerPipes>,
-}
-
-/// An end of the caller.
-struct CallersEnd<L: PacketLink> {
-    sends: Arc<Sends<L>>,
-    side: Side,
 }
 
 impl<L: PacketLink> PacketCalls<L> {
@@ -65,7 +51,8 @@ impl<L: PacketLink> PacketCalls<L> {
             self.wake_background();
         }
         self.unlock(calls, &mut Wakeups::default());
-        Ok((call, self.link.binding.counted(procedure, self.ends_of(&pipes))))
+        let ends = QueueEnds::of(Callers { calls: Arc::clone(self), pipes });
+        Ok((call, self.link.binding.counted(procedure, ends)))
     }
 
     /// The calls. Binds again before, if the server shuts down, or has refused a call with pipes because it does not know the session any
@@ -89,20 +76,6 @@ impl<L: PacketLink> PacketCalls<L> {
         Ok(calls)
     }
 
-    fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>) -> Ends {
-        let sends = Arc::new(Sends { calls: Arc::clone(self), pipes: Arc::clone(pipes) });
-        let end = |queue: &Arc<PipeQueue>, side| {
-            let (queue, callers_step_ns) = (Arc::clone(queue), Some(pipes.step_ns));
-            let item_max = self.link.binding.options.max_message;
-            let carrier = CallersEnd { sends: Arc::clone(&sends), side };
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns, item_max })
-        };
-        Ends {
-            sending: pipes.out.as_ref().map(|queue| end(queue, Side::Sending) as _),
-            receiving: pipes.into.as_ref().map(|queue| end(queue, Side::Receiving) as _),
-        }
-    }
-
     /// Has the pipes of a call send what is due.
     fn send_pipes_of(&self, pipes: &Arc<CallerPipes>) {
         let mut calls = self.calls();
@@ -120,23 +93,20 @@ impl<L: PacketLink> PacketCalls<L> {
     }
 }
 
-impl<L: PacketLink> SendsPipes for Sends<L> {
-    fn send_pipes(&self) {
-        let _sending = self.pipes.gathering.begin();
-        self.calls.send_pipes_of(&self.pipes);
+impl<L: PacketLink> Carrier for Callers<L> {
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.out.as_ref(),
+            Side::Receiving => self.pipes.into.as_ref(),
+        }
     }
-}
 
-impl<L: PacketLink> Carrier for CallersEnd<L> {
-    fn appended(&self, bytes: usize) {
-        self.sends.pipes.gathering.appended(bytes, || {
-            let weak: Weak<Sends<L>> = Arc::downgrade(&self.sends);
-            weak as Weak<dyn SendsPipes>
-        });
+    fn appended(&self, bytes: usize, own: &Weak<QueueEnds<Self>>) {
+        self.pipes.gathering.appended(bytes, || own.clone() as _);
     }
 
     fn granted(&self) {
-        let Sends { calls, pipes } = &*self.sends;
+        let Self { calls, pipes } = self;
         let Some(into) = &pipes.into else { return };
         let mut locked = calls.calls();
         let (taken, limit, _) = into.taken_and_limit();
@@ -144,11 +114,11 @@ impl<L: PacketLink> Carrier for CallersEnd<L> {
         calls.unlock(locked, &mut Wakeups::default());
     }
 
-    fn ended(&self) {
-        let Sends { calls, pipes } = &*self.sends;
+    fn ended(&self, side: Side) {
+        let Self { calls, pipes } = self;
         let was_last = pipes.open.fetch_sub(1, Ordering::SeqCst) == 1;
         let mut locked = calls.calls();
-        if self.side == Side::Receiving {
+        if side == Side::Receiving {
             locked.stop_pipe(pipes);
         }
         if was_last {
@@ -161,35 +131,37 @@ impl<L: PacketLink> Carrier for CallersEnd<L> {
     }
 
     fn flush(&self) {
-        self.sends.send_pipes();
+        let _sending = self.pipes.gathering.begin();
+        self.calls.send_pipes_of(&self.pipes);
     }
 
     /// A thread that receives looks several times in 20 ms whether others have begun calls. When nothing comes, it leaves that to the
     /// background thread, which sleeps until something does, as for tasks.
-    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+    fn wait(&self, queue: &Arc<PipeQueue>, awaited: Awaited, until_ns: u64) {
         let until = Instant::from_nanos(until_ns);
-        let spins = matches!(self.sends.calls.link.binding.options.waiting, Waiting::Spin);
+        let spins = matches!(self.calls.link.binding.options.waiting, Waiting::Spin);
         let soon = match awaited {
             Awaited::Bytes if !spins => until.min(now() + QUIET),
             // Several threads may wait for room, and one task.
             Awaited::Bytes | Awaited::Room => until,
         };
-        let has = self.sends.calls.wait_for(&Goal::Pipe(queue, awaited), soon).is_some();
+        let has = self.calls.wait_for(&Goal::Pipe(queue, awaited), soon).is_some();
         if !has && soon < until && !queue.poll(awaited, &unparks_this_thread()) {
-            self.polled();
+            self.polled(queue);
             thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(soon.as_nanos())));
         }
     }
 
-    fn polled(&self) {
-        let Sends { calls, pipes } = &*self.sends;
-        let queue = match self.side {
-            Side::Sending => &pipes.out,
-            Side::Receiving => &pipes.into,
-        };
-        if let Some(queue) = queue {
-            calls.calls().note_polled(queue);
-        }
-        calls.attend_to_pipes();
+    fn polled(&self, queue: &Arc<PipeQueue>) {
+        self.calls.calls().note_polled(queue);
+        self.calls.attend_to_pipes();
+    }
+
+    fn callers_step_ns(&self) -> Option<u64> {
+        Some(self.pipes.step_ns)
+    }
+
+    fn item_max(&self) -> usize {
+        self.calls.link.binding.options.max_message
     }
 }

@@ -7,10 +7,10 @@ use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
 use crate::later::deferred::{Later, ReplyError};
 use crate::locked::locked;
-use crate::pipes::contract::{Close, Ends, GRACE_NS, Pipes};
-use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::contract::{Close, GRACE_NS, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
-use crate::pipes::helper::{self, Gathering, SendsPipes};
+use crate::pipes::helper::{self, Gathering};
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::pipes::window::Window;
@@ -48,16 +48,12 @@ pub(super) struct PipeTable<S: ServerEndpoint> {
 /// What a thread sends with.
 type Sender<S> = (<S as ServerEndpoint>::Worker, Option<<S as ServerEndpoint>::Room>);
 
-/// Sends what gathers in the queue of a call.
-struct Sends<S: ServerEndpoint> {
+/// Carries the bytes of the pipes of a procedure.
+struct Procedures<S: ServerEndpoint> {
     pipes: Arc<ServedPipes>,
     guest: Guest<PacketEndpoint<S>>,
-}
-
-/// An end of a procedure.
-struct ProceduresEnd<S: ServerEndpoint> {
-    sends: Arc<Sends<S>>,
-    is_receiving: bool,
+    /// Bytes of the longest item.
+    item_max: usize,
 }
 
 /// Bytes before the result of a call with a pipe to its caller: the length of that.
@@ -189,17 +185,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         let placement = Placement { together: assignment.together, waiting_max: self.spinners_max };
         let terms = (self.waiting, placement);
         let guest = Guest::new(self.open_calls.answers(), terms);
-        let sends = Arc::new(Sends { pipes: Arc::clone(&served), guest });
-        let end = |queue: &Arc<PipeQueue>, is_receiving| {
-            let (queue, sends) = (Arc::clone(queue), Arc::clone(&sends));
-            let item_max = self.message_max;
-            let carrier = ProceduresEnd { sends, is_receiving };
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
-        };
-        later.give_ends(Ends {
-            sending: served.out.as_ref().map(|queue| end(queue, false) as _),
-            receiving: served.into.as_ref().map(|queue| end(queue, true) as _),
-        });
+        later.give_ends(QueueEnds::of(Procedures { pipes: served, guest, item_max: self.message_max }));
     }
 
     /// Something has arrived for the pipes of these calls. The threads and tasks are to be woken when the exchange's lock has been
@@ -311,7 +297,7 @@ pub(super) fn length_before(served: Option<&Arc<ServedPipes>>) -> usize {
     served.filter(|served| served.out.is_some()).map_or(0, |_| LENGTH)
 }
 
-impl<S: ServerEndpoint> Sends<S> {
+impl<S: ServerEndpoint> Procedures<S> {
     /// Does something with the endpoint, while that is there.
     fn with(&self, act: impl FnOnce(&ServedPipes, &mut Server<S::Peer>, Instant)) {
         self.guest.with_pool(|pool| {
@@ -320,49 +306,51 @@ impl<S: ServerEndpoint> Sends<S> {
     }
 }
 
-impl<S: ServerEndpoint> Drop for Sends<S> {
+impl<S: ServerEndpoint> Drop for Procedures<S> {
     /// The procedure has returned.
     fn drop(&mut self) {
         self.guest.end();
     }
 }
 
-impl<S: ServerEndpoint> SendsPipes for Sends<S> {
-    fn send_pipes(&self) {
-        let _sending = self.pipes.gathering.begin();
-        self.with(|pipes, exchange, now| pipes.pass(now, exchange).give_later());
+impl<S: ServerEndpoint> Carrier for Procedures<S> {
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.out.as_ref(),
+            Side::Receiving => self.pipes.into.as_ref(),
+        }
     }
-}
 
-impl<S: ServerEndpoint> Carrier for ProceduresEnd<S> {
-    fn appended(&self, bytes: usize) {
-        self.sends.pipes.gathering.appended(bytes, || {
-            let weak: Weak<Sends<S>> = Arc::downgrade(&self.sends);
-            weak as Weak<dyn SendsPipes>
-        });
+    fn appended(&self, bytes: usize, own: &Weak<QueueEnds<Self>>) {
+        self.pipes.gathering.appended(bytes, || own.clone() as _);
     }
 
     fn granted(&self) {
-        self.sends.with(|pipes, exchange, now| pipes.credit(now, exchange));
+        self.with(|pipes, exchange, now| pipes.credit(now, exchange));
     }
 
-    fn ended(&self) {
-        if self.is_receiving {
-            self.sends.with(|pipes, exchange, now| exchange.pipe_stop(now, pipes.call));
+    fn ended(&self, side: Side) {
+        if side == Side::Receiving {
+            self.with(|pipes, exchange, now| exchange.pipe_stop(now, pipes.call));
         }
     }
 
     fn flush(&self) {
-        self.sends.send_pipes();
+        let _sending = self.pipes.gathering.begin();
+        self.with(|pipes, exchange, now| pipes.pass(now, exchange).give_later());
     }
 
-    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+    fn wait(&self, queue: &Arc<PipeQueue>, awaited: Awaited, until_ns: u64) {
         // Items that gather are not followed by others while this thread waits.
-        self.sends.send_pipes();
-        self.sends.guest.wait(until_ns, || queue.has(awaited), || queue.wait(awaited, until_ns));
+        self.flush();
+        self.guest.wait(until_ns, || queue.has(awaited), || queue.wait(awaited, until_ns));
         if queue.is_over() || queue.closed().is_some() {
-            self.sends.guest.end();
+            self.guest.end();
         }
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
     }
 }
 

@@ -7,7 +7,7 @@ use crate::calling::waiting_thread::WaitingThread;
 use crate::context::bounded_deadline;
 use crate::error::CallError;
 use crate::pipes::contract::{Ends, FIRST_WINDOW, Pipes};
-use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
@@ -34,21 +34,15 @@ pub(crate) struct CallerPipes {
     open: AtomicU8,
 }
 
-/// Which of the ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Sending,
-    Receiving,
-}
-
-/// An end of the caller.
+/// Carries the bytes of the pipes of a call at its caller.
 ///
 /// It keeps the session, but not the calls of the binding: with the last of them its connection ends.
-struct CallersEnd {
+struct Callers {
     calls: Weak<Outstanding>,
     pipes: Arc<CallerPipes>,
     call: u32,
-    side: Side,
+    /// Bytes of the longest item.
+    item_max: usize,
 }
 
 /// Between two looks whether the connection takes more.
@@ -131,16 +125,9 @@ impl CallerPipes {
 impl Outstanding {
     /// The ends of the caller, of the call in that place of the table.
     pub(super) fn ends_of(self: &Arc<Self>, pipes: &Arc<CallerPipes>, call: u32) -> Ends {
-        let end = |queue: &Arc<PipeQueue>, side| {
-            let (calls, pipes, queue) = (Arc::downgrade(self), Arc::clone(pipes), Arc::clone(queue));
-            let (callers_step_ns, item_max) = (Some(pipes.step_ns), self.binding.options.max_message);
-            let carrier = CallersEnd { calls, pipes, call, side };
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns, item_max })
-        };
-        Ends {
-            sending: pipes.pipes.out.as_ref().map(|queue| end(queue, Side::Sending) as _),
-            receiving: pipes.pipes.into.as_ref().map(|queue| end(queue, Side::Receiving) as _),
-        }
+        let (calls, pipes, item_max) =
+            (Arc::downgrade(self), Arc::clone(pipes), self.binding.options.max_message);
+        QueueEnds::of(Callers { calls, pipes, call, item_max })
     }
 
     /// Whether tasks wait for pipes.
@@ -223,8 +210,15 @@ fn attend(queue: &PipeQueue, awaited: Awaited, wait: impl FnOnce()) {
     }
 }
 
-impl Carrier for CallersEnd {
-    fn appended(&self, bytes: usize) {
+impl Carrier for Callers {
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.pipes.out.as_ref(),
+            Side::Receiving => self.pipes.pipes.into.as_ref(),
+        }
+    }
+
+    fn appended(&self, bytes: usize, _: &Weak<QueueEnds<Self>>) {
         let Some(session) = self.pipes.session.get() else { return };
         session.pipes.make_ready(&self.pipes.pipes);
         session.pipes.gathering.appended(bytes, || {
@@ -237,8 +231,8 @@ impl Carrier for CallersEnd {
         self.pipes.send();
     }
 
-    fn ended(&self) {
-        if self.side == Side::Receiving {
+    fn ended(&self, side: Side) {
+        if side == Side::Receiving {
             self.pipes.pipes.stop();
         }
         self.pipes.send();
@@ -262,32 +256,34 @@ impl Carrier for CallersEnd {
         self.pipes.send();
     }
 
-    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+    fn wait(&self, queue: &Arc<PipeQueue>, awaited: Awaited, until_ns: u64) {
         // Without them the pipe has ended.
         if let Some(calls) = self.calls.upgrade() {
             calls.wait_for_pipe(&self.pipes, (queue, awaited), until_ns);
         }
     }
 
-    fn polled(&self) {
-        let queue = match self.side {
-            Side::Sending => &self.pipes.pipes.out,
-            Side::Receiving => &self.pipes.pipes.into,
-        };
+    fn polled(&self, queue: &Arc<PipeQueue>) {
         let Some(calls) = self.calls.upgrade() else { return };
         let mut polled = locked(&calls.polled);
-        if let Some(queue) = queue {
-            let known = Arc::as_ptr(queue);
-            if !polled.iter().any(|queue| queue.as_ptr() == known) {
-                polled.push(Arc::downgrade(queue));
-            }
+        let known = Arc::as_ptr(queue);
+        if !polled.iter().any(|queue| queue.as_ptr() == known) {
+            polled.push(Arc::downgrade(queue));
         }
         drop(polled);
         calls.wake_background();
     }
+
+    fn callers_step_ns(&self) -> Option<u64> {
+        Some(self.pipes.step_ns)
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
+    }
 }
 
-impl Drop for CallersEnd {
+impl Drop for Callers {
     fn drop(&mut self) {
         if let Some(calls) = self.calls.upgrade() {
             calls.wake_if_left();

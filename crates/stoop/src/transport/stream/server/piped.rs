@@ -3,10 +3,9 @@
 use crate::context::cancelled::CallId;
 use crate::context::keeper;
 use crate::later::deferred::{Later, ReplyError};
-use crate::pipes::contract::{Close, Ends, GRACE_NS, Pipes};
-use crate::pipes::ends::{Carrier, QueueEnd};
+use crate::pipes::contract::{Close, GRACE_NS, Pipes};
+use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
-use crate::pipes::helper::SendsPipes;
 use crate::pipes::queue::{Awaited, PipeQueue};
 use crate::pipes::waiters::Wakeup;
 use crate::serving::outcome::Outcome;
@@ -19,73 +18,72 @@ use stoop_net::clock;
 use stoop_net::waiting::Placement;
 use stoop_wire::Header;
 
-/// Sends the bytes of the pipes on one connection.
-struct Sends {
+/// Carries the bytes of the pipes of a procedure.
+struct Procedures {
     connection: Arc<Connection>,
-    guest: Guest<StreamEndpoint>,
-}
-
-/// An end of a procedure.
-struct ProceduresEnd {
-    sends: Arc<Sends>,
     pipes: Arc<CallPipes>,
-    is_receiving: bool,
+    guest: Guest<StreamEndpoint>,
+    /// Bytes of the longest item.
+    item_max: usize,
 }
 
-impl SendsPipes for Sends {
-    fn send_pipes(&self) {
-        // Also if another thread has sent them.
-        self.connection.pipes.gathering.looks();
-        self.guest.with_pool(|pool| pool.endpoint.send_pipes(&self.connection));
-    }
-}
-
-impl Drop for Sends {
+impl Drop for Procedures {
     /// The procedure has returned.
     fn drop(&mut self) {
         self.guest.end();
     }
 }
 
-impl ProceduresEnd {
-    fn send(&self) {
-        self.sends.connection.pipes.make_ready(&self.pipes);
-        self.sends.send_pipes();
+impl Procedures {
+    /// Sends what is due of all pipes on the connection.
+    fn send_all(&self) {
+        // Also if another thread has sent them.
+        self.connection.pipes.gathering.looks();
+        self.guest.with_pool(|pool| pool.endpoint.send_pipes(&self.connection));
     }
 }
 
-impl Carrier for ProceduresEnd {
-    fn appended(&self, bytes: usize) {
-        let table = &self.sends.connection.pipes;
+impl Carrier for Procedures {
+    fn queue(&self, side: Side) -> Option<&Arc<PipeQueue>> {
+        match side {
+            Side::Sending => self.pipes.out.as_ref(),
+            Side::Receiving => self.pipes.into.as_ref(),
+        }
+    }
+
+    fn appended(&self, bytes: usize, own: &Weak<QueueEnds<Self>>) {
+        let table = &self.connection.pipes;
         table.make_ready(&self.pipes);
-        table.gathering.appended(bytes, || {
-            let weak: Weak<Sends> = Arc::downgrade(&self.sends);
-            weak as Weak<dyn SendsPipes>
-        });
+        table.gathering.appended(bytes, || own.clone() as _);
     }
 
     fn granted(&self) {
-        self.send();
+        self.flush();
     }
 
-    fn ended(&self) {
-        if self.is_receiving {
+    fn ended(&self, side: Side) {
+        if side == Side::Receiving {
             self.pipes.stop();
         }
-        self.send();
+        self.flush();
     }
 
     fn flush(&self) {
-        self.send();
+        self.connection.pipes.make_ready(&self.pipes);
+        self.send_all();
     }
 
-    fn wait(&self, queue: &PipeQueue, awaited: Awaited, until_ns: u64) {
+    fn wait(&self, queue: &Arc<PipeQueue>, awaited: Awaited, until_ns: u64) {
         // Items that gather are not followed by others while this thread waits.
-        self.sends.send_pipes();
-        self.sends.guest.wait(until_ns, || queue.has(awaited), || queue.wait(awaited, until_ns));
+        self.send_all();
+        self.guest.wait(until_ns, || queue.has(awaited), || queue.wait(awaited, until_ns));
         if queue.is_over() || queue.closed().is_some() {
-            self.sends.guest.end();
+            self.guest.end();
         }
+    }
+
+    fn item_max(&self) -> usize {
+        self.item_max
     }
 }
 
@@ -120,19 +118,12 @@ impl StreamEndpoint {
         let placement = Placement { together, waiting_max: self.service.spinners_max };
         let terms = (self.service.waiting, placement);
         let guest = Guest::new(self.open_calls.answers(), terms);
-        let sends = Arc::new(Sends { connection: Arc::clone(connection), guest });
-        let end = |queue: &Arc<PipeQueue>, is_receiving| {
-            let (queue, sends, pipes) = (Arc::clone(queue), Arc::clone(&sends), Arc::clone(&pipes));
-            let item_max = self.service.message_max;
-            let carrier = ProceduresEnd { sends, pipes, is_receiving };
-            Arc::new(QueueEnd { queue, carrier, callers_step_ns: None, item_max })
-        };
-        later.give_ends(Ends {
-            sending: pipes.out.as_ref().map(|queue| end(queue, false) as _),
-            receiving: pipes.into.as_ref().map(|queue| end(queue, true) as _),
-        });
+        let item_max = self.service.message_max;
+        let (connection_of, pipes_of) = (Arc::clone(connection), Arc::clone(&pipes));
+        let carrier = Procedures { connection: connection_of, pipes: pipes_of, guest, item_max };
+        later.give_ends(QueueEnds::of(carrier));
         pipes.say_taken();
-        sends.connection.pipes.make_ready(&pipes);
+        connection.pipes.make_ready(&pipes);
         pipes
     }
 
