@@ -3,16 +3,17 @@
 //! At a `local:` address the two are the two programs. Otherwise one is a program and the other a thread of the transport: a queue whose
 //! bytes leave, or one whose bytes have arrived.
 
+mod rare;
 #[cfg(test)]
 mod tests;
 
 use crate::locked::locked;
 use crate::pipes::contract::{Arrival, Close};
 use crate::pipes::error::PipeError;
+use crate::pipes::queue::rare::{Kept, Rare};
 use crate::pipes::record::Record;
 use crate::pipes::waiters::{Waiters, Wakeup};
 use crate::pipes::window::{Size, Window};
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
@@ -45,25 +46,12 @@ struct State {
     window: Size,
     /// The reader has found nothing since the last bytes arrived; since when, if the window asks for that.
     reader_waits: Option<u64>,
-    /// Items that wait for room, each the newest of its key; `None` if there are none. An empty queue is larger than a pointer.
-    #[allow(clippy::box_collection)]
-    kept: Option<Box<VecDeque<Kept>>>,
     /// The writer wants the bytes so far to leave now.
     is_flushed: bool,
     /// How the writer has closed it.
     closed: Option<Close>,
-    /// Why nothing more can be appended, and why nothing more can be taken.
-    over: Option<Box<PipeError>>,
-    failed: Option<Box<PipeError>>,
-    /// Those that have waited for room have had none: most never do.
-    room: Option<Box<Waiters>>,
     arrivals: Waiters,
-}
-
-struct Kept {
-    key: u64,
-    item: Vec<u8>,
-    skipped: u32,
+    rare: Rare,
 }
 
 /// What happened to a record that was to be appended.
@@ -127,13 +115,10 @@ impl PipeQueue {
             has_waited: false,
             window,
             reader_waits: None,
-            kept: None,
             is_flushed: false,
             closed: None,
-            over: None,
-            failed: None,
-            room: None,
             arrivals: Waiters::default(),
+            rare: Rare::default(),
         }))
     }
 
@@ -163,7 +148,7 @@ impl PipeQueue {
             drop(state);
             return self.append(record);
         }
-        let all = state.kept.get_or_insert_default();
+        let all = &mut state.rare.get().kept;
         match all.iter_mut().find(|kept| kept.key == key) {
             Some(kept) => {
                 kept.item.clear();
@@ -202,11 +187,11 @@ impl PipeQueue {
         }
         state.closed = Some(how);
         if how == Close::Whole {
-            for kept in state.kept.take().into_iter().flat_map(|kept| *kept) {
+            while let Some(kept) = state.rare.next_kept() {
                 state.put(&Record::of(&kept.item), kept.skipped);
             }
         }
-        state.kept = None;
+        state.rare.forget_kept();
         Some(state.arrivals.wake())
     }
 
@@ -227,7 +212,7 @@ impl PipeQueue {
         }
         state.note_waits(packet.has_waited);
         state.written += bytes.len() as u64;
-        if state.over.is_some() || state.failed.is_some() {
+        if state.rare.over().is_some() || state.rare.failed().is_some() {
             return Ok(Wakeup::default());
         }
         state.bytes.extend_from_slice(bytes);
@@ -237,7 +222,8 @@ impl PipeQueue {
     /// Bytes may have arrived for the reader, in order and within the limit: `draw` puts them behind the others.
     pub(crate) fn arrive_by(&self, draw: impl FnOnce(&mut Vec<u8>) -> Option<Drawn>) -> Wakeup {
         let mut state = self.state();
-        let is_wanted = state.over.is_none() && state.failed.is_none() && state.closed.is_none();
+        let is_wanted =
+            state.rare.over().is_none() && state.rare.failed().is_none() && state.closed.is_none();
         let drawn = if is_wanted { draw(&mut state.bytes) } else { draw(&mut Vec::new()) };
         let Some(Drawn { len, rest, has_waited }) = drawn else { return Wakeup::default() };
         if len > 0 {
@@ -260,8 +246,8 @@ impl PipeQueue {
     /// As [`ReceivingEnd::take`](super::contract::ReceivingEnd::take).
     pub(crate) fn take(&self, into: &mut Vec<u8>) -> Result<Arrival, PipeError> {
         let mut state = self.state();
-        if let Some(why) = &state.failed {
-            return Err(PipeError::clone(why));
+        if let Some(why) = state.rare.failed() {
+            return Err(why.clone());
         }
         if !state.bytes.is_empty() {
             let wakeup =
@@ -330,19 +316,20 @@ impl PipeQueue {
     /// Nothing more can be appended, for this reason, and what is there is forgotten; the reader has stopped.
     pub(crate) fn stop(&self, why: PipeError) -> Wakeup {
         let mut state = self.state();
-        (state.bytes, state.kept) = (Vec::new(), None);
-        state.over.get_or_insert_with(|| Box::new(why));
+        state.bytes = Vec::new();
+        state.rare.forget_kept();
+        state.rare.get().over.get_or_insert(why);
         state.wake_for_room()
     }
 
     /// The pipe has ended at both sides, for this reason, unless all of it has arrived.
     pub(crate) fn fail(&self, why: &PipeError) -> [Wakeup; 2] {
         let mut state = self.state();
-        state.kept = None;
-        state.over.get_or_insert_with(|| Box::new(why.clone()));
+        state.rare.forget_kept();
+        state.rare.get().over.get_or_insert_with(|| why.clone());
         if state.closed.is_none() {
             state.bytes = Vec::new();
-            state.failed.get_or_insert_with(|| Box::new(why.clone()));
+            state.rare.get().failed.get_or_insert_with(|| why.clone());
         }
         [state.wake_for_room(), state.arrivals.wake()]
     }
@@ -403,7 +390,7 @@ impl PipeQueue {
 
     /// Whether the reader has stopped, or the pipe has failed.
     pub(crate) fn is_over(&self) -> bool {
-        self.state().over.is_some()
+        self.state().rare.over().is_some()
     }
 
     /// Whether bytes wait, or it is closed.
@@ -415,15 +402,15 @@ impl PipeQueue {
     /// Whether a task waits for something.
     pub(crate) fn is_polled(&self) -> bool {
         let state = self.state();
-        state.room.as_deref().is_some_and(Waiters::is_polled) || state.arrivals.is_polled()
+        state.arrivals.is_polled() || state.rare.is_polled()
     }
 }
 
 impl State {
     fn check_open(&self) -> Result<(), PipeError> {
-        match (&self.over, self.closed) {
+        match (self.rare.over(), self.closed) {
             (None, None) => Ok(()),
-            (Some(why), _) => Err(PipeError::clone(why)),
+            (Some(why), _) => Err(why.clone()),
             (None, Some(_)) => Err(PipeError::Ended),
         }
     }
@@ -433,7 +420,7 @@ impl State {
     }
 
     fn has_room(&self) -> bool {
-        self.written < self.limit && self.kept.is_none() && self.bytes.len() < QUEUED_MAX
+        self.written < self.limit && !self.rare.keeps() && self.bytes.len() < QUEUED_MAX
     }
 
     #[inline]
@@ -472,28 +459,27 @@ impl State {
         self.has_waited |= self.is_refused && self.written >= self.limit;
         (self.limit, self.is_refused) = (limit, false);
         while self.written < self.limit
-            && let Some(kept) = self.kept.as_deref_mut().and_then(VecDeque::pop_front)
+            && let Some(kept) = self.rare.next_kept()
         {
             self.put(&Record::of(&kept.item), kept.skipped);
         }
-        self.kept.take_if(|kept| kept.is_empty());
         self.wake_for_room()
     }
 
     fn wake_for_room(&mut self) -> Wakeup {
-        self.room.as_deref_mut().map_or_else(Wakeup::default, Waiters::wake)
+        self.rare.wake_for_room()
     }
 
     fn has(&self, awaited: Awaited) -> bool {
         match awaited {
-            Awaited::Room => self.over.is_some() || self.closed.is_some() || self.has_room(),
-            Awaited::Bytes => self.failed.is_some() || self.closed.is_some() || !self.bytes.is_empty(),
+            Awaited::Room => self.rare.over().is_some() || self.closed.is_some() || self.has_room(),
+            Awaited::Bytes => self.rare.failed().is_some() || self.closed.is_some() || !self.bytes.is_empty(),
         }
     }
 
     fn waiters(&mut self, awaited: Awaited) -> &mut Waiters {
         match awaited {
-            Awaited::Room => self.room.get_or_insert_default(),
+            Awaited::Room => &mut self.rare.get().room,
             Awaited::Bytes => &mut self.arrivals,
         }
     }

@@ -19,8 +19,7 @@ pub enum Window {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     bytes: u32,
-    most: u32,
-    /// The most where the way there and back is short.
+    /// The most where the way there and back is short; 0: it does not grow.
     near: u32,
     /// Bytes below this offset were sent under a smaller window: that their sender waited says nothing of this one.
     judged_from: u64,
@@ -37,9 +36,9 @@ const FAR_NS: u64 = 100_000;
 impl Window {
     pub(crate) fn size(self) -> Size {
         match self {
-            Self::Usual => Size::new(super::contract::FIRST_WINDOW as u32, MOST),
-            Self::Newest => Size::new(1, 1),
-            Self::Bytes(bytes) => Size::new(bytes.max(1), bytes.max(1)),
+            Self::Usual => Size::new(super::contract::FIRST_WINDOW as u32, MOST_NEAR),
+            Self::Newest => Size::new(1, 0),
+            Self::Bytes(bytes) => Size::new(bytes.max(1), 0),
         }
     }
 }
@@ -56,29 +55,33 @@ pub(crate) struct Credit {
 }
 
 impl Size {
-    fn new(bytes: u32, most: u32) -> Self {
-        Self { bytes, most, near: MOST_NEAR, judged_from: 0 }
+    fn new(bytes: u32, near: u32) -> Self {
+        Self { bytes, near, judged_from: 0 }
     }
 
     /// As that of a caller which receives packets.
     pub(crate) fn of_packets(self) -> Self {
-        Self { near: MOST_NEAR_OF_PACKETS, ..self }
+        Self { near: if self.grows() { MOST_NEAR_OF_PACKETS } else { 0 }, ..self }
     }
 
     pub(crate) fn bytes(self) -> u64 {
         self.bytes.into()
     }
 
+    fn grows(self) -> bool {
+        self.near > 0
+    }
+
     /// Whether it grows only if the reader has waited long.
     pub(crate) fn asks_how_long(self) -> bool {
-        self.bytes >= self.near && self.bytes < self.most
+        self.grows() && (self.near..MOST).contains(&self.bytes)
     }
 
     /// Sender and reader have waited for each other before that offset, when the program had taken that much, the reader for so long: the
     /// window is too small for the way there and back.
     pub(crate) fn widen(&mut self, at: u64, taken: u64, waited_ns: u64) {
-        if at >= self.judged_from && (waited_ns >= FAR_NS || !self.asks_how_long()) {
-            self.bytes = self.bytes.saturating_mul(2).min(self.most);
+        if self.grows() && at >= self.judged_from && (waited_ns >= FAR_NS || !self.asks_how_long()) {
+            self.bytes = self.bytes.saturating_mul(2).min(MOST);
             self.judged_from = taken + self.bytes();
         }
     }
