@@ -24,9 +24,12 @@ const KEPT: usize = 128 * 1024;
 /// And at least: less is had as quickly when it is needed, and many pipes are quiet.
 const KEPT_LEAST: usize = 256;
 
-/// Bytes of a pipe that were taken from its queue and that the exchange has not taken.
+/// Bytes of a pipe that were taken from its queue and that the exchange has not taken, or memory for many: mostly nothing.
 #[derive(Default)]
-pub(crate) struct Outlet {
+pub(crate) struct Outlet(Option<Box<Passing>>);
+
+#[derive(Default)]
+struct Passing {
     run: Vec<u8>,
     at: usize,
     /// They are these instead of those in `run`.
@@ -48,7 +51,23 @@ pub(crate) struct Passed {
 
 impl Outlet {
     /// Passes the bytes of the queue to `send`, which returns how many it takes.
-    pub(crate) fn pass(&mut self, queue: &PipeQueue, mut send: impl FnMut(Added<'_>) -> usize) -> Passed {
+    pub(crate) fn pass(&mut self, queue: &PipeQueue, send: impl FnMut(Added<'_>) -> usize) -> Passed {
+        let mut passing = self.0.take().map_or_else(Passing::default, |passing| *passing);
+        let passed = passing.pass(queue, send);
+        if passed.is_held_up || passing.run.capacity() > 0 {
+            self.0 = Some(Box::new(passing));
+        }
+        passed
+    }
+
+    /// Forgets what is left.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Passing {
+    fn pass(&mut self, queue: &PipeQueue, mut send: impl FnMut(Added<'_>) -> usize) -> Passed {
         let mut wakeup = Wakeup::default();
         loop {
             let rest = match &self.shared {
@@ -86,11 +105,6 @@ impl Outlet {
             self.shared = Some(Piece::new(mem::replace(&mut self.run, next)));
         }
         pulled
-    }
-
-    /// Forgets what is left.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
