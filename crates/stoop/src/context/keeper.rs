@@ -21,18 +21,23 @@ pub(crate) trait Kept: Send + Sync + 'static {
     fn expire(&self);
 }
 
-/// What the keeper keeps, by its deadline, and by a number that nothing else there has.
+/// What the keeper keeps, by its call, and by a number that nothing else there has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    deadline_ns: u64,
-    number: u64,
     call: CallId,
+    number: u64,
+}
+
+struct Entry {
+    deadline_ns: u64,
+    what: Weak<dyn Kept>,
 }
 
 #[derive(Default)]
 struct Keeper {
-    all: BTreeMap<Key, Weak<dyn Kept>>,
-    by_call: BTreeSet<(CallId, Key)>,
+    all: BTreeMap<Key, Entry>,
+    /// Those that have a deadline: most calls that are quiet have none.
+    by_deadline: BTreeSet<(u64, Key)>,
     /// Entries that were taken out, for the thread to end them.
     due: Vec<Weak<dyn Kept>>,
     last_number: u64,
@@ -58,9 +63,8 @@ fn keeper() -> MutexGuard<'static, Keeper> {
 pub(crate) fn keep(call: CallId, deadline_ns: u64, what: Weak<dyn Kept>) -> Key {
     let mut keeper = keeper();
     keeper.last_number += 1;
-    let key = Key { deadline_ns, number: keeper.last_number, call };
-    keeper.all.insert(key, what);
-    keeper.by_call.insert((call, key));
+    let key = Key { call, number: keeper.last_number };
+    keeper.insert(key, Entry { deadline_ns, what });
     if deadline_ns < keeper.wakes_ns {
         keeper.wake();
     }
@@ -74,9 +78,7 @@ pub(crate) fn keep(call: CallId, deadline_ns: u64, what: Weak<dyn Kept>) -> Key 
 
 /// This has ended.
 pub(crate) fn forget(key: Key) {
-    let mut keeper = keeper();
-    keeper.all.remove(&key);
-    keeper.by_call.remove(&(key.call, key));
+    keeper().remove(key);
 }
 
 /// Ends what belongs to a call that its caller has cancelled.
@@ -88,14 +90,9 @@ pub(crate) fn end_call(call: CallId) {
 /// Ends what belongs to a call by that time at the latest.
 pub(crate) fn end_call_by(call: CallId, deadline_ns: u64) {
     let mut keeper = keeper();
-    let range = (call, Key::of(call, 0))..=(call, Key::of(call, u64::MAX));
-    let keys: Vec<_> = keeper.by_call.range(range).map(|(_, key)| *key).collect();
-    for key in keys.into_iter().filter(|key| key.deadline_ns > deadline_ns) {
-        keeper.by_call.remove(&(call, key));
-        if let Some(what) = keeper.all.remove(&key) {
-            let sooner = Key { deadline_ns, ..key };
-            keeper.all.insert(sooner, what);
-            keeper.by_call.insert((call, sooner));
+    for key in keeper.keys(call, call) {
+        if let Some(entry) = keeper.remove(key) {
+            keeper.insert(key, Entry { deadline_ns: entry.deadline_ns.min(deadline_ns), ..entry });
         }
     }
     if deadline_ns < keeper.wakes_ns {
@@ -111,23 +108,34 @@ pub(crate) fn end_binding(binding: BindingId) {
 
 fn end_between(first: CallId, last: CallId) {
     let mut keeper = keeper();
-    let range = (first, Key::of(first, 0))..=(last, Key::of(last, u64::MAX));
-    let keys: Vec<_> = keeper.by_call.range(range).map(|(_, key)| *key).collect();
+    let keys = keeper.keys(first, last);
     keeper.end_now(keys);
 }
 
-impl Key {
-    /// The least or the greatest of a call.
-    fn of(call: CallId, bound: u64) -> Self {
-        Self { deadline_ns: bound, number: bound, call }
-    }
-}
-
 impl Keeper {
+    fn insert(&mut self, key: Key, entry: Entry) {
+        if entry.deadline_ns != u64::MAX {
+            self.by_deadline.insert((entry.deadline_ns, key));
+        }
+        self.all.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: Key) -> Option<Entry> {
+        let entry = self.all.remove(&key)?;
+        self.by_deadline.remove(&(entry.deadline_ns, key));
+        Some(entry)
+    }
+
+    /// What belongs to these calls and those between them.
+    fn keys(&self, first: CallId, last: CallId) -> Vec<Key> {
+        let range = Key { call: first, number: 0 }..=Key { call: last, number: u64::MAX };
+        self.all.range(range).map(|(key, _)| *key).collect()
+    }
+
     fn end_now(&mut self, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
-            self.by_call.remove(&(key.call, key));
-            self.due.extend(self.all.remove(&key));
+            let entry = self.remove(key);
+            self.due.extend(entry.map(|entry| entry.what));
         }
         if !self.due.is_empty() {
             self.wake();
@@ -149,8 +157,8 @@ impl Keeper {
 
     /// Takes the entries whose deadlines have passed, and those of calls that were cancelled.
     fn take_due(&mut self, now_ns: u64) -> Vec<Arc<dyn Kept>> {
-        let late = self.all.range(..Key::of(CallId::NONE, now_ns)).map(|(key, _)| *key);
-        let late: Vec<_> = late.collect();
+        let late: Vec<_> =
+            self.by_deadline.iter().take_while(|(at, _)| *at <= now_ns).map(|(_, key)| *key).collect();
         self.end_now(late);
         std::mem::take(&mut self.due).iter().filter_map(Weak::upgrade).collect()
     }
@@ -162,7 +170,8 @@ fn run() {
         let now_ns = clock::now_ns();
         let mut keeper = self::keeper();
         let due = keeper.take_due(now_ns);
-        let next_ns = keeper.all.first_key_value().map(|(key, _)| key.deadline_ns);
+        let earliest_ns = keeper.by_deadline.first().map_or(u64::MAX, |(at, _)| *at);
+        let next_ns = (!keeper.all.is_empty()).then_some(earliest_ns);
         keeper.wakes_ns = next_ns.unwrap_or(u64::MAX);
         drop(keeper);
         if !due.is_empty() {
