@@ -16,8 +16,10 @@ use crate::locked::locked;
 use crate::pipes::contract::{Ends, Pipes};
 use crate::pipes::ends::ServedEnds;
 use crate::pipes::served::Served;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
+use stoop_net::fork;
 
 /// A call that waits for its pipes.
 struct Piped<R> {
@@ -36,13 +38,17 @@ type Answers<R> = Reply<(Ended<R>, PutAnswer<R>)>;
 /// Why a call without its pipes is refused.
 const NO_PIPES: &str = "the procedure has pipes, and this transport, or this kind of caller, carries none";
 
+/// A call is without its pipes.
+fn refuse(call: &dyn Open) {
+    // Its caller may have gone.
+    let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
+}
+
 impl<R: Send + 'static> Unanswered for Piped<R> {
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
         let Self { ends, served, start, answer, .. } = *self;
         let Some(ends) = ends else {
-            // Its caller may have gone.
-            let _ = call.answer(Given::Refusal(RefusalCode::UnknownProcedure, NO_PIPES));
-            return;
+            return refuse(&*call);
         };
         let open = Arc::downgrade(&call);
         let fail = move |why| {
@@ -82,15 +88,56 @@ fn wait_for_pipes<R: Send + 'static>(
     Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, served: None, start, answer }))))
 }
 
-/// Ends a call that is kept open.
-pub(crate) struct OpenPipes(Answers<()>);
+/// Ends a call that is kept open, when it is dropped.
+pub(crate) struct OpenPipes {
+    /// There until it is dropped.
+    call: Option<Arc<dyn Open>>,
+    /// The process that serves the call, see [`fork::generation`].
+    generation: u32,
+}
 
 impl OpenPipes {
+    /// Whether the call has ended already.
+    pub(crate) fn is_over(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.is_over())
+    }
+}
+
+impl Drop for OpenPipes {
     /// Answers the call: its pipes end.
-    pub(crate) fn end(self) {
-        let put: PutAnswer<()> = |(), _| ();
+    fn drop(&mut self) {
+        let Some(call) = self.call.take() else { return };
+        if self.generation != fork::generation() {
+            // The call is the parent's, with its sockets and its memory.
+            return mem::forget(call);
+        }
         // Its caller may have gone.
-        let _ = self.0.send((Ended::Returned(Ok(())), put));
+        let _ = call.answer(Given::Result(&|_| Ok(())));
+    }
+}
+
+/// A call that waits for its pipes, and is kept open.
+struct KeptOpen {
+    pipes: Pipes,
+    ends: Option<Ends>,
+    start: Box<dyn FnOnce(Ends, OpenPipes) + Send>,
+}
+
+impl Unanswered for KeptOpen {
+    fn goes_to(self: Box<Self>, call: Arc<dyn Open>) {
+        let Self { ends, start, .. } = *self;
+        match ends {
+            Some(ends) => start(ends, OpenPipes { call: Some(call), generation: fork::generation() }),
+            None => refuse(&*call),
+        }
+    }
+
+    fn pipes(&self) -> Pipes {
+        self.pipes
+    }
+
+    fn give_ends(&mut self, ends: Ends) {
+        self.ends = Some(ends);
     }
 }
 
@@ -103,12 +150,8 @@ pub(crate) fn keep_open(
     held: Held,
     start: impl FnOnce(Ends, OpenPipes) + Send + 'static,
 ) -> Result<(), Unserved> {
-    wait_for_pipes(pipes, move |ends, reply| start(ends.into_ends(), OpenPipes(reply))).map_err(|why| {
-        match why {
-            Unserved::Later(later) => Unserved::Later(later.holding(held)),
-            why => why,
-        }
-    })
+    let kept = KeptOpen { pipes, ends: None, start: Box::new(start) };
+    Err(Unserved::Later(Later::new(Box::new(kept)).holding(held)))
 }
 
 /// What a stub runs the procedure with: how it ends, or a panic.

@@ -353,11 +353,6 @@ impl fmt::Debug for ServedEnds {
 }
 
 impl ServedEnds {
-    /// The ends, for bytes.
-    pub(crate) fn into_ends(self) -> Ends {
-        self.ends
-    }
-
     /// `fail` ends the call with this error of an item.
     pub(crate) fn new(
         ends: Ends,

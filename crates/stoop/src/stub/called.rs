@@ -52,7 +52,7 @@ impl<C> fmt::Debug for Callbacks<C> {
 impl<C> Offered<C> {
     fn end(self) {
         self.handle.end();
-        self.open.end();
+        drop(self.open);
     }
 }
 
@@ -90,20 +90,10 @@ impl<C: OfClient> Callbacks<C> {
             return Err(Unserved::Refused(Refusal::new(RefusalCode::ShuttingDown, "")));
         }
         let serial = own.last_serial.fetch_add(1, Ordering::Relaxed) + 1;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let offer = Offer {
-            callbacks: Arc::downgrade(own),
-            client: callback.client,
-            serial,
-            is_over: Arc::clone(&is_over),
-        };
+        let offer = Offer { callbacks: Arc::downgrade(own), client: callback.client, serial };
         let (own, caller) = (Arc::clone(own), serving_caller());
         keep_open(PIPES, Box::new(offer), move |ends, open| {
             own.accept((callback.client, serial), (&caller, form), (ends, window), open);
-            // It may have ended before it was accepted.
-            if is_over.load(Ordering::SeqCst) {
-                own.forget(callback.client, serial);
-            }
         })
     }
 
@@ -125,10 +115,14 @@ impl<C: OfClient> Callbacks<C> {
         let transport = AnyBinding::Callback(Arc::clone(&handle));
         let of_object = C::of_client(Client::made(C::interface(), uri, transport));
         let offered = Box::new(Offered { serial, client: of_object, handle: Arc::clone(&handle), open });
-        let before = locked(&self.offered).insert(client, offered);
+        let mut all = locked(&self.offered);
+        let before = all.insert(client, offered);
+        // It may have ended before it was accepted.
+        let is_over = all[&client].open.is_over();
+        drop(all);
         before.into_iter().for_each(|offered| offered.end());
         handle.accept();
-        if self.is_closed.load(Ordering::SeqCst) {
+        if is_over || self.is_closed.load(Ordering::SeqCst) {
             self.forget(client, serial);
         }
     }
@@ -157,12 +151,10 @@ struct Offer<C> {
     callbacks: Weak<Callbacks<C>>,
     client: u64,
     serial: u64,
-    is_over: Arc<AtomicBool>,
 }
 
 impl<C> Drop for Offer<C> {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
         if let Some(callbacks) = self.callbacks.upgrade() {
             callbacks.forget(self.client, self.serial);
         }
