@@ -8,7 +8,7 @@ use crate::context::{begun_latest_ns, bounded_deadline};
 use crate::error::{CallError, UnknownCause};
 use crate::pipes::helper;
 use crate::pipes::record::Record;
-use crate::transport::callback::handle::{ARGUMENTS, Handle, HandleEnds, IfFull, number};
+use crate::transport::callback::handle::{ARGUMENTS, Handle, HandleEnds, Here, IfFull, number};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,11 +37,11 @@ impl Handle {
         let deadline_ns = bounded_deadline(now_ns, timeout_ns);
         if deadline_ns > now_ns
             && let Some(agreed) = self.agreed_number(procedure)
-            && let Some(session) = self.session_here()
+            && let Some((here, session)) = self.session_here()
         {
             let (sent, arguments) = (self.sent(), ARGUMENTS..ARGUMENTS + len);
             if let Some(ended) = session.run_here(sent, message, (agreed, arguments), deadline_ns) {
-                self.run_here.fetch_add(1, Ordering::Relaxed);
+                here.run.fetch_add(1, Ordering::Relaxed);
                 return ended;
             }
         }
@@ -137,16 +137,17 @@ impl Handle {
     }
 
     /// The session of the client, if it is in this process and bound within it.
-    fn session_here(&self) -> Option<Arc<Session>> {
-        let number = self.here.filter(|_| !self.is_over.load(Ordering::SeqCst))?;
-        match self.session.get() {
-            Some(session) => session.upgrade(),
+    fn session_here(&self) -> Option<(&Here, Arc<Session>)> {
+        let here = self.here.as_deref().filter(|_| !self.is_over.load(Ordering::SeqCst))?;
+        let session = match here.session.get() {
+            Some(session) => session.upgrade()?,
             None => {
-                let session = find(number)?;
+                let session = find(here.object)?;
                 // Another thread may have found it.
-                let _ = self.session.set(Arc::downgrade(&session));
-                Some(session)
+                let _ = here.session.set(Arc::downgrade(&session));
+                session
             }
-        }
+        };
+        Some((here, session))
     }
 }

@@ -34,7 +34,8 @@ impl Binding for Handle {
     }
 
     fn counters(&self) -> CallCounters {
-        let calls = self.sent() + self.run_here.load(Ordering::Relaxed);
+        let run_here = self.here.as_ref().map_or(0, |here| here.run.load(Ordering::Relaxed));
+        let calls = self.sent() + run_here;
         CallCounters { calls, ..CallCounters::default() }
     }
 

@@ -61,12 +61,19 @@ pub(crate) struct Handle {
     pub(super) is_over: AtomicBool,
     /// There are [as many](OUTSTANDING_MAX) calls in the table as there may be, or were when one was last added.
     pub(super) is_full: AtomicBool,
-    /// The number of the object, if the client is bound within this process, and its session, once that was found.
-    pub(super) here: Option<u64>,
-    pub(super) session: OnceLock<Weak<Session>>,
-    /// Calls whose records were not sent, and those that were run by the threads that made them.
+    /// If the client is bound within this process.
+    pub(super) here: Option<Box<Here>>,
+    /// Calls whose records were not sent.
     pub(super) not_sent: AtomicU64,
-    pub(super) run_here: AtomicU64,
+}
+
+/// An object of a client that is bound within this process.
+pub(super) struct Here {
+    pub(super) object: u64,
+    /// Once it was found.
+    pub(super) session: OnceLock<Weak<Session>>,
+    /// Calls that were run by the threads that made them.
+    pub(super) run: AtomicU64,
 }
 
 /// The ends of the two pipes, for the thread that receives.
@@ -116,10 +123,9 @@ impl Handle {
             is_stuck: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
-            here,
-            session: OnceLock::new(),
+            here: here
+                .map(|object| Box::new(Here { object, session: OnceLock::new(), run: AtomicU64::new(0) })),
             not_sent: AtomicU64::new(0),
-            run_here: AtomicU64::new(0),
         })
     }
 
