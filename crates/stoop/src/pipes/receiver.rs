@@ -48,7 +48,7 @@ pub struct Receiver<T: Item + ?Sized> {
 #[derive(Clone, Debug)]
 enum Over {
     End,
-    Error(PipeError),
+    Error(Box<PipeError>),
 }
 
 /// What a look for the next item has found.
@@ -309,7 +309,7 @@ impl<T: Item + ?Sized> Receiver<T> {
         match &self.over {
             None => {}
             Some(Over::End) => return Ok(Some(Next::End)),
-            Some(Over::Error(why)) => return Err(why.clone()),
+            Some(Over::Error(why)) => return Err(PipeError::clone(why)),
         }
         self.bytes.drain(..self.at);
         self.at = 0;
@@ -341,7 +341,7 @@ impl<T: Item + ?Sized> Receiver<T> {
     fn fail(&mut self, why: PipeError) -> PipeError {
         self.bytes = Vec::new();
         self.at = 0;
-        self.over = Some(Over::Error(why.clone()));
+        self.over = Some(Over::Error(Box::new(why.clone())));
         if matches!(why, PipeError::Peer(_)) {
             self.end.stop();
         }
