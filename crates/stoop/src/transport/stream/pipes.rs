@@ -77,6 +77,9 @@ pub(crate) struct PipeTable {
 /// Packets of data of one call that are sent at once: one is too small for an item of 64 KiB.
 const AT_ONCE: usize = 2;
 
+/// Less memory than that is not kept for the next bytes: it is had as quickly when it is needed, and many pipes are quiet.
+const KEPT_LEAST: usize = 256;
+
 /// How far the packets of a call have been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketsSent {
@@ -224,6 +227,13 @@ impl Sending {
         wakeup
     }
 
+    /// Gives back little memory, if nothing is left in it.
+    fn rest(&mut self) {
+        if self.at == self.run.len() && self.run.capacity() < KEPT_LEAST {
+            (self.run, self.at) = (Vec::new(), 0);
+        }
+    }
+
     /// The next bytes that may leave: the header of their packet, and how many they are.
     fn next_data(&mut self, out: &PipeQueue) -> Option<(Data, usize)> {
         if self.has_ended {
@@ -366,6 +376,7 @@ impl PipeTable {
             left = left.saturating_sub(slice.len());
         }
         let has_more = call.has_more(&sending);
+        sending.rest();
         drop(sending);
         if has_more {
             self.make_ready(&call);
