@@ -7,6 +7,7 @@ mod sent;
 use super::path::Path;
 use super::ranges::Ranges;
 use crate::Instant;
+use alloc::boxed::Box;
 use sent::{Sent, Settled};
 use stoop_wire::Receipt;
 
@@ -69,8 +70,8 @@ pub struct Outgoing {
     is_followed: bool,
     /// The bytes before this one leave without waiting for more.
     flushed: u32,
-    /// Packets sent from the first moment to the second have no answer.
-    silence: Option<(Instant, Instant)>,
+    /// Packets sent from the first moment to the second have no answer. Rare, and so in a box.
+    silence: Option<Box<(Instant, Instant)>>,
     /// When packets in flight will count as lost because of their age.
     loss_time: Instant,
     /// Pacing delays the next packet until then, although the window has space.
@@ -204,7 +205,7 @@ impl Outgoing {
 
     /// Handles the first arrival after waits without a receipt (RFC 9002 §7.6); `oldest` is when that packet was sent.
     fn after_silence(&mut self, oldest: Instant, path: &mut Path) {
-        if let Some((from, until)) = self.silence.take()
+        if let Some((from, until)) = self.silence.take().map(|silence| *silence)
             && oldest > until
         {
             path.on_silence_between(from, until);
@@ -303,8 +304,8 @@ impl Outgoing {
     fn on_fruitless_wait(&mut self, path: &mut Path) {
         self.extra = PROBE_PACKETS;
         let Some(oldest) = self.sent.oldest() else { return };
-        let from = self.silence.map_or(oldest, |(from, _)| from);
-        self.silence = Some((from, self.last_sent));
+        let from = self.silence.as_deref().map_or(oldest, |&(from, _)| from);
+        self.silence = Some(Box::new((from, self.last_sent)));
         path.size.on_silence(self.waits);
         for _ in 0..PROBE_PACKETS {
             if let Some((start, end)) = self.sent.give_up_oldest(path) {

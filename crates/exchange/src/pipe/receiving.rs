@@ -10,9 +10,9 @@ use core::mem;
 use core::time::Duration;
 use stoop_wire::{Data, Header, Kind, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
-/// How long a receiver that takes no more waits for the end before it says so again; doubled up to the longest wait.
+/// How long a receiver that takes no more waits for the end before it says so again; doubled so many times at most.
 const SAY_STOP_AGAIN: Duration = Duration::from_millis(20);
-const SAY_STOP_AGAIN_MAX: Duration = Duration::from_millis(640);
+const DOUBLINGS_MAX: u32 = 5;
 
 /// The receiving end of a pipe.
 #[derive(Debug)]
@@ -38,9 +38,9 @@ pub struct Receiving {
     readable: u64,
     /// The program takes no more.
     is_stopped: bool,
-    /// When to say that again, and the wait after that.
+    /// When to say that again, and how often the wait before it was doubled.
     say_again: Instant,
-    wait: Duration,
+    doublings: u32,
     /// The limit has moved so far that the sender should be told.
     has_moved: bool,
     /// The program has sent something in the other pipe soon after bytes had come the last time: the next receipt may wait for that.
@@ -91,7 +91,7 @@ impl Receiving {
             readable: u64::MAX,
             is_stopped: false,
             say_again: Instant::NEVER,
-            wait: SAY_STOP_AGAIN,
+            doublings: 0,
             has_moved: false,
             is_answered: false,
             waits_until: Instant::NEVER,
@@ -355,7 +355,7 @@ impl Receiving {
             self.incoming.skip_to(self.incoming.message_len());
         } else {
             self.has_moved = true;
-            self.say_again = now + self.wait;
+            self.say_again = now + SAY_STOP_AGAIN;
         }
     }
 
@@ -404,8 +404,8 @@ impl Receiving {
     /// Does what is due. Afterwards a receipt may be owed.
     pub fn on_timeout(&mut self, now: Instant) {
         if now >= self.say_again {
-            self.wait = (2 * self.wait).min(SAY_STOP_AGAIN_MAX);
-            (self.say_again, self.has_moved) = (now + self.wait, true);
+            self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
+            (self.say_again, self.has_moved) = (now + SAY_STOP_AGAIN * (1 << self.doublings), true);
         }
         if now >= self.waits_until {
             (self.waits_until, self.is_answered, self.has_moved) = (Instant::NEVER, false, true);

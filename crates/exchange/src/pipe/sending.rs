@@ -7,6 +7,7 @@ use crate::Instant;
 use crate::bulk::is_newer;
 use crate::bulk::{Outgoing, Path, Run};
 use crate::room::{PacketRoom, Part};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use stoop_wire::{Data, HEADER_LEN, PipeEnd, PipeReceipt, Receipt, ReceiptBehind};
 
@@ -32,8 +33,8 @@ pub struct Sending {
     is_closed: bool,
     /// The receiver takes no more.
     is_stopped: bool,
-    /// The program has more than the receiver takes, and waits for a higher limit.
-    wants: Option<Asking>,
+    /// The program has more than the receiver takes, and waits for a higher limit. Not for long, and so in a box.
+    wants: Option<Box<Asking>>,
     /// The offset of the byte for which a higher limit was waited for last.
     waited_at: Option<u64>,
 }
@@ -148,13 +149,13 @@ impl Sending {
     pub fn want(&mut self, now: Instant, path: &Path) {
         if self.wants.is_none() && !self.is_closed {
             let next = now.after_nanos(path.wait_after(0));
-            self.wants = Some(Asking { next, times: 0, unanswered: 0 });
+            self.wants = Some(Box::new(Asking { next, times: 0, unanswered: 0 }));
         }
     }
 
     /// When a question is due: the receipt that has told a higher limit may be lost.
     fn next_question(&self) -> Instant {
-        let asking = self.wants.filter(|_| !self.is_closed && self.outgoing.is_acknowledged());
+        let asking = self.wants.as_deref().filter(|_| !self.is_closed && self.outgoing.is_acknowledged());
         asking.map_or(Instant::NEVER, |asking| asking.next)
     }
 
@@ -341,7 +342,7 @@ impl Sending {
 
     /// Consecutive waits without a useful receipt.
     pub fn waits(&self) -> u32 {
-        self.outgoing.waits().max(self.wants.map_or(0, |asking| asking.unanswered))
+        self.outgoing.waits().max(self.wants.as_deref().map_or(0, |asking| asking.unanswered))
     }
 
     /// When [`on_timeout`](Self::on_timeout) is due.
