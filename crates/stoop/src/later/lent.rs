@@ -5,9 +5,11 @@ use crate::locked::locked;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 /// An endpoint, for threads that are not its own.
-pub(crate) struct Lent<E> {
+pub(crate) struct Lent<E>(Arc<Shared<E>>);
+
+struct Shared<E> {
     endpoint: Weak<E>,
-    users: Arc<Users>,
+    users: Users,
 }
 
 /// The threads that use an endpoint at this moment.
@@ -29,29 +31,29 @@ struct User<'a>(&'a Users);
 
 impl<E> Lent<E> {
     pub(crate) fn new(endpoint: Weak<E>) -> Self {
-        Self { endpoint, users: Arc::default() }
+        Self(Arc::new(Shared { endpoint, users: Users::default() }))
     }
 
     /// Uses the endpoint; `None`: it has ended.
     pub(crate) fn with<R>(&self, act: impl FnOnce(Option<&Arc<E>>) -> R) -> R {
         // Dropped behind the endpoint.
-        let user = self.users.begin();
-        let endpoint = user.as_ref().and_then(|_| self.endpoint.upgrade());
+        let user = self.0.users.begin();
+        let endpoint = user.as_ref().and_then(|_| self.0.endpoint.upgrade());
         act(endpoint.as_ref())
     }
 
     /// Waits until no thread uses the endpoint. From now on, none begins to.
     pub(crate) fn call_in(&self) {
-        let mut state = locked(&self.users.state);
+        let mut state = locked(&self.0.users.state);
         state.is_called_in = true;
         let is_any = |state: &mut State| state.threads > 0;
-        drop(self.users.none.wait_while(state, is_any).unwrap_or_else(PoisonError::into_inner));
+        drop(self.0.users.none.wait_while(state, is_any).unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 impl<E> Clone for Lent<E> {
     fn clone(&self) -> Self {
-        Self { endpoint: self.endpoint.clone(), users: Arc::clone(&self.users) }
+        Self(Arc::clone(&self.0))
     }
 }
 
