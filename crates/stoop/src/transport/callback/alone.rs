@@ -96,7 +96,7 @@ impl Handle {
         arguments.resize(arguments.len().max(ARGUMENTS + len), 0);
         let record = &mut arguments[ARGUMENTS - CALL_HEAD..ARGUMENTS + len];
         record[..CALL_HEAD].copy_from_slice(&head.to_bytes());
-        let has_left = record.len() <= self.item_max
+        let has_left = record.len() <= self.item_max as usize
             && ends.sending.append(&Record::of(record)).is_ok_and(|is_appended| is_appended);
         if has_left {
             self.note_taking();

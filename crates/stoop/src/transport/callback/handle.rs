@@ -47,7 +47,7 @@ pub(crate) struct Handle {
     pub(crate) client: Arc<str>,
     pub(super) sending: Mutex<Arc<dyn SendingEnd>>,
     /// Bytes of the longest record.
-    pub(super) item_max: usize,
+    pub(super) item_max: u32,
     pub(super) role: ReceiveRole<HandleEnds>,
     /// Answers came while a thread had the role that may have looked before.
     pub(super) missed: AtomicBool,
@@ -106,7 +106,7 @@ impl Handle {
         sending: Arc<dyn SendingEnd>,
         receiving: Arc<dyn ReceivingEnd>,
     ) -> Arc<Self> {
-        let item_max = sending.item_max();
+        let item_max = u32::try_from(sending.item_max()).unwrap_or(u32::MAX);
         let ends = HandleEnds { receiver: Receiver::new(receiving, None), sending: Arc::clone(&sending) };
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
@@ -160,7 +160,7 @@ impl Handle {
 
     /// Bytes of the longest arguments.
     pub(super) fn arguments_max(&self) -> usize {
-        self.item_max.saturating_sub(CALL_HEAD)
+        (self.item_max as usize).saturating_sub(CALL_HEAD)
     }
 
     /// Tells the client that callbacks may come from now on.
