@@ -19,7 +19,9 @@ use crate::serving::workers::guest::Guest;
 use crate::transport::packet::link::ServerEndpoint;
 use crate::transport::packet::pipes::{FIRST_LIMIT, MARGIN, Outlet};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use stoop_exchange::Instant;
 use stoop_exchange::pipe::Added;
@@ -40,7 +42,7 @@ pub(super) struct ServedPipes {
 
 /// The pipes of the calls that an endpoint runs, and what sends their packets.
 pub(super) struct PipeTable<S: ServerEndpoint> {
-    calls: Mutex<HashMap<(u64, u16, u32), Arc<ServedPipes>>>,
+    calls: Mutex<HashSet<ByCall>>,
     /// What threads send with that are no workers, while none does.
     senders: Mutex<Vec<Sender<S>>>,
 }
@@ -66,24 +68,46 @@ impl<S: ServerEndpoint> Default for PipeTable<S> {
 }
 
 impl<S: ServerEndpoint> PipeTable<S> {
-    fn find(&self, (binding, lane, number): CallKey) -> Option<Arc<ServedPipes>> {
-        locked(&self.calls).get(&(binding.0, lane.0, number.0)).cloned()
+    fn find(&self, call: CallKey) -> Option<Arc<ServedPipes>> {
+        locked(&self.calls).get(&call).map(|pipes| Arc::clone(&pipes.0))
     }
 
     fn add(&self, pipes: &Arc<ServedPipes>) {
-        let (binding, lane, number) = pipes.call;
-        locked(&self.calls).insert((binding.0, lane.0, number.0), Arc::clone(pipes));
+        locked(&self.calls).replace(ByCall(Arc::clone(pipes)));
     }
 
     /// Takes the pipes of a call that is about to be answered.
-    fn take(&self, (binding, lane, number): CallKey) -> Option<Arc<ServedPipes>> {
-        locked(&self.calls).remove(&(binding.0, lane.0, number.0))
+    fn take(&self, call: CallKey) -> Option<Arc<ServedPipes>> {
+        locked(&self.calls).take(&call).map(|pipes| pipes.0)
     }
 
     fn calls(&self) -> Vec<CallKey> {
-        locked(&self.calls).values().map(|pipes| pipes.call).collect()
+        locked(&self.calls).iter().map(|pipes| pipes.0.call).collect()
     }
 }
+
+/// The pipes of a call in a table, which finds them by the call.
+struct ByCall(Arc<ServedPipes>);
+
+impl Borrow<CallKey> for ByCall {
+    fn borrow(&self) -> &CallKey {
+        &self.0.call
+    }
+}
+
+impl Hash for ByCall {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.call.hash(state);
+    }
+}
+
+impl PartialEq for ByCall {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.call == other.0.call
+    }
+}
+
+impl Eq for ByCall {}
 
 impl ServedPipes {
     fn new(call: CallKey, pipes: Pipes) -> Arc<Self> {
