@@ -17,7 +17,7 @@ use crate::transport::stream::begun::waiting::{LOOK_EVERY_NS, sleep};
 use crate::transport::stream::begun::{Outstanding, locked};
 use crate::transport::stream::caller::session::Session;
 use crate::transport::stream::pipes::{CallPipes, Key};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use stoop_net::clock;
@@ -25,8 +25,10 @@ use stoop_net::clock;
 /// The pipes of a begun call, and when it has to have come how far.
 pub(crate) struct CallerPipes {
     pipes: Arc<CallPipes>,
-    /// The session on which the call has left.
+    /// The session on which the call leaves.
     session: OnceLock<Arc<Session>>,
+    /// The call has left: nothing of its pipes may come to the server before it.
+    has_left: AtomicBool,
     step_ns: u64,
     /// When the call has to have ended: as a whole, and since its ends were closed.
     deadline_ns: AtomicU64,
@@ -56,6 +58,7 @@ impl CallerPipes {
         Arc::new(Self {
             pipes: CallPipes::new(out, into),
             session: OnceLock::new(),
+            has_left: AtomicBool::new(false),
             step_ns,
             deadline_ns: AtomicU64::new(bounded_deadline(clock::now_ns(), terms.total_ns)),
             open: AtomicU8::new(u8::from(to_procedure) + u8::from(from_procedure)),
@@ -72,17 +75,27 @@ impl CallerPipes {
 
     /// The call has left, and its items may follow it.
     pub(super) fn may_send(&self) {
-        if self.pipes.out.as_ref().is_some_and(|out| out.has_bytes()) {
-            self.send();
-        }
+        self.has_left.store(true, Ordering::SeqCst);
+        self.send();
+    }
+
+    /// The session, once the pipes may send.
+    fn sends_on(&self) -> Option<&Arc<Session>> {
+        self.session.get().filter(|_| self.has_left.load(Ordering::SeqCst))
     }
 
     /// There is something to send.
     fn send(&self) {
-        if let Some(session) = self.session.get() {
+        if let Some(session) = self.sends_on() {
             session.pipes.make_ready(&self.pipes);
             session.send_due_of_pipes();
         }
+    }
+
+    /// Whether bytes have not left.
+    #[cfg(test)]
+    pub(super) fn has_unsent(&self) -> bool {
+        self.pipes.out.as_ref().is_some_and(|out| out.has_bytes())
     }
 
     /// When the call has to have ended.
@@ -219,7 +232,7 @@ impl Carrier for Callers {
     }
 
     fn appended(&self, bytes: usize, _: &Weak<QueueEnds<Self>>) {
-        let Some(session) = self.pipes.session.get() else { return };
+        let Some(session) = self.pipes.sends_on() else { return };
         session.pipes.make_ready(&self.pipes.pipes);
         session.pipes.gathering.appended(bytes, || {
             let weak: Weak<Session> = Arc::downgrade(session);

@@ -74,7 +74,7 @@ impl Outstanding {
 
     /// Sends whole fragments without waiting. The background thread sends what the stream does not take.
     #[inline]
-    fn post(&self, session: &Session, fragments: &[u8]) -> io::Result<()> {
+    pub(super) fn post(&self, session: &Session, fragments: &[u8]) -> io::Result<()> {
         let has_left = session.outgoing.post(&session.stream, fragments)?;
         if !has_left && self.background.is_idle() {
             self.wake_background();
@@ -304,7 +304,7 @@ impl State {
 
     /// Takes calls from the queue, gives each a lane, and writes them to `bytes`. Those whose time has passed are not sent.
     /// Returns the pipes of those that have some.
-    fn take_lanes(
+    pub(super) fn take_lanes(
         &mut self,
         session: &Arc<Session>,
         bytes: &mut Vec<u8>,

@@ -1,11 +1,15 @@
 //! Begun calls while their binding goes over to another session.
 
-use crate::calling::begun::CallBatch;
+use crate::calling::begun::{CallBatch, PipeTerms};
 use crate::options::BindOptions;
+use crate::pipes::contract::{Ends, Pipes};
+use crate::pipes::record::Record;
+use crate::pipes::window::Window;
 use crate::server::{RunningServer, Server};
 use crate::transport::contract::Target;
 use crate::transport::packet::tests::{INTERFACE, Lab};
 use crate::transport::stream::address::TCP;
+use crate::transport::stream::begun::piped::CallerPipes;
 use crate::transport::stream::begun::{Outstanding, Progress, locked};
 use crate::transport::stream::caller::StreamBinding;
 use std::sync::Arc;
@@ -107,4 +111,26 @@ fn the_locks_of_calls_and_of_sessions_are_taken_in_one_order() {
     for _ in 0..2 {
         ended.recv_timeout(LIMIT).expect("neither thread waits for ever");
     }
+}
+
+/// A thread that begins the call of another one may be interrupted between the choice of a lane and the sending.
+#[test]
+fn nothing_of_a_pipe_leaves_before_its_call() {
+    let (_server, calls) = calls();
+    let pipes = Pipes { to_procedure: true, from_procedure: false };
+    let terms = PipeTerms { pipes, window: Window::Usual, total_ns: u64::MAX };
+    let pipes = CallerPipes::new(&terms, LIMIT.as_nanos() as u64);
+    let batch = CallBatch::unclocked(vec![0; HEADER_LEN], HEADER_LEN, 0, LIMIT.as_nanos() as u64);
+    let call = calls.state().queue_call(&batch, 0, 0, Some(&pipes)).unwrap();
+    let Ends { sending, .. } = calls.ends_of(&pipes, call);
+    let (session, mut bytes) = (calls.binding.present(), Vec::new());
+    let mut state = calls.state();
+    assert!(state.leave());
+    let taken = state.take_lanes(&session, &mut bytes, clock::now_ns());
+    drop(state);
+    assert!(sending.unwrap().append(&Record::of(&[1])).unwrap());
+    assert!(!session.pipes.has_ready() && pipes.has_unsent(), "its call has not left");
+    calls.post(&session, &bytes).unwrap();
+    taken.iter().for_each(|pipes| pipes.may_send());
+    assert!(!pipes.has_unsent());
 }

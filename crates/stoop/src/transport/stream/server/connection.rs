@@ -336,12 +336,9 @@ impl Connection {
             return Ok(());
         }
         let others = outgoing.held_back();
-        if !hold && others == 0 {
-            drop(outgoing);
-            return self.send(poller, header, packet, waiting_max);
-        }
         packet[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-        if !outgoing.join(&packet[..HEADER_LEN + header.message_len as usize]) {
+        let leaves_alone = !hold && others == 0;
+        if leaves_alone || !outgoing.join(&packet[..HEADER_LEN + header.message_len as usize]) {
             drop(outgoing);
             return self.send(poller, header, packet, waiting_max);
         }

@@ -71,6 +71,7 @@ impl Connection {
         let header = of_pipe.header();
         let call = match self.pipes.find(header) {
             Some(call) => call,
+            None if arrived.is_before(header) => return Err(Disorder),
             // That of a call which has ended goes nowhere.
             None if !arrived.is_latest(header) || header.kind == Kind::Receipt => return Ok(()),
             None => match self.early_pipes(header) {
