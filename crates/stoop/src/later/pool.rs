@@ -104,7 +104,7 @@ impl<J: Job> Pool<J> {
 
     /// The main function of a thread.
     fn work(&self) {
-        let _place = ActiveWorker(self);
+        let place = ActiveWorker(self);
         let mut state = self.state();
         loop {
             if let Some(job) = state.queue.pop_front() {
@@ -122,7 +122,7 @@ impl<J: Job> Pool<J> {
             state = woken;
             state.idle -= 1;
             if limit.timed_out() && state.queue.is_empty() {
-                return;
+                return place.leave(&mut state);
             }
         }
     }
@@ -144,6 +144,14 @@ impl<J: Job> Pool<J> {
 
 /// Counts a thread of the pool until it ends, by a panic too.
 struct ActiveWorker<'a, J: Job>(&'a Pool<J>);
+
+impl<J: Job> ActiveWorker<'_, J> {
+    /// The thread ends. Once another has the lock, it counts on it no more: it would leave a job to it.
+    fn leave(self, state: &mut State<J>) {
+        state.workers -= 1;
+        std::mem::forget(self);
+    }
+}
 
 impl<J: Job> Drop for ActiveWorker<'_, J> {
     fn drop(&mut self) {
