@@ -9,36 +9,67 @@
 use crate::later::lent::Lent;
 use crate::serving::workers::role::{BACKGROUND, HELD, Request};
 use crate::serving::workers::{Endpoint, Looked, NO_TAG, WorkerPool, locked};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::thread;
 use stoop_net::clock;
 use stoop_net::waiting::{OngoingWait, Placement, Waiter, Waiting};
 
-/// A thread that may be a guest, from one wait to the next.
+/// What a thread that may be a guest waits with. Its waits for all that comes by one pool follow one another, as those for the answers of
+/// callbacks of many clients.
 pub(crate) struct Guest<E: Endpoint> {
     pool: Lent<WorkerPool<E>>,
     terms: (Waiting, Placement),
-    waits: Mutex<Waits>,
 }
 
-#[derive(Default)]
+thread_local! {
+    /// When this thread's last wait ended.
+    static ENDED_NS: Cell<u64> = const { Cell::new(0) };
+    /// Its waits by one pool, while they follow one another soon: most threads never wait, or not for long.
+    static WAITS: RefCell<Option<Waits>> = const { RefCell::new(None) };
+}
+
+/// The waits of a thread by one pool.
 struct Waits {
-    /// When the last one ended.
-    ended_ns: u64,
-    /// While they follow one another soon: the tasks of most open calls never wait in a thread, and most threads not for long.
-    state: Option<Box<State>>,
-}
-
-struct State {
+    pool: Box<dyn Pool>,
     waiter: Waiter,
-    /// Its claim to the role, while it is away.
+    /// The claim to the role, while the thread is away.
     claim: Option<u64>,
     /// How many waits in a row were short.
     short: u32,
     /// Waits in which it does not ask for the role, because calls came while it had it; and so many the next time.
     hold_off: u32,
     hold_off_next: u32,
+}
+
+/// The pool of a thread's waits.
+trait Pool {
+    fn is(&self, address: *const ()) -> bool;
+    /// A worker receives from now on, unless the background thread does.
+    fn take_back(&self, claim: u64);
+}
+
+impl<E: Endpoint> Pool for Lent<WorkerPool<E>> {
+    fn is(&self, address: *const ()) -> bool {
+        self.address() == address
+    }
+
+    fn take_back(&self, claim: u64) {
+        self.with(|pool| {
+            if let Some(pool) = pool.filter(|pool| pool.role.change(claim, HELD)) {
+                pool.give_role_back();
+            }
+        });
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim {
+            self.pool.take_back(claim);
+        }
+    }
 }
 
 /// A wait that ends so soon is short, also if the worker had to be woken; and after so many a thread asks for the role.
@@ -54,7 +85,7 @@ const HOLD_OFF_MAX: u32 = 1024;
 
 impl<E: Endpoint> Guest<E> {
     pub(crate) fn new(pool: Lent<WorkerPool<E>>, terms: (Waiting, Placement)) -> Self {
-        Self { pool, terms, waits: Mutex::default() }
+        Self { pool, terms }
     }
 
     /// Does something with the pool, while that is there.
@@ -65,16 +96,20 @@ impl<E: Endpoint> Guest<E> {
     /// Waits until something `has` come, at most until that time; or less, without reason. `sleep` waits while another thread receives: it
     /// is woken when something has come, and may return before.
     pub(crate) fn wait(&self, until_ns: u64, has: impl Fn() -> bool, sleep: impl FnOnce()) {
-        // Another thread waits for the same call.
-        let Ok(mut waits) = self.waits.try_lock() else { return sleep() };
+        // The thread is at its end.
+        let Ok(waits) = WAITS.try_with(RefCell::take) else { return sleep() };
         let began_ns = clock::now_ns();
-        if began_ns.saturating_sub(waits.ended_ns) > PAUSE_NS {
-            self.forget(&mut waits);
+        let mut waits = waits.filter(|waits| waits.pool.is(self.pool.address()));
+        if began_ns.saturating_sub(ENDED_NS.get()) > PAUSE_NS {
+            waits = None;
             sleep();
         } else {
-            self.wait_again(&mut waits, (began_ns, until_ns), has, sleep);
+            let waits = waits.get_or_insert_with(|| Waits::new(self.pool.clone(), self.terms));
+            waits.waiter.set_placement(self.terms.1);
+            self.wait_again(waits, (began_ns, until_ns), has, sleep);
         }
-        waits.ended_ns = clock::now_ns();
+        WAITS.set(waits);
+        ENDED_NS.set(clock::now_ns());
     }
 
     /// Waits soon after the last wait.
@@ -85,38 +120,27 @@ impl<E: Endpoint> Guest<E> {
         has: impl Fn() -> bool,
         sleep: impl FnOnce(),
     ) {
-        let guest = waits.state.get_or_insert_with(|| State::new(self.terms));
-        let mut wait = guest.waiter.begin(began_ns);
+        let mut wait = waits.waiter.begin(began_ns);
         let limits = (until_ns, began_ns.saturating_add(PATIENCE_NS));
-        let asks = match self.with_pool(|pool| guest.begin(pool, &mut wait, limits, &has)) {
+        let asks = match self.with_pool(|pool| waits.begin(pool, &mut wait, limits, &has)) {
             Some(Begun::Received) => return,
             begun => matches!(begun, Some(Begun::Asks)),
         };
         wait.uncount();
         sleep();
         let is_short = has() && clock::now_ns() - began_ns < SHORT_NS;
-        guest.short = if is_short { guest.short + 1 } else { 0 };
+        waits.short = if is_short { waits.short + 1 } else { 0 };
         if asks {
-            self.with_pool(|pool| guest.claim = pool.end_request().then(|| pool.leave_guest()));
+            self.with_pool(|pool| waits.claim = pool.end_request().then(|| pool.leave_guest()));
         }
     }
 
     /// The thread does not wait again soon: a worker receives from now on.
     pub(crate) fn end(&self) {
-        if let Ok(mut waits) = self.waits.try_lock() {
-            self.forget(&mut waits);
-        }
-    }
-
-    fn forget(&self, waits: &mut Waits) {
-        let claim = waits.state.take().and_then(|guest| guest.claim);
-        if let Some(claim) = claim {
-            self.with_pool(|pool| {
-                if pool.role.change(claim, HELD) {
-                    pool.give_role_back();
-                }
-            });
-        }
+        // Not if the thread itself ends: its waits have.
+        let waits =
+            WAITS.try_with(|waits| waits.borrow_mut().take_if(|waits| waits.pool.is(self.pool.address())));
+        drop(waits);
     }
 }
 
@@ -129,10 +153,10 @@ enum Begun {
     Waits,
 }
 
-impl State {
-    fn new((waiting, placement): (Waiting, Placement)) -> Box<Self> {
+impl Waits {
+    fn new<E: Endpoint>(pool: Lent<WorkerPool<E>>, (waiting, placement): (Waiting, Placement)) -> Self {
         let waiter = Waiter::new(waiting, placement);
-        Box::new(Self { waiter, claim: None, short: 0, hold_off: 0, hold_off_next: 1 })
+        Self { pool: Box::new(pool), waiter, claim: None, short: 0, hold_off: 0, hold_off_next: 1 }
     }
 
     fn begin<E: Endpoint>(
@@ -146,7 +170,7 @@ impl State {
             self.receive(pool, wait, limits, has);
             return Begun::Received;
         }
-        let may_ask = wait.spins() && self.short >= SHORT_WAITS && self.hold_off == 0;
+        let may_ask = self.short >= SHORT_WAITS && self.hold_off == 0;
         self.hold_off = self.hold_off.saturating_sub(1);
         if may_ask && pool.ask_for_role() { Begun::Asks } else { Begun::Waits }
     }

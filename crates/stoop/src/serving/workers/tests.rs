@@ -393,9 +393,13 @@ fn a_worker_that_panics_while_it_receives_is_replaced() {
 
 /// A thread that waits for what comes to `pool`, from one wait to the next.
 fn guest(pool: &Arc<WorkerPool<Scripted>>) -> Guest<Scripted> {
+    guest_of(pool, Lent::new(Arc::downgrade(pool)))
+}
+
+fn guest_of(pool: &WorkerPool<Scripted>, lent: Lent<WorkerPool<Scripted>>) -> Guest<Scripted> {
     locked(&pool.endpoint.state).guests.thread = Some(thread::current());
     let apart = Placement { together: true, waiting_max: 1000 };
-    Guest::new(Lent::new(Arc::downgrade(pool)), (Waiting::Spin, apart))
+    Guest::new(lent, (Waiting::Spin, apart))
 }
 
 /// Lets something come for the guest, and waits for it.
@@ -441,6 +445,17 @@ fn a_thread_whose_waits_are_short_receives_itself_and_workers_run_the_calls_that
         }
     }
     guest.end();
+    pool.stop();
+}
+
+#[test]
+fn a_thread_that_waits_for_something_else_each_time_receives_itself() {
+    let pool = pool(Scripted::new(|_, _| (), |_| false), 2, 8);
+    let lent = Lent::new(Arc::downgrade(&pool));
+    while locked(&pool.endpoint.state).guests.by_guest == 0 {
+        next_of(&guest_of(&pool, lent.clone()), &pool);
+    }
+    guest_of(&pool, lent).end();
     pool.stop();
 }
 
