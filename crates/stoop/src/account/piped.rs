@@ -228,6 +228,10 @@ impl ReceivingEnd for Counted<dyn ReceivingEnd> {
         self.place.polled(self.end.poll_bytes(waker), &self.place.counts().items)
     }
 
+    fn poll_bytes_at_once(&self, waker: &Waker) -> bool {
+        self.place.polled(self.end.poll_bytes_at_once(waker), &self.place.counts().items)
+    }
+
     fn rest(&self) {
         self.end.rest();
     }

@@ -152,6 +152,12 @@ pub(crate) trait ReceivingEnd: Send + Sync {
     /// Whether [`take`](Self::take) would find something; if not, `waker` is woken when it would.
     fn poll_bytes(&self, waker: &Waker) -> bool;
 
+    /// As [`poll_bytes`](Self::poll_bytes), with a waker that does nothing but take what has arrived, so that a thread of the transport may
+    /// wake it.
+    fn poll_bytes_at_once(&self, waker: &Waker) -> bool {
+        self.poll_bytes(waker)
+    }
+
     /// Nothing has come for a while: memory that is there for much is given back.
     fn rest(&self) {}
 

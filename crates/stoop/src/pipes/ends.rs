@@ -90,8 +90,8 @@ impl<C: Carrier> QueueEnds<C> {
         }
     }
 
-    fn poll(&self, queue: &Arc<PipeQueue>, awaited: Awaited, waker: &Waker) -> bool {
-        let has = queue.poll(awaited, waker);
+    fn poll(&self, queue: &Arc<PipeQueue>, awaited: Awaited, waker: &Waker, is_own: bool) -> bool {
+        let has = queue.poll(awaited, waker, is_own);
         if !has {
             self.carrier.polled(queue);
         }
@@ -141,7 +141,7 @@ impl<C: Carrier> SendingEnd for QueueEnds<C> {
     }
 
     fn poll_room(&self, waker: &Waker) -> bool {
-        self.poll(self.out(), Awaited::Room, waker)
+        self.poll(self.out(), Awaited::Room, waker, false)
     }
 
     fn flush(&self) {
@@ -197,7 +197,11 @@ impl<C: Carrier> ReceivingEnd for QueueEnds<C> {
     }
 
     fn poll_bytes(&self, waker: &Waker) -> bool {
-        self.poll(self.into(), Awaited::Bytes, waker)
+        self.poll(self.into(), Awaited::Bytes, waker, false)
+    }
+
+    fn poll_bytes_at_once(&self, waker: &Waker) -> bool {
+        self.poll(self.into(), Awaited::Bytes, waker, true)
     }
 
     fn rest(&self) {

@@ -116,6 +116,14 @@ pub(crate) fn wake(wakeup: Wakeup) {
     }
 }
 
+/// The same, if the calling thread holds no lock: wakes the library's own task, which takes what has arrived, in the calling thread.
+pub(crate) fn wake_unlocked(wakeup: Wakeup) {
+    match wakeup.is_own() {
+        true => wakeup.give(),
+        false => wake(wakeup),
+    }
+}
+
 /// Wakes these tasks, in another thread.
 pub(crate) fn wake_all(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(|waker| submit(Job::Wake(waker)));

@@ -363,8 +363,8 @@ impl PipeQueue {
         self.state().waiters(awaited).leave();
     }
 
-    /// Whether there is what is awaited; if not, `waker` is woken when there is.
-    pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker) -> bool {
+    /// Whether there is what is awaited; if not, `waker` is woken when there is. `is_own`: it is the library's own.
+    pub(crate) fn poll(&self, awaited: Awaited, waker: &Waker, is_own: bool) -> bool {
         let mut state = self.state();
         if state.has(awaited) || state.waiters(awaited).has(waker) {
             return state.has(awaited);
@@ -375,7 +375,7 @@ impl PipeQueue {
         let mut state = self.state();
         let before = match state.has(awaited) {
             true => Some(fresh),
-            false => state.waiters(awaited).register(fresh),
+            false => state.waiters(awaited).register(fresh, is_own),
         };
         let has = state.has(awaited);
         drop(state);

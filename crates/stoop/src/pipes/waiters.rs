@@ -9,6 +9,7 @@ use std::thread::{self, Thread, ThreadId};
 pub(crate) struct Waiters {
     threads: Threads,
     waker: Option<Waker>,
+    is_own: bool,
 }
 
 /// Threads that wait: mostly one.
@@ -24,6 +25,7 @@ struct Threads {
 pub(crate) struct Wakeup {
     threads: Threads,
     waker: Option<Waker>,
+    is_own: bool,
 }
 
 impl Threads {
@@ -63,8 +65,9 @@ impl Waiters {
         self.waker.is_some()
     }
 
-    /// Registers a task in place of another, which is returned.
-    pub(crate) fn register(&mut self, waker: Waker) -> Option<Waker> {
+    /// Registers a task in place of another, which is returned. `is_own`: it is the library's, not a program's.
+    pub(crate) fn register(&mut self, waker: Waker, is_own: bool) -> Option<Waker> {
+        self.is_own = is_own;
         self.waker.replace(waker)
     }
 
@@ -79,7 +82,9 @@ impl Wakeup {
     /// This one, or the other: of one queue, of which the first has taken what waits.
     pub(crate) fn or(mut self, mut other: Self) -> Self {
         self.unpark();
-        Self { threads: mem::take(&mut other.threads), waker: self.waker.take().or(other.waker.take()) }
+        let is_own = if self.waker.is_some() { self.is_own } else { other.is_own };
+        let waker = self.waker.take().or(other.waker.take());
+        Self { threads: mem::take(&mut other.threads), waker, is_own }
     }
 
     fn unpark(&mut self) {
@@ -96,6 +101,11 @@ impl Wakeup {
         self.waker.take()
     }
 
+    /// Whether a task is to be woken that does nothing but take what has arrived: the library's own.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own && self.waker.is_some()
+    }
+
     /// Wakes the threads and the task. The calling thread holds no lock.
     pub(crate) fn give(self) {
         if let Some(waker) = self.into_waker() {
@@ -106,8 +116,8 @@ impl Wakeup {
 
 impl From<Waiters> for Wakeup {
     #[inline]
-    fn from(Waiters { threads, waker }: Waiters) -> Self {
-        Self { threads, waker }
+    fn from(Waiters { threads, waker, is_own }: Waiters) -> Self {
+        Self { threads, waker, is_own }
     }
 }
 

@@ -16,6 +16,7 @@ use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendEr
 use crate::interface::Interface;
 use crate::locked::locked;
 use crate::pipes::contract::{ReceivingEnd, SendingEnd};
+use crate::pipes::helper;
 use crate::pipes::receiver::{Received, Receiver};
 use crate::pipes::record::Record;
 use crate::transport::callback::alone::Own;
@@ -345,10 +346,11 @@ impl Handle {
             let (mut wakers, waker) = (Vec::new(), Waker::from(Arc::new(Arrivals(self.own.clone()))));
             let mut is_registered = false;
             while !is_registered && self.take_answers(&mut ends.receiver, &mut wakers, None) {
-                is_registered = !ends.receiver.end().poll_bytes(&waker);
+                is_registered = !ends.receiver.end().poll_bytes_at_once(&waker);
             }
             drop(ends);
-            wakers.into_iter().for_each(Waker::wake);
+            // This may be a thread of the transport.
+            helper::wake_all(wakers);
             let has_missed = self.missed.load(Ordering::SeqCst);
             if is_registered && !has_missed {
                 return;

@@ -146,7 +146,7 @@ impl<L: PacketLink> Carrier for Callers<L> {
             Awaited::Bytes | Awaited::Room => until,
         };
         let has = self.calls.wait_for(&Goal::Pipe(queue, awaited), soon).is_some();
-        if !has && soon < until && !queue.poll(awaited, &unparks_this_thread()) {
+        if !has && soon < until && !queue.poll(awaited, &unparks_this_thread(), true) {
             self.polled(queue);
             thread::park_timeout(Duration::from_nanos(until_ns.saturating_sub(soon.as_nanos())));
         }

@@ -2,14 +2,13 @@
 
 use crate::context::cancelled::{self, CallId};
 use crate::context::keeper;
-use crate::pipes::waiters::Wakeup;
+use crate::pipes::helper;
 use crate::serving::terms::earliest_arrival;
 use crate::transport::packet::link::{Segments, ServerEndpoint, UNKNOWN_AGE};
 use crate::transport::packet::protection::{self, Opened};
 use crate::transport::packet::server::answers::Answers;
 use crate::transport::packet::server::call::{CallPacket, PacketCall};
 use crate::transport::packet::server::endpoint::PacketEndpoint;
-use crate::transport::packet::server::piped::GiveLater;
 use crate::transport::packet::server::worker::WorkerState;
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -165,7 +164,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 let mut exchange = exchange;
                 let wakeups = self.look_at_pipes(&mut exchange, &[call]);
                 self.attend_later(worker, exchange, len);
-                wakeups.into_iter().for_each(Wakeup::give_later);
+                wakeups.into_iter().for_each(helper::wake_unlocked);
             }
             Effect::Transmit | Effect::Nothing => self.attend_later(worker, exchange, len),
         }
@@ -220,7 +219,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
             true => self.attend_later(worker, exchange, 0),
             false => self.note_and_wake(exchange),
         }
-        wakeups.into_iter().for_each(Wakeup::give_later);
+        wakeups.into_iter().for_each(helper::wake_unlocked);
         for (peer, packets, segment) in replies.groups() {
             self.link.send_many(&worker.link, packets, segment, peer);
         }

@@ -84,8 +84,8 @@ impl Connection {
             StreamEvent::Message(message) => self.pipes.take_receipt(&call, header, message.payload())?,
             StreamEvent::NotTaken(..) => return Err(Disorder),
         };
-        // The calling thread has the receiving half.
-        helper::wake(taken);
+        // The calling thread has the receiving half, and no other lock.
+        helper::wake_unlocked(taken);
         Ok(())
     }
 
