@@ -81,7 +81,7 @@ impl<S: Side> WritingEnd<S> {
     #[inline]
     fn check(&self, state: &mut State) -> Result<(), PipeError> {
         if let Some(stopped) = state.ring.stopped(self.side.segment())
-            && (state.over.is_none() || !state.rest.is_empty())
+            && (state.over.is_none() || state.has_items())
         {
             let why = match stopped {
                 Stopped::Unwanted => PipeError::Stopped,
@@ -225,15 +225,13 @@ impl<S: Side> WritingEnd<S> {
         if state.is_writing {
             return Ok(());
         }
-        while !state.kept.is_empty() && state.may_begin(self.side.segment()) && state.rest.is_empty() {
-            if self.room(state, PIPE)? < ROOM {
-                return Ok(());
-            }
-            let Some(kept) = state.kept.pop_front() else { break };
-            self.put(state, &Record::of(&kept.item), kept.skipped)?;
+        while self.may_put_kept(state)?
+            && let Some(Kept { item, skipped, .. }) = state.kept.pop_front()
+        {
+            self.put(state, &Record::of(&item), skipped)?;
         }
         if let Some(how) = state.closed
-            && state.rest.is_empty()
+            && !state.has_items()
             && !mem::replace(&mut state.has_closed, true)
         {
             let how = match how {
@@ -245,6 +243,13 @@ impl<S: Side> WritingEnd<S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an item that waits for room may be written. Once the pipe is closed, the limit does not hold the last ones up.
+    fn may_put_kept(&self, state: &mut State) -> Result<bool, PipeError> {
+        let is_next = !state.kept.is_empty() && state.rest.is_empty() && !state.is_writing;
+        let may_begin = is_next && (state.closed.is_some() || state.may_begin(self.side.segment()));
+        Ok(may_begin && self.room(state, PIPE)? >= ROOM)
     }
 
     /// Asks for attention while something waits for room, and for none otherwise. What waits is written if there is room.
@@ -262,9 +267,8 @@ impl<S: Side> WritingEnd<S> {
             state.ring.ask(self.side.segment());
             // Room that came before this was not told.
             let room = self.room(state, PIPE).unwrap_or(0);
-            let can_push = !state.rest.is_empty() && room > 0
-                || !state.kept.is_empty() && state.may_begin(self.side.segment()) && room >= ROOM;
-            if !can_push {
+            let can_push = !state.rest.is_empty() && room > 0;
+            if !can_push && !self.may_put_kept(state).unwrap_or(false) {
                 return;
             }
         }
@@ -288,9 +292,9 @@ impl<S: Side> WritingEnd<S> {
         }
         let state = &mut *self.state();
         let segment = self.side.segment();
-        let is_stopped = state.over.is_none() && state.ring.stopped(segment).is_some();
+        let is_stopped = (state.over.is_none() || state.has_items()) && state.ring.stopped(segment).is_some();
         let Ok(room) = state.ring.room(segment, PIPE) else { return true };
-        let is_roomy = room >= ROOM && state.may_begin(segment);
+        let is_roomy = room >= ROOM && (state.closed.is_some() || state.may_begin(segment));
         is_stopped || !state.rest.is_empty() && room > 0 || state.rest.is_empty() && is_roomy
     }
 
@@ -324,12 +328,8 @@ impl<S: Side> WritingEnd<S> {
     fn close_with(&self, state: &mut State, how: Close) {
         if state.closed.is_none() {
             state.closed = Some(how);
-            let kept = mem::take(&mut state.kept);
-            if how == Close::Whole && state.over.is_none() {
-                for Kept { item, skipped, .. } in kept {
-                    // An error ends the binding, and with it the pipe.
-                    let _ = self.put(state, &Record::of(&item), skipped);
-                }
+            if how == Close::Aborted || state.over.is_some() {
+                state.kept.clear();
             }
         }
         self.settle(state);
@@ -472,3 +472,6 @@ impl<S: Side> SendingEnd for WritingEnd<S> {
         self.terms.item_max
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,12 @@ impl State {
         self.appended < self.limit
     }
 
+    /// Whether something that was sent waits for room.
+    pub(super) fn has_items(&self) -> bool {
+        !self.rest.is_empty() || !self.kept.is_empty()
+    }
+
     pub(super) fn is_owing(&self) -> bool {
-        !self.rest.is_empty() || !self.kept.is_empty() || self.closed.is_some() && !self.has_closed
+        self.has_items() || self.closed.is_some() && !self.has_closed
     }
 }
