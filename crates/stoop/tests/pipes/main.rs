@@ -86,6 +86,8 @@ trait Works {
     async fn double(&self, numbers: Receiver<u64>, doubled: Sender<u64>) -> u64;
     /// Sends what the test publishes.
     fn watch(&self, first: u64, numbers: Sender<u64>) -> Deferred<Result<u64, PutError>>;
+    /// A thread sends parts of so many bytes until it cannot; another answers.
+    fn flood(&self, len: u64, parts: Sender<[u8]>) -> Deferred<u64>;
     /// Drops its receiver, and goes on until the gate is opened.
     fn ignore(&self, numbers: Receiver<u64>) -> u64;
     /// Adds one.
@@ -203,6 +205,21 @@ impl Works for Bench {
         let (reply, deferred) = stoop::deferred();
         numbers.send(&first).unwrap();
         self.watching.lock().unwrap().push((numbers, reply));
+        deferred
+    }
+
+    fn flood(&self, len: u64, parts: Sender<[u8]>) -> Deferred<u64> {
+        let (reply, deferred) = stoop::deferred();
+        let (begun, is_begun) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let part = vec![7; len as usize];
+            let _ = begun.send(());
+            while parts.send(&part).is_ok() {}
+        });
+        std::thread::spawn(move || {
+            is_begun.recv().unwrap();
+            let _ = reply.send(len);
+        });
         deferred
     }
 

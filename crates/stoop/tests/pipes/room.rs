@@ -9,6 +9,7 @@ claims! { [
     a_sender_finds_no_room_while_nothing_is_taken_and_finds_it_again
     both_write_and_neither_reads_ends_with_an_error_that_names_the_reader
     the_result_needs_no_room
+    a_call_is_answered_while_another_thread_sends_long_items
     the_rest_of_an_answered_call_comes_while_its_lane_has_other_calls
     a_slow_reader_delays_no_other_call
     the_newest_item_comes_after_a_pause_and_the_skipped_ones_are_counted
@@ -55,6 +56,16 @@ fn both_write_and_neither_reads_ends_with_an_error_that_names_the_reader(transpo
     while out.recv().unwrap() == Some(7) {}
     numbers.finish();
     assert!(call.wait().unwrap() > 0);
+}
+
+fn a_call_is_answered_while_another_thread_sends_long_items(transport: &str) {
+    let (_server, _bench, client) = works(transport);
+    for round in 0..300 {
+        let len = 40_000 + round % 9 * 10_000;
+        let (call, parts) = client.flood(len);
+        parts.for_each(|part| assert_eq!(part.unwrap().len() as u64, len));
+        assert_eq!(call.wait().unwrap(), len);
+    }
 }
 
 fn the_result_needs_no_room(transport: &str) {

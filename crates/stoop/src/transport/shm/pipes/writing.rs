@@ -303,6 +303,11 @@ impl<S: Side> WritingEnd<S> {
         self.state().is_owing()
     }
 
+    /// Whether the reader has been told of the end, behind all that was written.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.state().has_closed
+    }
+
     /// Nothing more can be sent, for this reason. Returns a task that is to be woken.
     pub(crate) fn fail(&self, why: &PipeError) -> Option<Waker> {
         let mut state = self.state();

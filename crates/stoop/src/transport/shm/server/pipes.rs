@@ -91,6 +91,11 @@ impl ServedPipes {
     fn is_owing(&self) -> bool {
         self.writing.as_ref().is_some_and(|end| end.is_owing())
     }
+
+    /// Whether the call has been answered and all that it sent has been written: perhaps by a thread that does not look here.
+    fn is_over(&self) -> bool {
+        self.writing.as_ref().is_some_and(|end| end.has_closed())
+    }
 }
 
 impl BindingPipes {
@@ -108,11 +113,13 @@ impl BindingPipes {
 
     fn add(&self, lane: u16, pipes: Arc<ServedPipes>) -> Result<(), Disorder> {
         let mut calls = locked(&self.calls);
-        if calls.contains_key(&lane) {
+        if calls.get(&lane).is_some_and(|before| !before.is_over()) {
             return Err(Disorder);
         }
-        calls.insert(lane, pipes);
+        let before = calls.insert(lane, pipes);
         self.count.store(calls.len(), Ordering::SeqCst);
+        drop(calls);
+        drop(before);
         Ok(())
     }
 
