@@ -52,6 +52,17 @@ impl Pipes {
 /// How long, in nanoseconds, calls with pipes may go on when their server shuts down.
 pub(crate) const GRACE_NS: u64 = 5_000_000_000;
 
+/// The least time between two looks at the deadline of a call with pipes.
+const LOOK_LEAST_NS: u64 = 5_000_000;
+
+/// When a thread that waits for the result of a call with pipes looks at its deadline again. The program that closes the call's ends sets a
+/// deadline a step later, and wakes no thread that waits already: so that looks within a step, at a time that calls have in common.
+pub(crate) fn next_look_ns(now_ns: u64, step_ns: u64) -> u64 {
+    let step_ns = step_ns.max(LOOK_LEAST_NS);
+    let latest_ns = now_ns.saturating_add(step_ns);
+    latest_ns - latest_ns % (step_ns / 4 + 1)
+}
+
 /// Bytes of the pipe to a procedure that may be sent before its server has said how many.
 pub(crate) const FIRST_WINDOW: u64 = 16 * 1024;
 

@@ -14,6 +14,7 @@ claims! { [
     a_slow_reader_delays_no_other_call
     the_newest_item_comes_after_a_pause_and_the_skipped_ones_are_counted
     one_thread_sends_and_receives_without_waiting_for_itself
+    a_thread_that_waits_already_learns_the_deadline_that_begins_with_the_end_of_a_pipe
     a_total_time_ends_a_call_that_is_quiet
     threads_share_a_sender
 ] }
@@ -65,6 +66,25 @@ fn a_call_is_answered_while_another_thread_sends_long_items(transport: &str) {
         let (call, parts) = client.flood(len);
         parts.for_each(|part| assert_eq!(part.unwrap().len() as u64, len));
         assert_eq!(call.wait().unwrap(), len);
+    }
+}
+
+fn a_thread_that_waits_already_learns_the_deadline_that_begins_with_the_end_of_a_pipe(transport: &str) {
+    let (_server, bench, client) = works(transport);
+    let _opens = bench.gate.open_on_drop();
+    let step = Duration::from_millis(300);
+    let client = client.with_timeout(step);
+    for closes_late in [false, true] {
+        let (call, numbers) = client.sum_later();
+        let waiting = thread::spawn(move || call.wait());
+        if closes_late {
+            // The first step of both calls passes.
+            let (other, _numbers) = client.sum_later();
+            assert!(other.wait_timeout(2 * step).is_err());
+        }
+        numbers.finish();
+        eventually(|| waiting.is_finished());
+        assert!(waiting.join().unwrap().unwrap_err().is_timeout());
     }
 }
 

@@ -14,7 +14,7 @@ use crate::context::cancelled;
 use crate::context::cancelled::CallId;
 use crate::context::owner_of;
 use crate::context::{Caller, current_call, in_between, is_too_late, take_asked};
-use crate::error::{CallError, Failure, FailureCode, Refusal, RefusalCode, SendError, UnknownCause};
+use crate::error::{CallError, Failure, FailureCode, RefusalCode, SendError};
 use crate::later::deferred::{Given, Later, ReplyError};
 use crate::later::lent::Lent;
 use crate::later::open_calls::{Answers, ToOpen};
@@ -27,6 +27,7 @@ use crate::serving::dispatch::CallLimits;
 use crate::serving::here::result_len;
 use crate::serving::one_call;
 use crate::serving::outcome::Outcome as Ran;
+use crate::transport::local::call::{LocalCall, refused};
 use crate::transport::local::pipes::{LocalPipes, OfCall};
 use crate::transport::local::server::LocalServer;
 use std::cell::Cell;
@@ -55,17 +56,6 @@ pub(crate) struct Calls {
     has_background: Mutex<bool>,
     /// When that thread looks next, as far as is known.
     pub(super) looks_ns: AtomicU64,
-}
-
-/// A call that has not ended.
-pub(super) struct LocalCall {
-    /// No other call of the process ever has the same.
-    pub(super) id: u64,
-    procedure: u16,
-    begun: Instant,
-    /// `None` once the call runs.
-    pub(super) arguments: Option<Vec<u8>>,
-    pipes: Option<LocalPipes>,
 }
 
 /// A call that waits for a thread.
@@ -121,11 +111,11 @@ impl BeginsCalls for LocalCalls {
         len: usize,
         terms: PipeTerms,
     ) -> Result<(u32, Ends), Option<CallError>> {
-        let pipes = LocalPipes::new(&terms);
+        let pipes = LocalPipes::new(&terms, batch.timeout_ns);
         let call = self.0.begin(batch, (procedure, len), Some(pipes.clone())).map_err(Some)?;
         let calls: Weak<Calls> = Arc::downgrade(&self.0);
         let calls: Weak<dyn OfCall> = calls;
-        Ok((call, pipes.callers_ends((&calls, call), batch.timeout_ns, self.0.server.message_max)))
+        Ok((call, pipes.callers_ends((&calls, call), self.0.server.message_max)))
     }
 
     fn submit(&self, _: CallBatch) {}
@@ -261,17 +251,6 @@ impl OutstandingCalls for LocalCalls {
     }
 }
 
-impl LocalCall {
-    /// The error of the call at its deadline.
-    fn too_late(&self, now_ns: u64) -> CallError {
-        if self.arguments.is_some() {
-            return refused(RefusalCode::DeadlinePassed, String::new());
-        }
-        let waited = Instant::from_nanos(now_ns).since(self.begun);
-        CallError::Unknown { transmissions: 1, waited, cause: UnknownCause::DeadlinePassed, callee: None }
-    }
-}
-
 /// The result of a look at several calls.
 enum Look {
     /// The call at that index has ended.
@@ -304,7 +283,12 @@ impl Calls {
     /// Ends the calls whose deadlines have passed. Returns whether there were any.
     pub(super) fn expire(&self, now_ns: u64) -> bool {
         let mut table = self.table();
-        let (expired, mut piped) = (table.expired(now_ns), Vec::new());
+        let (mut expired, mut piped) = (table.expired(now_ns), Vec::new());
+        expired.retain(|&call| {
+            let due_ns = table.get_mut(call).and_then(|known| known.due_ns(now_ns));
+            table.set_deadline(call, |_| due_ns);
+            due_ns.is_none()
+        });
         let wakeups: Vec<Wakeup> = expired
             .iter()
             .map(|&call| {
@@ -369,7 +353,7 @@ impl Calls {
         if let Some(pipes) = pipes.as_ref().filter(|_| now_ns < deadline_ns) {
             // The first step of the call has ended in time.
             deadline_ns = pipes.deadline_ns();
-            table.set_deadline(call, |_| Some(deadline_ns));
+            table.set_deadline(call, |_| Some(pipes.due_ns(now_ns)));
         }
         drop(table);
         if deadline_ns <= now_ns {
@@ -488,13 +472,9 @@ impl Answers for Calls {
 }
 
 impl OfCall for Calls {
-    fn expect_result(&self, call: u32, pipes: &LocalPipes, deadline_ns: u64) {
-        self.table().set_deadline(call, |known| {
-            known.pipes.as_ref().filter(|own| own.is(pipes)).map(|own| own.deadline_ns().min(deadline_ns))
-        });
+    fn expect_result(&self, call: u32, pipes: &LocalPipes) {
+        let is_it = |own: &&LocalPipes| own.is(pipes);
+        self.table()
+            .set_deadline(call, |known| known.pipes.as_ref().filter(is_it).map(LocalPipes::deadline_ns));
     }
-}
-
-pub(super) fn refused(code: RefusalCode, detail: String) -> CallError {
-    CallError::refused(Refusal::new(code, detail))
 }

@@ -2,7 +2,8 @@
 
 use crate::error::RefusalCode;
 use crate::later::pool::Job;
-use crate::transport::local::begun::{LocalJob, refused};
+use crate::transport::local::begun::LocalJob;
+use crate::transport::local::call::refused;
 
 impl Job for LocalJob {
     fn run(self) {

@@ -3,6 +3,7 @@
 mod background;
 pub(crate) mod begun;
 pub(crate) mod binding;
+mod call;
 pub(crate) mod caller;
 mod jobs;
 pub(crate) mod lane;

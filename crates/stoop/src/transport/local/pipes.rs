@@ -5,13 +5,13 @@
 use crate::calling::begun::PipeTerms;
 use crate::context::bounded_deadline;
 use crate::error::CallError;
-use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes};
+use crate::pipes::contract::{Close, Ends, FIRST_WINDOW, Pipes, next_look_ns};
 use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
 use crate::pipes::queue::PipeQueue;
 use crate::pipes::waiters::Wakeup;
 use crate::pipes::window::Window;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use stoop_net::clock;
 
@@ -22,16 +22,18 @@ pub(crate) struct LocalPipes(Arc<Both>);
 struct Both {
     to_procedure: Option<Arc<PipeQueue>>,
     from_procedure: Option<Arc<PipeQueue>>,
-    /// When the whole call has to have ended.
-    deadline_ns: u64,
+    /// When the call has to have ended: as a whole, and since the caller's ends were closed, also if it has not begun to run before.
+    deadline_ns: AtomicU64,
+    /// How long each step of the call may take.
+    step_ns: u64,
     /// The caller's ends that its program has not closed or stopped.
     open: AtomicU8,
 }
 
 /// The table that has the call.
 pub(crate) trait OfCall: Send + Sync {
-    /// The caller has closed its ends: the call is to end by then.
-    fn expect_result(&self, call: u32, pipes: &LocalPipes, deadline_ns: u64);
+    /// The caller has closed its ends: the call is to end by its deadline of now.
+    fn expect_result(&self, call: u32, pipes: &LocalPipes);
 }
 
 /// The ends of the caller.
@@ -39,7 +41,6 @@ struct Callers {
     pipes: LocalPipes,
     calls: Weak<dyn OfCall>,
     call: u32,
-    step_ns: u64,
     /// Bytes of the longest item.
     item_max: usize,
 }
@@ -87,15 +88,16 @@ impl Carrier for Callers {
         if self.pipes.0.open.fetch_sub(1, Ordering::Relaxed) == 1
             && let Some(calls) = self.calls.upgrade()
         {
-            let deadline_ns = clock::now_ns().saturating_add(self.step_ns);
-            calls.expect_result(self.call, &self.pipes, deadline_ns);
+            let deadline_ns = clock::now_ns().saturating_add(self.pipes.0.step_ns);
+            self.pipes.0.deadline_ns.fetch_min(deadline_ns, Ordering::SeqCst);
+            calls.expect_result(self.call, &self.pipes);
         }
     }
 
     fn flush(&self) {}
 
     fn callers_step_ns(&self) -> Option<u64> {
-        Some(self.step_ns)
+        Some(self.pipes.0.step_ns)
     }
 
     fn item_max(&self) -> usize {
@@ -104,13 +106,14 @@ impl Carrier for Callers {
 }
 
 impl LocalPipes {
-    pub(crate) fn new(terms: &PipeTerms) -> Self {
+    pub(crate) fn new(terms: &PipeTerms, step_ns: u64) -> Self {
         let Pipes { to_procedure, from_procedure } = terms.pipes;
         let queue = |limit, window| Arc::new(PipeQueue::new(limit, window));
         Self(Arc::new(Both {
             to_procedure: to_procedure.then(|| queue(FIRST_WINDOW, Window::Usual)),
             from_procedure: from_procedure.then(|| queue(0, terms.window)),
-            deadline_ns: bounded_deadline(clock::now_ns(), terms.total_ns),
+            deadline_ns: AtomicU64::new(bounded_deadline(clock::now_ns(), terms.total_ns)),
+            step_ns,
             open: AtomicU8::new(u8::from(to_procedure) + u8::from(from_procedure)),
         }))
     }
@@ -126,20 +129,20 @@ impl LocalPipes {
         pipes == (Pipes { to_procedure: to_procedure.is_some(), from_procedure: from_procedure.is_some() })
     }
 
-    /// When the whole call has to have ended.
+    /// When the call has to have ended, once it runs.
     pub(crate) fn deadline_ns(&self) -> u64 {
-        self.0.deadline_ns
+        self.0.deadline_ns.load(Ordering::SeqCst)
+    }
+
+    /// When it has to have ended, or its deadline is looked at again.
+    pub(crate) fn due_ns(&self, now_ns: u64) -> u64 {
+        self.deadline_ns().min(next_look_ns(now_ns, self.0.step_ns))
     }
 
     /// The ends of the caller, of the call that has this number in the table.
-    pub(crate) fn callers_ends(
-        &self,
-        (calls, call): (&Weak<dyn OfCall>, u32),
-        step_ns: u64,
-        item_max: usize,
-    ) -> Ends {
+    pub(crate) fn callers_ends(&self, (calls, call): (&Weak<dyn OfCall>, u32), item_max: usize) -> Ends {
         let (pipes, calls) = (self.clone(), Weak::clone(calls));
-        QueueEnds::of(Callers { pipes, calls, call, step_ns, item_max })
+        QueueEnds::of(Callers { pipes, calls, call, item_max })
     }
 
     /// The ends of the procedure.

@@ -311,7 +311,7 @@ impl Outstanding {
             let call = state.calls.get_mut(place).expect("a call that expires is open");
             // A step of it has ended in time.
             if let Some(until_ns) =
-                call.pipes.as_ref().and_then(|pipes| pipes.due_ns()).filter(|due| *due > now_ns)
+                call.pipes.as_ref().and_then(|pipes| pipes.due_ns(now_ns)).filter(|due| *due > now_ns)
             {
                 state.calls.set_deadline(place, |_| Some(until_ns));
                 continue;

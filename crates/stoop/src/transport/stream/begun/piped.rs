@@ -6,7 +6,7 @@ use crate::calling::receive_role::Pause;
 use crate::calling::waiting_thread::WaitingThread;
 use crate::context::bounded_deadline;
 use crate::error::CallError;
-use crate::pipes::contract::{Ends, FIRST_WINDOW, Pipes};
+use crate::pipes::contract::{Ends, FIRST_WINDOW, Pipes, next_look_ns};
 use crate::pipes::ends::{Carrier, QueueEnds, Side};
 use crate::pipes::error::PipeError;
 use crate::pipes::helper::SendsPipes;
@@ -103,9 +103,9 @@ impl CallerPipes {
         self.deadline_ns.load(Ordering::SeqCst)
     }
 
-    /// When the call has to have ended, if the server has it.
-    pub(super) fn due_ns(&self) -> Option<u64> {
-        self.pipes.is_heard().then(|| self.whole_ns())
+    /// When the call has to have ended, or its deadline is looked at again, if the server has it.
+    pub(super) fn due_ns(&self, now_ns: u64) -> Option<u64> {
+        self.pipes.is_heard().then(|| self.whole_ns().min(next_look_ns(now_ns, self.step_ns)))
     }
 
     /// The call has been answered with a result.
