@@ -14,6 +14,8 @@ trait Lines {
     fn follow(&self, numbers: Sender<u64>);
     /// Receives numbers, and notes how that ends.
     fn collect(&self, numbers: Receiver<u64>);
+    /// Sends a part that is longer than any window.
+    fn long(&self, parts: Sender<[u8]>);
     /// Gives numbers back, and returns how many.
     fn echo(&self, numbers: Receiver<u64>, back: Sender<u64>) -> u64;
 }
@@ -43,6 +45,10 @@ impl Lines for Quiet {
         for number in numbers {
             self.note(number);
         }
+    }
+
+    fn long(&self, parts: Sender<[u8]>) {
+        parts.send(&[1; 4 << 20]).unwrap();
     }
 
     fn echo(&self, numbers: Receiver<u64>, back: Sender<u64>) -> u64 {
@@ -122,6 +128,21 @@ fn a_reader_of_a_quiet_pipe_notices_that_its_server_was_killed() {
         let why = numbers.recv().unwrap_err();
         assert!(matches!(why, PipeError::Lost(_)), "{uri}: {why}");
         assert!(call.wait().is_err(), "{uri}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_rest_behind_an_answer_notices_that_its_server_was_killed() {
+    for uri in addresses("answered") {
+        let mut server = Process::start("serve-pipes", &uri);
+        let uri = server.find_line(|line| line.contains(':') && !line.contains(' '));
+        let (call, mut parts) = LinesClient::bind(&uri).unwrap().long();
+        // The answer needs no room.
+        eventually(|| call.is_ready());
+        server.kill();
+        let why = parts.recv().unwrap_err();
+        assert!(matches!(why, PipeError::Lost(_)), "{uri}: {why}");
+        call.wait().unwrap();
     }
 }
 

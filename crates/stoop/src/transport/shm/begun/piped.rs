@@ -157,6 +157,10 @@ impl State {
                 }
             }
             piped.pipes.advance(wakers);
+            if piped.key.is_none() {
+                // Its result is here, and no longer tells of a loss.
+                piped.pipes.fail_if_lost(wakers);
+            }
             piped.key.is_some() || piped.pipes.is_in_use()
         });
     }

@@ -1,13 +1,13 @@
 //! The pipes of a begun call, at its caller.
 
-use crate::error::{CallError, UnbindReason};
+use crate::error::{CallError, UnbindReason, UnknownCause};
 use crate::pipes::contract::{Ends, FIRST_WINDOW, Pipes};
 use crate::pipes::error::PipeError;
 use crate::pipes::window::Window;
 use crate::transport::shm::caller::lanes::OwedPipes;
 use crate::transport::shm::caller::session::Session;
 use crate::transport::shm::pipes::reading::ReadingEnd;
-use crate::transport::shm::pipes::side::Side;
+use crate::transport::shm::pipes::side::{Side, lost};
 use crate::transport::shm::pipes::writing::{Terms, WritingEnd};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
@@ -132,6 +132,13 @@ impl CallersPipes {
     /// Whether the ends may need attention after the answer of the call: the program still receives.
     pub(crate) fn is_in_use(&self) -> bool {
         self.reading.upgrade().is_some_and(|end| !end.is_finished())
+    }
+
+    /// Of a call that has been answered: if the session is lost, what the program still receives ends where it is.
+    pub(crate) fn fail_if_lost(&self, wakers: &mut Vec<Waker>) {
+        if self.side.upgrade().is_some_and(|side| side.session.is_lost()) {
+            self.fail(&lost(UnknownCause::ConnectionLost), wakers);
+        }
     }
 
     /// What keeps the lane of the call from having the next one.
