@@ -143,3 +143,32 @@ mod futures {
         assert_eq!(call.wait().unwrap(), 100);
     }
 }
+
+#[test]
+fn a_task_that_receives_the_rest_behind_an_answer_is_not_left_waiting_when_the_client_goes_to_another_server()
+{
+    for transport in ["tcp", "unix", "shm"] {
+        let (server, bench, client) = works(transport);
+        let uri = server.uris()[0].clone();
+        let opens = bench.gate.open_on_drop();
+        let (held, _numbers) = WorksClient::bind(&uri).unwrap().sum_later();
+        let (call, texts, mut back) = client.echo();
+        texts.send(&"a".repeat(4 << 20)).unwrap();
+        texts.finish();
+        // The answer needs no room.
+        eventually(|| call.is_ready());
+        // It waits for the call that is held.
+        let ending = std::thread::spawn(move || drop(server));
+        let next = std::cell::RefCell::new(None);
+        eventually(|| {
+            let server = Server::new().export(WorksServer::new(bench.clone()));
+            next.replace(server.listen_there(&uri).and_then(Server::start).ok()).is_some()
+                || next.borrow().is_some()
+        });
+        eventually(|| client.next(1).is_ok());
+        let receiving = std::thread::spawn(move || block_on(back.next()).map(drop));
+        eventually(|| receiving.is_finished());
+        drop((opens, held));
+        ending.join().unwrap();
+    }
+}

@@ -208,7 +208,7 @@ impl Outstanding {
             role
         });
         if let Some(role) = role {
-            self.receive(session, role, &mut waiter, &is_over, (clock::now_ns(), limit_ns));
+            self.receive(session, role, &mut waiter, (&is_over, true), (clock::now_ns(), limit_ns));
         }
         locked(&self.waiters).push(waiter);
         self.wake_all();

@@ -113,7 +113,10 @@ impl Outstanding {
             };
             !state.calls.open_where(is_there).is_empty()
         };
-        locked(&self.sessions).retain(|session| !is_former(session) || has_calls(session.generation));
+        // The rest of a pipe comes behind the answer of its call.
+        let has_pipes = |session: &Session| !session.is_lost() && !session.pipes.is_empty();
+        locked(&self.sessions)
+            .retain(|session| !is_former(session) || has_calls(session.generation) || has_pipes(session));
         true
     }
 

@@ -66,19 +66,19 @@ impl Outstanding {
         match session.role.try_take() {
             Some(role) => {
                 let is_over = || self.ended_among(calls).is_some();
-                self.receive(&session, role, waiter, &is_over, (now_ns, limit_ns));
+                self.receive(&session, role, waiter, (&is_over, false), (now_ns, limit_ns));
             }
             None => self.follow(&session, waiter, calls, limit_ns),
         }
     }
 
-    /// Receives with the role until what the thread waits for has come.
+    /// Receives with the role until what the thread waits for has come; or, unless it `stays`, until the server shuts down.
     pub(super) fn receive(
         self: &Arc<Self>,
         session: &Session,
         mut role: Role<'_>,
         waiter: &mut Waiter,
-        is_over: &impl Fn() -> bool,
+        (is_over, stays): (&impl Fn() -> bool, bool),
         (now_ns, limit_ns): (u64, u64),
     ) {
         role.sends_pipes = true;
@@ -90,7 +90,7 @@ impl Outstanding {
         // The thread that had the role before may have received what ends one.
         let mut has_ended = is_over();
         let mut lost = false;
-        while !has_ended && !lost && clock_ns < limit_ns && !session.is_closing() {
+        while !has_ended && !lost && clock_ns < limit_ns && (stays || !session.is_closing()) {
             let patience_ns = match () {
                 () if !wait.sleeps() => 0,
                 () if is_leaving => LOOK_EVERY_NS.min(limit_ns - clock_ns),
@@ -142,7 +142,7 @@ impl Outstanding {
         let role = self.attend(calls, || session.role.follow(&thread, is_over, pause));
         if let Some(role) = role {
             let is_over = || self.ended_among(calls).is_some();
-            self.receive(session, role, waiter, &is_over, (clock::now_ns(), limit_ns));
+            self.receive(session, role, waiter, (&is_over, false), (clock::now_ns(), limit_ns));
         }
     }
 
