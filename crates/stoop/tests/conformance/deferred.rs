@@ -3,6 +3,7 @@
 use super::*;
 use crate::harness::runtime::{block_on, has_ended};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use stoop::{Deferred, Limits, Pending, Reply, ReplyError, deferred};
 
 claims! { all and lossy: [
@@ -22,6 +23,7 @@ mod over_all {
         a_caller_has_its_share_of_the_calls_that_wait_and_is_refused_more
         calls_that_are_cancelled_or_late_are_open_no_longer_though_their_replies_are_kept
         calls_that_wait_while_nothing_happens_end_with_their_answers_and_at_their_deadlines
+        a_call_that_is_never_answered_does_not_end_before_its_deadline
     ] }
 }
 
@@ -340,4 +342,19 @@ fn calls_that_wait_while_nothing_happens_end_with_their_answers_and_at_their_dea
     }
     assert_eq!(block_on(kept).unwrap(), 11);
     client.binding().flush(harness::LIMIT).unwrap();
+}
+
+fn a_call_that_is_never_answered_does_not_end_before_its_deadline(transport: &str) {
+    let (_server, clerk, client) = desk(transport);
+    // As long as one whose begin may have been taken from a coarse clock.
+    let timeout = Duration::from_millis(600);
+    loop {
+        let begun = Instant::now();
+        let ended = client.with_timeout(timeout).later(1);
+        // On a busy machine it may wait for a worker until shortly before its deadline.
+        if !matches!(ended, Err(CallError::Refused(..))) {
+            assert!(begun.elapsed() >= timeout, "{ended:?} after {:?}", begun.elapsed());
+            break clerk.replies.lock().unwrap().clear();
+        }
+    }
 }

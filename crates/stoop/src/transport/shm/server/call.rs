@@ -213,8 +213,10 @@ impl ShmEndpoint {
         if pipes != Pipes::default() {
             self.give_pipes(&call, pipes, &mut later);
         }
-        let terms = self.terms(&call);
-        self.open_calls.open(call, terms.identity(), later);
+        let (owner, id, _) = self.terms(&call).identity();
+        // The queue has its earliest deadline: there a call is refused rather than run too late. An answer may come until the latest.
+        let deadline_ns = call.request.deadline_ns;
+        self.open_calls.open(call, (owner, id, deadline_ns), later);
     }
 
     /// Gives a call the pipes of its procedure. Without them it is refused.
