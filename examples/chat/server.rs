@@ -9,27 +9,32 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use stoop::Server;
+use stoop::error::SendError;
+use stoop::{CallError, Server};
 use stoop_examples::chat::{GuestClient, Room, RoomServer};
 use stoop_examples::serve::{exit_code, serve};
 
+/// The guests by their names, each with a number of its own, and the next number.
 #[derive(Default)]
-struct Hall(Mutex<HashMap<String, GuestClient>>);
+struct Hall(Mutex<HashMap<String, (u64, GuestClient)>>, AtomicU64);
 
 impl Room for Hall {
     fn join(&self, name: &str, guest: GuestClient) {
-        // One that takes nothing is waited for as long as this, and then not again.
+        // One that takes nothing is waited for as long as this, and then not again until it takes something. It misses what is said.
         let guest = guest.with_timeout(Duration::from_millis(100));
-        self.0.lock().unwrap().insert(name.into(), guest);
+        let number = self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.lock().unwrap().insert(name.into(), (number, guest));
         self.say("hall", &format!("{name} has come"));
     }
 
     fn say(&self, who: &str, text: &str) {
         let guests = self.0.lock().unwrap().clone(); // no lock while they are called
-        for (name, guest) in guests {
-            if guest.said(who, text).is_err() {
-                self.0.lock().unwrap().remove(&name);
+        for (gone, guest) in guests.into_values() {
+            if let Err(CallError::NotSent(SendError::ClientGone, ..)) = guest.said(who, text) {
+                // By its number: a guest of that name may have joined again.
+                self.0.lock().unwrap().retain(|_, (number, _)| *number != gone);
             }
         }
     }
