@@ -97,8 +97,8 @@ codes! {
         ResultTooLarge = 2: "the result is larger than can travel",
         /// The server no longer holds the result.
         ResultGone = 3: "the server no longer holds the result",
-        /// The procedure returned at or after the call's deadline, by the server's clock.
-        FinishedTooLate = 4: "the procedure returned at or after the call's deadline",
+        /// The procedure had given no result before the call's deadline, by the server's clock: it returned later, or runs still.
+        FinishedTooLate = 4: "the procedure gave no result before the call's deadline",
         /// The procedure left its answer for later, and then nothing was there any more that could give it.
         Abandoned = 5: "the procedure left its answer for later, and its reply was dropped unsent",
         /// The answer cannot be told to this caller: it has a variant that the caller's revision of the interface does not know, or metadata

@@ -68,7 +68,7 @@ pub enum SendError {
     /// A callback: the client that offered the object has gone, or its connection is lost. It offers the object again when it is bound
     /// again; this client of it stays as it is.
     ClientGone,
-    /// A callback: the client that offers the object has taken nothing for so long, and there is no room for another call.
+    /// A callback: the client that offers the object does not take what it is sent, and there is no room for another call.
     ClientBusy {
         /// How long this call has waited for room: not at all, if an earlier one had waited in vain.
         waited: Duration,
@@ -149,8 +149,8 @@ impl fmt::Display for SendError {
             ),
             Self::ClientBusy { waited } => write!(
                 f,
-                "the client that is called back has taken nothing for {waited:.1?}, and has left no room for another call; do without it, \
-                 or call again later"
+                "the client that is called back does not take its calls, and there is no room for another (this one has waited {waited:.1?}); \
+                 do without it, or call again later"
             ),
             Self::Intercepted { interceptor, refusal } => {
                 write!(f, "the client's interceptor `{interceptor}` refuses it: {}", refusal.detail)

@@ -30,7 +30,7 @@ pub enum PipeError {
     },
     /// The item cannot be sent.
     Encode(EncodeError),
-    /// The call has ended without a result, for this reason.
+    /// The call has ended without a result, for this reason. [`Pending::wait`](crate::Pending::wait) names the procedure and the server, too.
     Lost(Box<CallError>),
     /// The other end broke the protocol: what it sent is no item of this type.
     Peer(DecodeError),
@@ -56,7 +56,7 @@ impl fmt::Display for PipeError {
             Self::NoRoom { waited } => write!(
                 f,
                 "the reader at the other end of the pipe has taken nothing for {waited:?}, and there is no room for another item; \
-                 read there, or allow more time (`with_timeout`)"
+                 read there, or allow more time (`with_timeout`; at a server `Limits::pipe_step`)"
             ),
             Self::TooLarge { most } => write!(f, "an item of a pipe has at most {most} bytes"),
             Self::Encode(why) => write!(f, "the item cannot be sent: {why}"),
