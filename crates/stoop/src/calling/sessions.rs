@@ -3,7 +3,7 @@
 use crate::calling::patience::Attempts;
 use crate::error::BindError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use stoop_exchange::Instant;
 use stoop_net::clock;
@@ -28,13 +28,21 @@ pub(crate) struct Sessions<S> {
     has_forms: AtomicBool,
     /// To replace the present session.
     pub(crate) attempts: Attempts,
+    /// Runs when the present session has been replaced.
+    then: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl<S: Generation> Sessions<S> {
     pub(crate) fn new(first: Arc<S>) -> Self {
         let (generation, has_forms) =
             (AtomicU64::new(first.generation()), AtomicBool::new(first.has_forms()));
-        Self { present: Mutex::new(first), generation, has_forms, attempts: Attempts::default() }
+        let (attempts, then) = (Attempts::default(), OnceLock::new());
+        Self { present: Mutex::new(first), generation, has_forms, attempts, then }
+    }
+
+    /// From now on this runs when the present session has been replaced, in the thread that has done so. Of no effect after the first time.
+    pub(crate) fn when_replaced(&self, then: impl Fn() + Send + Sync + 'static) {
+        let _ = self.then.set(Box::new(then));
     }
 
     pub(crate) fn present(&self) -> Arc<S> {
@@ -64,7 +72,7 @@ impl<S: Generation> Sessions<S> {
         bind: impl FnOnce(Instant) -> Result<Arc<S>, BindError>,
     ) -> Result<Arc<S>, BindError> {
         let now = || Instant::from_nanos(clock::now_ns());
-        let _guard = self.attempts.take(uri, deadline)?;
+        let guard = self.attempts.take(uri, deadline)?;
         let present = self.present();
         if present.generation() != lost {
             return Ok(present);
@@ -75,7 +83,10 @@ impl<S: Generation> Sessions<S> {
         // Before any thread sees the session: what follows that reads no earlier generation.
         self.generation.store(session.generation(), Ordering::Relaxed);
         self.has_forms.store(session.has_forms(), Ordering::Relaxed);
-        drop(present);
+        drop((present, guard));
+        if let Some(then) = self.then.get() {
+            then();
+        }
         Ok(session)
     }
 }

@@ -10,6 +10,7 @@ mod hostile;
 mod lives;
 mod nested;
 mod outcomes;
+mod quiet;
 mod revisions;
 
 use crate::harness::gate::Gate;

@@ -447,7 +447,9 @@ impl<L: PacketLink> PacketBegun<L> {
     /// # Errors
     /// The system gives no endpoint or no thread.
     pub(crate) fn new(binding: &Arc<PacketBinding<L>>) -> io::Result<Self> {
-        Ok(Self(PacketCalls::new(Arc::clone(binding))?))
+        let calls = PacketCalls::new(Arc::clone(binding))?;
+        calls.attend_to_sessions();
+        Ok(Self(calls))
     }
 }
 

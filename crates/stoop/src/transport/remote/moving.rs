@@ -112,6 +112,11 @@ impl Care {
 }
 
 impl<R: Remote> RemoteBinding<R> {
+    /// As [`Sessions::when_replaced`](crate::calling::sessions::Sessions::when_replaced).
+    pub(crate) fn when_replaced(&self, then: impl Fn() + Send + Sync + 'static) {
+        self.sessions.when_replaced(then);
+    }
+
     /// Whether a call that has ended like this, and so has not run, is made again where the binding's name leads now.
     pub(super) fn may_have_moved(&self, error: &CallError) -> bool {
         self.name.is_some() && matches!(error, CallError::NotSent(why, ..) if is_closed(why))

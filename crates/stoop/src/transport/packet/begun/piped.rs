@@ -76,6 +76,18 @@ impl<L: PacketLink> PacketCalls<L> {
         Ok(calls)
     }
 
+    /// Has the calls with pipes learn when their session has been lost and replaced.
+    pub(super) fn attend_to_sessions(self: &Arc<Self>) {
+        let own = Arc::downgrade(self);
+        self.link.binding.when_replaced(move || {
+            if let Some(own) = own.upgrade() {
+                let mut calls = own.calls();
+                calls.end_lost_pipes();
+                own.unlock(calls, &mut Wakeups::default());
+            }
+        });
+    }
+
     /// Has the pipes of a call send what is due.
     fn send_pipes_of(&self, pipes: &Arc<CallerPipes>) {
         let mut calls = self.calls();

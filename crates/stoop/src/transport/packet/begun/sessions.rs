@@ -83,6 +83,20 @@ impl<L: PacketLink> Calls<L> {
         }
     }
 
+    /// If the binding has another session: ends the calls with pipes that were sent on an earlier one, unless its server shuts down and so
+    /// still answers them. Otherwise a quiet pipe learns of its loss by a probe, seconds later.
+    #[cold]
+    pub(crate) fn end_lost_pipes(&mut self) {
+        let generation = self.link.binding.generation();
+        for call in 0..self.slots.len() as u32 {
+            let Slot { session, pipes, stage, .. } = &self.slots[call as usize];
+            let is_lost = session.generation != generation && !session.is_closing();
+            if is_lost && pipes.is_some() && matches!(stage, Stage::Sent) {
+                self.await_rebind(call);
+            }
+        }
+    }
+
     /// Has a call that was sent wait for another session.
     #[cold]
     pub(crate) fn await_rebind(&mut self, call: u32) {
