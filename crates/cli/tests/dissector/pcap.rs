@@ -37,6 +37,14 @@ pub(crate) fn write(path: &Path, frames: &[Frame]) {
     std::fs::write(path, file).expect("the folder of tests can be written");
 }
 
+/// The frames so far in a file that is being written, and may not be there yet.
+pub(crate) fn read_begun(path: &Path) -> Vec<Frame> {
+    match std::fs::metadata(path) {
+        Ok(file) if file.len() >= 24 => read(path),
+        _ => Vec::new(),
+    }
+}
+
 pub(crate) fn read(path: &Path) -> Vec<Frame> {
     let file = std::fs::read(path).expect("the capture is there");
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four bytes"));

@@ -1,19 +1,22 @@
 //! Runs of tshark with the dissector.
 
 use crate::expected::Fields;
-use crate::pcap;
+use crate::pcap::{self, Frame};
 use crate::sandbox::{self, Process, wait_until};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Between the values of a field in one frame: not in any text of a test.
 const BETWEEN: char = '\u{1f}';
 /// Ports to which only the datagrams go that show that the capture has begun, and that it is complete.
 const BEGIN_PORT: u16 = 9;
 const END_PORT: u16 = 13;
+/// Between two looks at a capture that is being written.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Whether tshark is installed; if not, says that `test` is skipped.
 pub(crate) fn is_installed(test: &str) -> bool {
@@ -109,12 +112,13 @@ pub(crate) fn capture(interfaces: &[&str], address: &str, file: &Path, traffic: 
     pcap::write(file, &frames);
 }
 
-/// Sends a datagram to a port, and says whether the capture has one by now.
+/// Sends a datagram to a port, and says whether the capture has one a little later.
 fn has_captured(file: &Path, address: &str, port: u16) -> bool {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("there is a free port");
-    // Nothing listens there, which an earlier datagram may be told by now.
+    socket.set_read_timeout(Some(LOOK_EVERY)).expect("it is no zero");
+    // Nothing listens there, so nobody answers.
     let _ = socket.send_to(b"captured?", (address, port));
-    let arguments = ["-r", &file.display().to_string(), "-Y", &format!("udp.port == {port}")];
-    let output = Command::new("tshark").args(arguments).output().expect("tshark starts");
-    !output.stdout.is_empty()
+    let _ = socket.recv(&mut [0]);
+    let is_it = |frame: &Frame| pcap::data_of(&frame.bytes, 17).is_some_and(|(_, to, _)| to == port);
+    pcap::read_begun(file).iter().any(is_it)
 }
