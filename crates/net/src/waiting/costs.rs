@@ -7,9 +7,10 @@ use crate::threads;
 use crate::udp::ServerSocket;
 use rustix::thread::futex;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::process;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 /// Costs of waiting on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +30,49 @@ impl MachineCosts {
     ///
     /// A process that may use only one processor cannot measure the wake-up between two, and assumes it.
     pub fn of_this_machine() -> Self {
-        static COSTS: OnceLock<MachineCosts> = OnceLock::new();
-        *COSTS.get_or_init(|| Self {
+        static MEASURED: Measured = Measured::new();
+        MEASURED.get(|| Self {
             wake_up_ns: measure_wake_up().unwrap_or(Self::ASSUMED.wake_up_ns),
             spin_pass_ns: measure_spin_pass().unwrap_or(Self::ASSUMED.spin_pass_ns),
         })
+    }
+}
+
+/// Costs that one thread of a process measures. A process that was forked meanwhile measures itself: a lock would stay taken in it.
+struct Measured {
+    /// The process of which a thread measures, or has.
+    measuring: AtomicU32,
+    /// 0: not measured yet.
+    spin_pass_ns: AtomicU64,
+    wake_up_ns: AtomicU64,
+}
+
+impl Measured {
+    /// Between two looks whether another thread has measured.
+    const LOOK_EVERY: Duration = Duration::from_micros(100);
+
+    const fn new() -> Self {
+        let (spin_pass_ns, wake_up_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { measuring: AtomicU32::new(0), spin_pass_ns, wake_up_ns }
+    }
+
+    fn get(&self, measure: impl FnOnce() -> MachineCosts) -> MachineCosts {
+        loop {
+            // Written last.
+            let (wake_up_ns, spin_pass_ns) = (self.wake_up_ns.load(SeqCst), self.spin_pass_ns.load(SeqCst));
+            if wake_up_ns > 0 {
+                return MachineCosts { wake_up_ns, spin_pass_ns };
+            }
+            let own = process::id();
+            if self.measuring.swap(own, SeqCst) != own {
+                break;
+            }
+            thread::sleep(Self::LOOK_EVERY);
+        }
+        let costs = measure();
+        self.spin_pass_ns.store(costs.spin_pass_ns, SeqCst);
+        self.wake_up_ns.store(costs.wake_up_ns.max(1), SeqCst);
+        costs
     }
 }
 
@@ -137,6 +176,33 @@ fn measure_spin_pass() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const COSTS: MachineCosts = MachineCosts { wake_up_ns: 7, spin_pass_ns: 3 };
+
+    #[test]
+    fn threads_have_the_costs_measured_once() {
+        let (measured, times) = (Measured::new(), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let costs = measured.get(|| {
+                        times.fetch_add(1, SeqCst);
+                        COSTS
+                    });
+                    assert_eq!(costs, COSTS);
+                });
+            }
+        });
+        assert_eq!(times.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_process_that_was_forked_while_its_parent_measured_does_not_wait_for_that() {
+        let measured = Measured::new();
+        // A thread of the parent, which the child does not have.
+        measured.measuring.store(process::id() + 1, SeqCst);
+        assert_eq!(measured.get(|| COSTS), COSTS);
+    }
 
     #[test]
     fn costs_are_measured_once_and_within_bounds() {
