@@ -15,6 +15,7 @@ claims! {[
     a_shutdown_does_not_wait_for_clients_that_offer_objects
     an_asynchronous_client_offers_its_object
     clones_of_a_client_offer_one_object
+    an_object_stays_offered_when_its_server_gives_callbacks_with_long_results_up
 ]}
 
 fn a_server_that_is_started_again_is_offered_the_object_again(transport: &str) {
@@ -147,4 +148,22 @@ fn clones_of_a_client_offer_one_object(transport: &str) {
     drop(room);
     assert_eq!(hall.guest().next(7).unwrap(), 8);
     assert_eq!(clone.next_of_caller(6).unwrap(), 7);
+}
+
+fn an_object_stays_offered_when_its_server_gives_callbacks_with_long_results_up(transport: &str) {
+    let time = Duration::from_secs(1);
+    let (_server, hall, screen, _room) =
+        joined_with(transport, |options| options.callback_threads(4).bind_timeout(time));
+    let _opens = screen.gate.open_on_drop();
+    let guest = hall.guest();
+    let begin = guest.begin();
+    let calls: Vec<_> = (0..4).map(|_| begin.bytes_later(30_000)).collect();
+    drop(begin);
+    screen.gate.await_inside(4);
+    drop(calls);
+    screen.gate.open();
+    // Longer than the client waits for room for a result.
+    let (_other, hall, _screen, _room) = joined(transport);
+    assert!(hall.guest().begin().until_cancelled().wait_timeout(3 * time).is_err());
+    assert_eq!(guest.next(7).unwrap(), 8);
 }

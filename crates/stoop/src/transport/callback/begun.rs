@@ -5,6 +5,7 @@ use crate::calling::detached::{Failures, OrderedCall, Reclaimed, Selection};
 use crate::calling::table_lock::{Registered, register, take};
 use crate::error::CallError;
 use crate::transport::callback::handle::{ARGUMENTS, Handle, IfFull};
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 use stoop_exchange::Instant;
 
@@ -84,6 +85,7 @@ impl OutstandingCalls for Handle {
     }
 
     fn cancel(&self, call: u32) {
+        self.has_given_up.store(true, Ordering::SeqCst);
         let mut table = self.table();
         let number = table.number_of(call);
         let (_, waker) = table.abandon(call);

@@ -60,6 +60,7 @@ impl Handle {
         if expired.is_empty() {
             return;
         }
+        self.has_given_up.store(true, Ordering::SeqCst);
         let now = Instant::from_nanos(now_ns);
         let mut ended = Vec::with_capacity(expired.len());
         for call in expired {

@@ -52,6 +52,9 @@ pub(crate) struct Handle {
     pub(super) role: ReceiveRole<HandleEnds>,
     /// Answers came while a thread had the role that may have looked before.
     pub(super) missed: AtomicBool,
+    /// Calls have ended here before they were answered. Their answers are taken when they come: a client that finds no room for one takes the
+    /// server for gone.
+    pub(super) has_given_up: AtomicBool,
     /// From the first call on that is not made by [the thread that receives](Own).
     table: OnceLock<Box<Mutex<CallTable<Outstanding>>>>,
     pub(super) last_id: AtomicU64,
@@ -118,6 +121,7 @@ impl Handle {
             item_max,
             role: ReceiveRole::new(ends),
             missed: AtomicBool::new(false),
+            has_given_up: AtomicBool::new(false),
             table: OnceLock::new(),
             last_id: AtomicU64::new(0),
             looks_ns: AtomicU64::new(u64::MAX),
@@ -330,13 +334,14 @@ impl Handle {
         }
     }
 
-    /// If calls are outstanding and no thread receives, has their answers noted when they come.
+    /// If answers are to come and no thread receives, has them noted when they do.
     pub(super) fn receive_in_background(&self) {
         loop {
             if self.is_over.load(Ordering::SeqCst) {
                 return self.let_go();
             }
-            if self.known_table().is_none_or(|table| table.open_count() == 0) {
+            let expects_none = || self.known_table().is_none_or(|table| table.open_count() == 0);
+            if !self.has_given_up.load(Ordering::SeqCst) && expects_none() {
                 return;
             }
             // Its holder comes here when it has given it back, or is here and looks once more.
