@@ -309,7 +309,7 @@ impl BindOptions {
     ///
     /// A call that may have run at the lost server is made at the next one only if its procedure is `#[idempotent]`. Of begun calls over
     /// UDP that leave together and meet a closed port, the first waits if it has not run. The others end at once: it is not known
-    /// whether they have run.
+    /// whether they have run. A call with pipes is never made again, and does not wait.
     ///
     /// Off unless set. With [`wait_for_server`](Self::wait_for_server), which also waits in binding, this one counts after that.
     ///
