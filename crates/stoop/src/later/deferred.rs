@@ -2,6 +2,7 @@
 
 use crate::context::{self, ServedCall};
 use crate::error::{Failure, FailureCode, RefusalCode};
+use crate::later::beginning::{AtDeadline, Beginning};
 use crate::later::reply::Reply;
 pub use crate::later::reply_error::ReplyError;
 use crate::later::room::OpenRoom;
@@ -18,7 +19,6 @@ use std::fmt;
 use std::mem;
 #[cfg(not(all(test, loom)))]
 pub(super) use std::sync::Arc as Shared;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(all(test, loom)))]
 use std::sync::{Mutex, MutexGuard};
@@ -296,18 +296,6 @@ impl fmt::Debug for Later {
     }
 }
 
-/// What becomes of an open call at its deadline.
-pub(crate) struct AtDeadline(Option<Arc<AtomicBool>>);
-
-impl AtDeadline {
-    pub(crate) fn given(&self) -> Given<'static> {
-        match &self.0 {
-            Some(begun) if !begun.load(Ordering::SeqCst) => Given::Refusal(RefusalCode::DeadlinePassed, ""),
-            _ => Given::Failure(FailureCode::FinishedTooLate),
-        }
-    }
-}
-
 impl Later {
     pub(crate) fn new(answer: Box<dyn Unanswered>) -> Self {
         Self { answer, held: None, is_counted: false }
@@ -334,7 +322,7 @@ impl Later {
 
     /// What becomes of the call at its deadline.
     pub(crate) fn at_deadline(&self) -> AtDeadline {
-        AtDeadline(self.answer.has_begun())
+        AtDeadline(self.answer.beginning())
     }
 
     /// The pipes that the call is to have. A transport that carries pipes [gives](Self::give_ends) it their ends.
@@ -394,8 +382,8 @@ where
         answer.goes_to(change(call));
     }
 
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
-        self.answer.has_begun()
+    fn beginning(&self) -> Option<Beginning> {
+        self.answer.beginning()
     }
 
     fn pipes(&self) -> Pipes {
@@ -416,8 +404,8 @@ pub(crate) trait Unanswered: Send {
     /// Has the answer go to this call.
     fn goes_to(self: Box<Self>, call: Arc<dyn Open>);
 
-    /// Tells whether the procedure has begun, while that may be still to come.
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
+    /// The beginning of the procedure, if that may be still to come.
+    fn beginning(&self) -> Option<Beginning> {
         None
     }
 

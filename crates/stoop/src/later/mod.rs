@@ -1,5 +1,6 @@
 //! Answers that come later than their procedures return: what procedures, the emitted stubs and the worker pools share.
 
+pub(crate) mod beginning;
 pub(crate) mod deferred;
 pub(crate) mod lent;
 pub(crate) mod open_calls;

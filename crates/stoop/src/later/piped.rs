@@ -6,6 +6,7 @@
 
 use crate::context::served_context;
 use crate::error::RefusalCode;
+use crate::later::beginning::Beginning;
 use crate::later::deferred::{Deferred, Given, Held, Later, Open, Put, Unanswered, deferred};
 use crate::later::pipe_threads::PipedRun;
 use crate::later::reply::Reply;
@@ -26,7 +27,8 @@ struct Piped<R> {
     pipes: Pipes,
     ends: Option<Ends>,
     served: Option<Arc<Served>>,
-    /// Begins the procedure.
+    beginning: Beginning,
+    /// Begins the procedure, unless its call has ended before.
     start: Box<dyn FnOnce(ServedEnds) + Send>,
     answer: Answer<R>,
 }
@@ -65,6 +67,10 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
         start(ServedEnds::new(ends, served, Box::new(fail)));
     }
 
+    fn beginning(&self) -> Option<Beginning> {
+        Some(self.beginning.clone())
+    }
+
     fn pipes(&self) -> Pipes {
         self.pipes
     }
@@ -81,11 +87,16 @@ impl<R: Send + 'static> Unanswered for Piped<R> {
 /// The call that this thread serves waits for its pipes, and `start` begins its procedure then.
 fn wait_for_pipes<R: Send + 'static>(
     pipes: Pipes,
-    start: impl FnOnce(ServedEnds, Answers<R>) + Send + 'static,
+    start: impl FnOnce(ServedEnds, Answers<R>, Beginning) + Send + 'static,
 ) -> Result<(), Unserved> {
     let (reply, answer) = deferred();
-    let start = Box::new(move |ends| start(ends, reply));
-    Err(Unserved::Later(Later::new(Box::new(Piped { pipes, ends: None, served: None, start, answer }))))
+    let beginning = Beginning::default();
+    let start = {
+        let beginning = beginning.clone();
+        Box::new(move |ends| start(ends, reply, beginning))
+    };
+    let piped = Piped { pipes, ends: None, served: None, beginning, start, answer };
+    Err(Unserved::Later(Later::new(Box::new(piped))))
 }
 
 /// Ends a call that is kept open, when it is dropped.
@@ -179,7 +190,7 @@ where
     let Some(tasks) = tasks.get().cloned() else { return Err(Unserved::TooManyOpen) };
     let place = tasks.pipe_threads.enter().ok_or(Unserved::TooManyPipes)?;
     let context = served_context();
-    wait_for_pipes(pipes, move |ends, reply| {
+    wait_for_pipes(pipes, move |ends, reply, beginning| {
         let reply = Arc::new(Mutex::new(Some(reply)));
         let answer = {
             let reply = Arc::clone(&reply);
@@ -192,9 +203,12 @@ where
         let job = {
             let answer = answer.clone();
             move || {
-                let ended = context.serving(|| ended(|| run(ends)));
-                drop(place);
-                answer(ended);
+                // It may have waited for this thread for long.
+                if beginning.begin() {
+                    let ended = context.serving(|| ended(|| run(ends)));
+                    drop(place);
+                    answer(ended);
+                }
             }
         };
         if tasks.pipe_threads.submit(PipedRun(Box::new(job))).is_err() {
@@ -218,7 +232,10 @@ where
     F: FnOnce(ServedEnds) -> Result<Deferred<R>, Unserved> + Send + 'static,
 {
     let context = served_context();
-    wait_for_pipes(pipes, move |ends, reply: Answers<R>| {
+    wait_for_pipes(pipes, move |ends, reply: Answers<R>, beginning| {
+        if !beginning.begin() {
+            return;
+        }
         match context.serving(|| ended(|| run(ends))) {
             Ended::Returned(Ok(answer)) => answer.then(move |answer| match answer {
                 Some(value) => _ = reply.send((Ended::Returned(Ok(value)), put)),
@@ -248,8 +265,98 @@ where
 {
     let Some(tasks) = tasks.get().cloned() else { return Err(Unserved::TooManyOpen) };
     let context = served_context();
-    wait_for_pipes(pipes, move |ends, reply| {
-        let run = Box::pin(run(ends));
+    wait_for_pipes(pipes, move |ends, reply, beginning| {
+        // It may wait for long until it is polled.
+        let run = Box::pin(async move {
+            match beginning.begin() {
+                true => run(ends).await,
+                // Nobody is told.
+                false => Err(Unserved::TooManyOpen),
+            }
+        });
         tasks.run(Task { run: Box::pin(answering(run, None, Unstarted::new(reply, put))), context });
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::later::reply_error::ReplyError;
+    use crate::pipes::error::PipeError;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A call whose answer is of no matter.
+    struct Call;
+
+    impl Open for Call {
+        fn answer(&self, _: Given<'_>) -> Result<(), ReplyError> {
+            Err(ReplyError::DeadlinePassed)
+        }
+
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
+    /// What a procedure has; tells whether it has begun when it is dropped.
+    struct Token(bool, Sender<bool>);
+
+    impl Drop for Token {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    /// The open calls of a procedure of each kind, and whether these have begun once they are over.
+    fn calls() -> [(Later, Receiver<bool>); 3] {
+        let room = Arc::new(OpenRoom::new(8, 8));
+        let tasks = OnceLock::from(Arc::new(Tasks::new(None, (1, 1), &room)));
+        let pipes = Pipes { to_procedure: true, from_procedure: false };
+        let (tell, told) = [(); 3].map(|()| channel()).into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+        let [threaded, deferred_one, task] =
+            <[_; 3]>::try_from(tell).expect("three").map(|tell| Token(false, tell));
+        let begin = |mut token: Token| token.0 = true;
+        let runs = [
+            run_with_pipes(&tasks, pipes, move |_| Ok(begin(threaded)), |(), _| ()),
+            run_deferred_with_pipes(
+                &tasks,
+                pipes,
+                move |_| {
+                    begin(deferred_one);
+                    Ok(deferred::<()>().1)
+                },
+                |(), _| (),
+            ),
+            run_task_with_pipes(&tasks, pipes, move |_| async move { Ok(begin(task)) }, |(), _| ()),
+        ];
+        let mut told = told.into_iter();
+        runs.map(|run| match run {
+            Err(Unserved::Later(mut later)) => {
+                later.give_ends(Ends::dead(PipeError::Ended));
+                (later, told.next().expect("three"))
+            }
+            _ => panic!("its answer comes later"),
+        })
+    }
+
+    #[test]
+    fn a_procedure_that_has_not_begun_at_the_deadline_never_does_and_its_caller_is_told_so() {
+        for (later, has_begun) in calls() {
+            let at_deadline = later.at_deadline();
+            assert!(matches!(at_deadline.given(), Given::Refusal(RefusalCode::DeadlinePassed, _)));
+            later.goes_to(Arc::new(Call));
+            assert_eq!(has_begun.recv(), Ok(false));
+            assert!(matches!(at_deadline.given(), Given::Refusal(..)));
+        }
+    }
+
+    #[test]
+    fn a_procedure_that_has_begun_may_have_run_at_the_deadline() {
+        for (later, has_begun) in calls() {
+            let at_deadline = later.at_deadline();
+            later.goes_to(Arc::new(Call));
+            assert_eq!(has_begun.recv(), Ok(true));
+            assert!(matches!(at_deadline.given(), Given::Failure(_)));
+        }
+    }
 }

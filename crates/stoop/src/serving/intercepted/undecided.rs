@@ -5,6 +5,7 @@ use crate::error::Refusal;
 use crate::intercept::Before;
 use crate::intercept::chain::{Stopped, StoppedBy, UNDECIDED};
 use crate::interface::Exported;
+use crate::later::beginning::Beginning;
 use crate::later::deferred::{Deferred, Given, Later, Open, Unanswered};
 use crate::later::room::{KeptArguments, OpenRoom};
 use crate::later::unserved::Unserved;
@@ -13,7 +14,6 @@ use crate::serving::intercepted::{Admitted, run_admitted};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use stoop_marshal::{Reader, Writer};
 use stoop_wire::{HEADER_LEN, RefusalCode};
 
@@ -30,13 +30,14 @@ pub(super) struct Undecided {
     kept: Kept,
     admitted: Admitted,
     context: ServedContext,
-    has_begun: Arc<AtomicBool>,
+    /// Of a procedure with pipes it is the stub that begins it.
+    beginning: Beginning,
 }
 
 impl Undecided {
     /// The call that this thread serves.
     pub(super) fn new(kept: Kept, admitted: Admitted) -> Self {
-        Self { kept, admitted, context: served_context(), has_begun: Arc::default() }
+        Self { kept, admitted, context: served_context(), beginning: Beginning::default() }
     }
 
     /// The answer, once the interceptor at that place has decided.
@@ -78,12 +79,12 @@ impl Undecided {
 
     /// Runs the procedure, in the thread that has decided.
     fn run(self, open: Arc<dyn Open>) {
-        if open.is_over() || self.admitted.served.is_cancelled() {
+        let is_over = open.is_over() || self.admitted.served.is_cancelled();
+        if is_over || matches!(self.kept, Kept::Arguments { .. }) && !self.beginning.begin() {
             let late = StoppedBy::Refusal(Refusal::new(RefusalCode::DeadlinePassed, ""));
             let all = self.admitted.interceptors.len();
             return self.refuse(all, late, &*open);
         }
-        self.has_begun.store(true, Ordering::SeqCst);
         let Self { kept, admitted, context, .. } = self;
         let (exported, procedure, arguments, limit) = match kept {
             Kept::Arguments { exported, procedure, arguments, limit } => {
@@ -133,8 +134,11 @@ impl Unanswered for Waiting {
         decision.then(move |decision| call.decide(by, decision, open));
     }
 
-    fn has_begun(&self) -> Option<Arc<AtomicBool>> {
-        Some(Arc::clone(&self.call.has_begun))
+    fn beginning(&self) -> Option<Beginning> {
+        match &self.call.kept {
+            Kept::Piped(later) => later.answer.beginning(),
+            Kept::Arguments { .. } => Some(self.call.beginning.clone()),
+        }
     }
 
     fn pipes(&self) -> Pipes {

@@ -1,0 +1,46 @@
+//! Whether the procedure of an open call has begun, or the call has ended before: whichever comes first.
+
+use crate::error::{FailureCode, RefusalCode};
+use crate::later::deferred::Given;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The beginning of a procedure that may be still to come when its call is open.
+#[derive(Clone, Default)]
+pub(crate) struct Beginning(Arc<AtomicU8>);
+
+const WAITS: u8 = 0;
+const BEGUN: u8 = 1;
+const ENDED: u8 = 2;
+
+impl Beginning {
+    /// The procedure begins now. `false`: its call has ended, and its caller knows that it has not run.
+    pub(crate) fn begin(&self) -> bool {
+        self.settle(BEGUN)
+    }
+
+    /// The call ends now. Returns whether its procedure has not begun, and never will.
+    fn end(&self) -> bool {
+        self.settle(ENDED)
+    }
+
+    fn settle(&self, how: u8) -> bool {
+        match self.0.compare_exchange(WAITS, how, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => true,
+            Err(settled) => settled == how,
+        }
+    }
+}
+
+/// What becomes of an open call at its deadline.
+pub(crate) struct AtDeadline(pub(super) Option<Beginning>);
+
+impl AtDeadline {
+    /// The answer of the call, which ends now.
+    pub(crate) fn given(&self) -> Given<'static> {
+        match &self.0 {
+            Some(beginning) if beginning.end() => Given::Refusal(RefusalCode::DeadlinePassed, ""),
+            _ => Given::Failure(FailureCode::FinishedTooLate),
+        }
+    }
+}
