@@ -10,7 +10,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
 /// Costs of waiting on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ impl MachineCosts {
 
 /// Costs that one thread of a process measures. A process that was forked meanwhile measures itself: a lock would stay taken in it.
 struct Measured {
-    /// The process of which a thread measures, or has.
+    /// The process of which a thread measures.
     measuring: AtomicU32,
     /// 0: not measured yet.
     spin_pass_ns: AtomicU64,
@@ -48,30 +47,34 @@ struct Measured {
 }
 
 impl Measured {
-    /// Between two looks whether another thread has measured.
-    const LOOK_EVERY: Duration = Duration::from_micros(100);
-
     const fn new() -> Self {
         let (spin_pass_ns, wake_up_ns) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { measuring: AtomicU32::new(0), spin_pass_ns, wake_up_ns }
     }
 
+    fn known(&self) -> Option<MachineCosts> {
+        // Written last.
+        let wake_up_ns = self.wake_up_ns.load(SeqCst);
+        (wake_up_ns > 0).then(|| MachineCosts { wake_up_ns, spin_pass_ns: self.spin_pass_ns.load(SeqCst) })
+    }
+
     fn get(&self, measure: impl FnOnce() -> MachineCosts) -> MachineCosts {
-        loop {
-            // Written last.
-            let (wake_up_ns, spin_pass_ns) = (self.wake_up_ns.load(SeqCst), self.spin_pass_ns.load(SeqCst));
-            if wake_up_ns > 0 {
-                return MachineCosts { wake_up_ns, spin_pass_ns };
-            }
+        while self.known().is_none() {
             let own = process::id();
             if self.measuring.swap(own, SeqCst) != own {
-                break;
+                return self.known().unwrap_or_else(|| self.store(measure()));
             }
-            thread::sleep(Self::LOOK_EVERY);
+            // Returns at once if the thread that measures has ended meanwhile; and without reason now and then.
+            let _ = futex::wait(&self.measuring, futex::Flags::PRIVATE, own, None);
         }
-        let costs = measure();
+        self.known().expect("they stay")
+    }
+
+    fn store(&self, costs: MachineCosts) -> MachineCosts {
         self.spin_pass_ns.store(costs.spin_pass_ns, SeqCst);
         self.wake_up_ns.store(costs.wake_up_ns.max(1), SeqCst);
+        self.measuring.store(0, SeqCst);
+        let _ = futex::wake(&self.measuring, futex::Flags::PRIVATE, i32::MAX as u32);
         costs
     }
 }
