@@ -4,6 +4,7 @@ use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::lab::{Bench, LabClient};
 use crate::harness::transports;
+use std::cell::OnceCell;
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
@@ -29,7 +30,11 @@ fn assert_not_run(result: Result<u64, CallError>) {
 
 /// Something receives at the address of a server that has ended, and is silent: no report says that the port is closed.
 fn silent_at(server: &RunningServer) -> UdpSocket {
-    UdpSocket::bind(server.uris()[0].strip_prefix("udp://").unwrap()).unwrap()
+    let address = server.uris()[0].strip_prefix("udp://").unwrap();
+    // A process that another test has just started has the sockets of this one until it runs its program.
+    let socket = OnceCell::new();
+    eventually(|| UdpSocket::bind(address).is_ok_and(|bound| socket.set(bound).is_ok()));
+    socket.into_inner().unwrap()
 }
 
 /// While a call keeps the server from its end, other clients hear that it shuts down, and send no more calls there.
