@@ -130,14 +130,19 @@ impl PipeQueue {
     pub(crate) fn append(&self, record: &Record<'_>) -> Result<Appended, PipeError> {
         let mut state = self.state();
         state.check_open()?;
-        if !state.has_room() {
-            return Ok(state.refuse());
+        match state.has_room() {
+            true => Ok(Self::queued(state, record)),
+            false => Ok(state.refuse()),
         }
+    }
+
+    /// Appends a record for which there is room.
+    fn queued(mut state: MutexGuard<'_, State>, record: &Record<'_>) -> Appended {
         state.put(record, 0);
         let (len, wakeup) = (state.bytes.len(), state.arrivals.wake());
         drop(state);
         wakeup.give();
-        Ok(Appended::Queued(len))
+        Appended::Queued(len)
     }
 
     /// As [`SendingEnd::append_latest`](super::contract::SendingEnd::append_latest).
@@ -145,8 +150,7 @@ impl PipeQueue {
         let mut state = self.state();
         state.check_open()?;
         if state.has_room() {
-            drop(state);
-            return self.append(record);
+            return Ok(Self::queued(state, record));
         }
         let all = &mut state.rare.get().kept;
         match all.iter_mut().find(|kept| kept.key == key) {
