@@ -201,17 +201,18 @@ mod lost {
         let error = client.with_timeout(limit).begin().next(2).wait().unwrap_err();
         assert_eq!(error.ran(), Ran::No, "{error}");
         assert!(begun.elapsed() >= limit, "{error}");
-        assert!(!next.is_ready() && !long.is_ready(), "{next:?} {long:?}");
+        // They wait, too: of one that has ended it is not known whether it has run.
+        let is_early = [next.is_ready(), long.is_ready()];
         let (_server, _) = serve_at(&uri, Server::new());
-        check_made(next.wait(), 4);
-        check_made(long.wait(), 100_000);
+        check_made(next.wait(), 4, is_early[0]);
+        check_made(long.wait(), 100_000, is_early[1]);
     }
 
     /// The call was made at the next server; or, on a busy machine, its second packet to the closed port came there, and then it is not
     /// known what the first one has met.
-    fn check_made<T: PartialEq + std::fmt::Debug>(outcome: Result<T, CallError>, result: T) {
+    fn check_made<T: PartialEq + std::fmt::Debug>(outcome: Result<T, CallError>, result: T, is_early: bool) {
         match outcome {
-            Ok(returned) => assert_eq!(returned, result),
+            Ok(returned) => assert_eq!((returned, is_early), (result, false)),
             Err(error) => assert_eq!(error.ran(), Ran::Perhaps, "{error}"),
         }
     }
