@@ -1,7 +1,5 @@
 //! Whether the procedure of an open call has begun, or the call has ended before: whichever comes first.
 
-use crate::error::{FailureCode, RefusalCode};
-use crate::later::deferred::Given;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,7 +18,7 @@ impl Beginning {
     }
 
     /// The call ends now. Returns whether its procedure has not begun, and never will.
-    fn end(&self) -> bool {
+    pub(super) fn end(&self) -> bool {
         self.settle(ENDED)
     }
 
@@ -28,19 +26,6 @@ impl Beginning {
         match self.0.compare_exchange(WAITS, how, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => true,
             Err(settled) => settled == how,
-        }
-    }
-}
-
-/// What becomes of an open call at its deadline.
-pub(crate) struct AtDeadline(pub(super) Option<Beginning>);
-
-impl AtDeadline {
-    /// The answer of the call, which ends now.
-    pub(crate) fn given(&self) -> Given<'static> {
-        match &self.0 {
-            Some(beginning) if beginning.end() => Given::Refusal(RefusalCode::DeadlinePassed, ""),
-            _ => Given::Failure(FailureCode::FinishedTooLate),
         }
     }
 }

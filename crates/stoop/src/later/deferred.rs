@@ -2,7 +2,7 @@
 
 use crate::context::{self, ServedCall};
 use crate::error::{Failure, FailureCode, RefusalCode};
-use crate::later::beginning::{AtDeadline, Beginning};
+use crate::later::beginning::Beginning;
 use crate::later::reply::Reply;
 pub use crate::later::reply_error::ReplyError;
 use crate::later::room::OpenRoom;
@@ -293,6 +293,19 @@ pub(crate) type Held = Box<dyn Send>;
 impl fmt::Debug for Later {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Later").finish_non_exhaustive()
+    }
+}
+
+/// What becomes of an open call at its deadline.
+pub(crate) struct AtDeadline(Option<Beginning>);
+
+impl AtDeadline {
+    /// The answer of the call, which ends now.
+    pub(crate) fn given(&self) -> Given<'static> {
+        match &self.0 {
+            Some(beginning) if beginning.end() => Given::Refusal(RefusalCode::DeadlinePassed, ""),
+            _ => Given::Failure(FailureCode::FinishedTooLate),
+        }
     }
 }
 

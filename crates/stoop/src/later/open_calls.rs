@@ -6,8 +6,7 @@
 
 use crate::context::cancelled::CallId;
 use crate::context::keeper::{self, Kept, Key};
-use crate::later::beginning::AtDeadline;
-use crate::later::deferred::{Given, Held, Later, Open, ReplyError};
+use crate::later::deferred::{AtDeadline, Given, Held, Later, Open, ReplyError};
 use crate::later::lent::Lent;
 use crate::later::room::OpenRoom;
 use crate::later::waiting::Waiting;

@@ -307,6 +307,12 @@ mod tests {
         }
     }
 
+    /// The procedure.
+    fn begin(mut token: Token) -> Result<(), Unserved> {
+        token.0 = true;
+        Ok(())
+    }
+
     /// The open calls of a procedure of each kind, and whether these have begun once they are over.
     fn calls() -> [(Later, Receiver<bool>); 3] {
         let room = Arc::new(OpenRoom::new(8, 8));
@@ -315,19 +321,18 @@ mod tests {
         let (tell, told) = [(); 3].map(|()| channel()).into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
         let [threaded, deferred_one, task] =
             <[_; 3]>::try_from(tell).expect("three").map(|tell| Token(false, tell));
-        let begin = |mut token: Token| token.0 = true;
         let runs = [
-            run_with_pipes(&tasks, pipes, move |_| Ok(begin(threaded)), |(), _| ()),
+            run_with_pipes(&tasks, pipes, move |_| begin(threaded), |(), _| ()),
             run_deferred_with_pipes(
                 &tasks,
                 pipes,
                 move |_| {
-                    begin(deferred_one);
+                    begin(deferred_one)?;
                     Ok(deferred::<()>().1)
                 },
                 |(), _| (),
             ),
-            run_task_with_pipes(&tasks, pipes, move |_| async move { Ok(begin(task)) }, |(), _| ()),
+            run_task_with_pipes(&tasks, pipes, move |_| async move { begin(task) }, |(), _| ()),
         ];
         let mut told = told.into_iter();
         runs.map(|run| match run {

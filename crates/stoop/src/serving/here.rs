@@ -2,8 +2,7 @@
 
 use crate::context::{is_too_late, noting_asked};
 use crate::error::{CallError, Failure, Refusal};
-use crate::later::beginning::AtDeadline;
-use crate::later::deferred::{Given, Open, ReplyError};
+use crate::later::deferred::{AtDeadline, Given, Open, ReplyError};
 use crate::locked::locked;
 use crate::serving::dispatch::{CallLimits, Exports};
 use crate::serving::one_call;
