@@ -22,7 +22,7 @@ struct Hall(Mutex<HashMap<String, (u64, GuestClient)>>, AtomicU64);
 
 impl Room for Hall {
     fn join(&self, name: &str, guest: GuestClient) {
-        // One that takes nothing is waited for as long as this, and then not again until it takes something. It misses what is said.
+        // A callback waits for so long for a guest that takes nothing, and fails. The next ones fail at once, until the guest takes one.
         let guest = guest.with_timeout(Duration::from_millis(100));
         let number = self.1.fetch_add(1, Ordering::Relaxed);
         self.0.lock().unwrap().insert(name.into(), (number, guest));

@@ -116,7 +116,7 @@ pub(crate) fn capture(interfaces: &[&str], address: &str, file: &Path, traffic: 
 fn has_captured(file: &Path, address: &str, port: u16) -> bool {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("there is a free port");
     socket.set_read_timeout(Some(LOOK_EVERY)).expect("it is no zero");
-    // Nothing listens there, so nobody answers.
+    // No program listens at the port, so this only waits.
     let _ = socket.send_to(b"captured?", (address, port));
     let _ = socket.recv(&mut [0]);
     let is_it = |frame: &Frame| pcap::data_of(&frame.bytes, 17).is_some_and(|(_, to, _)| to == port);

@@ -270,7 +270,7 @@ where
         let run = Box::pin(async move {
             match beginning.begin() {
                 true => run(ends).await,
-                // Nobody is told.
+                // The call has been refused already, and this reaches no caller.
                 false => Err(Unserved::TooManyOpen),
             }
         });
