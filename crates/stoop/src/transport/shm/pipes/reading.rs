@@ -313,26 +313,10 @@ impl<S: Side> ReceivingEnd for ReadingEnd<S> {
 mod tests {
     use super::*;
     use crate::error::UnknownCause;
+    use crate::transport::shm::pipes::side::alone::Alone;
     use crate::transport::shm::pipes::side::lost;
-    use stoop_net::waiting::{Placement, Waiter, Waiting};
     use stoop_shm::pipe::{self, Writing};
     use stoop_shm::{Segment, Way};
-
-    struct Alone(Segment);
-
-    impl Side for Alone {
-        fn segment(&self) -> &Segment {
-            &self.0
-        }
-        fn notify(&self) {}
-        fn end_binding(&self) {}
-        fn waiter(&self) -> Waiter {
-            Waiter::new(Waiting::Block, Placement { together: false, waiting_max: 0 })
-        }
-        fn attend(&self, _: bool) {}
-        fn ended(&self) {}
-        fn left(&self) {}
-    }
 
     #[test]
     fn a_pipe_that_failed_while_it_was_closed_is_not_waited_for_when_its_writer_opens_it_again() {

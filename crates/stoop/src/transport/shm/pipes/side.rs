@@ -97,3 +97,27 @@ pub(super) fn disorder(side: &impl Side) -> PipeError {
 pub(crate) fn lost(cause: UnknownCause) -> PipeError {
     PipeError::lost(cause)
 }
+
+/// A side without a receiver, for tests of its ends.
+#[cfg(test)]
+pub(super) mod alone {
+    use super::Side;
+    use stoop_net::waiting::{Placement, Waiter, Waiting};
+    use stoop_shm::Segment;
+
+    pub(crate) struct Alone(pub(crate) Segment);
+
+    impl Side for Alone {
+        fn segment(&self) -> &Segment {
+            &self.0
+        }
+        fn notify(&self) {}
+        fn end_binding(&self) {}
+        fn waiter(&self) -> Waiter {
+            Waiter::new(Waiting::Block, Placement { together: false, waiting_max: 0 })
+        }
+        fn attend(&self, _: bool) {}
+        fn ended(&self) {}
+        fn left(&self) {}
+    }
+}

@@ -1,26 +1,10 @@
 use super::*;
+use crate::transport::shm::pipes::side::alone::Alone;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_shm::pipe::{Closed, Reading};
 use stoop_shm::{Segment, Way};
-
-struct Alone(Segment);
-
-impl Side for Alone {
-    fn segment(&self) -> &Segment {
-        &self.0
-    }
-    fn notify(&self) {}
-    fn end_binding(&self) {}
-    fn waiter(&self) -> Waiter {
-        Waiter::new(Waiting::Block, Placement { together: false, waiting_max: 0 })
-    }
-    fn attend(&self, _: bool) {}
-    fn ended(&self) {}
-    fn left(&self) {}
-}
 
 /// A procedure's end that may send as much as there is room for, and the reader.
 fn pipe() -> (Arc<WritingEnd<Alone>>, Segment, Reading) {
