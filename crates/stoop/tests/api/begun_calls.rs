@@ -54,9 +54,10 @@ fn calls_beyond_what_a_server_takes_fail_and_the_others_succeed() {
 fn each_call_ends_by_its_own_deadline_while_there_is_no_server_to_bind_to() {
     let (server, client) = lab_with(&BindOptions::new().bind_timeout(LIMIT).timeout(LIMIT));
     check(stoop::wait_all(begin_many(&client, 10)));
-    let address = server.uris()[0].strip_prefix("udp://").unwrap().to_owned();
+    let uri = server.uris()[0].clone();
     drop(server);
-    let forgetful = UdpSocket::bind(address).unwrap();
+    loopback::await_free(&uri);
+    let forgetful = UdpSocket::bind(uri.strip_prefix("udp://").unwrap()).unwrap();
     thread::spawn(move || {
         let mut packet = [0; 1500];
         while let Ok((len, caller)) = forgetful.recv_from(&mut packet) {

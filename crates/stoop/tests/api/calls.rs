@@ -63,6 +63,7 @@ impl Lab for Bench {
 }
 
 fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    loopback::await_free(uri);
     let gate = Gate::default();
     let server = server.export(LabServer::new(Bench(gate.clone()))).listen(uri).unwrap().start().unwrap();
     (server, gate)

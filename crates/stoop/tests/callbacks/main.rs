@@ -14,6 +14,7 @@ mod quiet;
 mod revisions;
 
 use crate::harness::gate::Gate;
+use crate::harness::loopback;
 use crate::harness::transports::{ListenThere, address};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -152,6 +153,7 @@ impl Hall {
     }
 
     fn serve_at(&self, uri: &str) -> RunningServer {
+        loopback::await_free(uri);
         let server = Server::new().export(RoomServer::new(self.clone()));
         server.listen_there(uri).unwrap().start().unwrap()
     }

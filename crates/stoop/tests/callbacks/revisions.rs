@@ -1,6 +1,7 @@
 //! Callbacks between ends of different revisions of the two interfaces.
 
 use crate::harness::eventually;
+use crate::harness::loopback;
 use crate::harness::runtime::block_on;
 use crate::harness::transports::{ListenThere, address};
 use crate::*;
@@ -182,6 +183,7 @@ impl new::Shop for Kept<new::WatcherClient> {
 }
 
 fn serve(server: Server, uri: &str) -> (RunningServer, String) {
+    loopback::await_free(uri);
     let server = server.listen_there(uri).unwrap().start().unwrap();
     let uri = server.uris()[0].clone();
     (server, uri)

@@ -48,6 +48,7 @@ fn a_client_does_not_call_a_server_of_another_interface_that_took_the_name(trans
     let client = LabClient::bind_with(&uri, &patient(transport)).unwrap();
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     drop(server);
+    loopback::await_free(&uri);
     let _kitchen =
         Server::new().export(KitchenServer::new(Cold)).listen_there(&uri).unwrap().start().unwrap();
     for error in [client.next(1).unwrap_err(), client.begin().next(1).wait().unwrap_err()] {

@@ -23,8 +23,6 @@
 //! without room goes with a lost session as one that has none.
 
 use super::*;
-use std::io::ErrorKind;
-use std::net::UdpSocket;
 use std::sync::Arc;
 use stoop::{Pending, Retry};
 
@@ -77,16 +75,9 @@ impl Keeper {
     }
 
     fn serve(&self, uri: &str, server: Server) -> RunningServer {
-        wait_until_free(uri);
+        loopback::await_free(uri);
         server.export(ShopServer::new(self.clone())).listen_there(uri).unwrap().start().unwrap()
     }
-}
-
-/// A child that another test starts has copies of all sockets until it executes its program, also of one that is closed here.
-pub(crate) fn wait_until_free(uri: &str) {
-    let Some(place) = uri.strip_prefix("udp://").and_then(|place| place.rsplit('@').next()) else { return };
-    let place = place.split(['/', '?']).next().unwrap();
-    eventually(|| !UdpSocket::bind(place).is_err_and(|why| why.kind() == ErrorKind::AddrInUse));
 }
 
 impl Shop for Keeper {

@@ -33,6 +33,7 @@ mod tasks;
 
 use crate::harness::eventually;
 use crate::harness::gate::Gate;
+use crate::harness::loopback;
 use crate::harness::transports;
 use crate::harness::transports::{ListenThere, address};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -204,6 +205,7 @@ impl Lab for Bench {
 }
 
 fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    loopback::await_free(uri);
     let gate = Gate::default();
     let server =
         server.export(LabServer::new(Bench(gate.clone()))).listen_there(uri).unwrap().start().unwrap();

@@ -16,7 +16,7 @@ fn left_alone(transport: &str) -> LabClient {
     assert_eq!(client.begin().next(1).wait().unwrap(), 2);
     let uri = server.uris()[0].clone();
     drop(server);
-    fates::wait_until_free(&uri);
+    loopback::await_free(&uri);
     let gone = Instant::now();
     eventually(|| gone.elapsed() > Duration::from_millis(5));
     client.with_timeout(Duration::from_secs(600))

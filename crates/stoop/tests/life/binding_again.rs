@@ -1,7 +1,7 @@
 //! Begun calls whose server was lost, while the next one at its address does not answer yet.
 
 use crate::harness::lab::{Bench, LabClient, LabServer};
-use crate::harness::{eventually, runtime, transports};
+use crate::harness::{loopback, runtime, transports};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -30,8 +30,7 @@ fn deserted(transport: &str) -> (LabClient, String) {
     server.shut_down();
     // A call that leaves before the client has noticed may have run.
     while client.count().unwrap_err().ran() != Ran::No {}
-    // A child that another test starts has copies of all sockets until it executes its program.
-    eventually(|| Mute::listen(&uri).is_ok());
+    loopback::await_free(&uri);
     (client, uri)
 }
 

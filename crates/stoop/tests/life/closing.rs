@@ -3,8 +3,7 @@
 use crate::harness::eventually;
 use crate::harness::gate::Gate;
 use crate::harness::lab::{Bench, LabClient};
-use crate::harness::transports;
-use std::cell::OnceCell;
+use crate::harness::{loopback, transports};
 use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
@@ -30,11 +29,9 @@ fn assert_not_run(result: Result<u64, CallError>) {
 
 /// Something receives at the address of a server that has ended, and is silent: no report says that the port is closed.
 fn silent_at(server: &RunningServer) -> UdpSocket {
-    let address = server.uris()[0].strip_prefix("udp://").unwrap();
-    // A process that another test has just started has the sockets of this one until it runs its program.
-    let socket = OnceCell::new();
-    eventually(|| UdpSocket::bind(address).is_ok_and(|bound| socket.set(bound).is_ok()));
-    socket.into_inner().unwrap()
+    let uri = &server.uris()[0];
+    loopback::await_free(uri);
+    UdpSocket::bind(uri.strip_prefix("udp://").unwrap()).unwrap()
 }
 
 /// While a call keeps the server from its end, other clients hear that it shuts down, and send no more calls there.

@@ -1,6 +1,7 @@
 //! End, abort, stop, cancel and loss are told apart at both ends.
 
 use super::*;
+use crate::harness::loopback;
 use crate::harness::proxy::Proxy;
 
 claims! { [
@@ -158,6 +159,7 @@ fn a_restarted_server_is_called_again_after_one_error(transport: &str) {
     let uri = server.uris()[0].clone();
     server.shut_down();
     drop(server);
+    loopback::await_free(&uri);
     let again = Server::new().export(WorksServer::new(Bench::default())).listen_there(&uri).unwrap();
     let _again = again.start().unwrap();
     let first = count();

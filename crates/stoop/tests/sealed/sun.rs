@@ -290,6 +290,7 @@ fn a_lost_connection_is_made_again_under_tls() {
     let client = bind(&server, caller(&organisation)).unwrap();
     assert_eq!(client.add(1).unwrap(), 1);
     drop(server);
+    crate::harness::loopback::await_free(&at);
     let again = Server::new().security(organisation.security("vault", &with(&[dns("vault.example")])));
     let again = again.export(LedgerServer::new(Sum::default())).listen(&at).unwrap().start().unwrap();
     let is_bound = || client.add(1).is_ok();

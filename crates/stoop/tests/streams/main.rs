@@ -103,6 +103,7 @@ const WAIT: u16 = 1;
 const UNTIL_CANCELLED: u16 = 7;
 
 fn serve_at(uri: &str, server: Server) -> (RunningServer, Gate) {
+    loopback::await_free(uri);
     let bench = Bench::default();
     let gate = bench.0.clone();
     let server = server.export(LabServer::new(bench)).listen(uri).unwrap().start().unwrap();
