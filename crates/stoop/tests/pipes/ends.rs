@@ -3,6 +3,7 @@
 use super::*;
 use crate::harness::loopback;
 use crate::harness::proxy::Proxy;
+use std::thread;
 
 claims! { [
     a_sender_that_is_dropped_aborts_and_one_that_finishes_ends
@@ -15,6 +16,7 @@ claims! { [
     a_server_that_ends_is_an_error_and_no_end
     a_restarted_server_is_called_again_after_one_error
     nothing_can_be_sent_after_the_answer
+    a_server_that_shuts_down_sends_the_rest_behind_an_answer
 ] }
 
 mod with_a_grace {
@@ -202,4 +204,22 @@ mod connections {
         eventually(|| server.counters().bindings == 0);
         drop((texts, to_echo));
     }
+}
+
+fn a_server_that_shuts_down_sends_the_rest_behind_an_answer(transport: &str) {
+    let (server, _, client) = works(transport);
+    let (call, texts, mut out) = client.echo();
+    // More than a pipe holds: the rest of it cannot leave before it is read.
+    let long = "long".repeat(100_000);
+    texts.send(&long).unwrap();
+    texts.finish();
+    call.wait().unwrap();
+    thread::scope(|scope| {
+        let ending = scope.spawn(|| server.shut_down());
+        eventually(|| client.next(1).is_err());
+        (0..1000).for_each(|_| thread::yield_now());
+        assert!(transport == "local" || !ending.is_finished(), "it does not wait for the reader");
+        assert!(out.recv().unwrap() == Some(long));
+        assert_eq!(out.recv().unwrap(), None);
+    });
 }

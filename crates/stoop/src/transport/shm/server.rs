@@ -32,6 +32,7 @@ use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::binding_shares::BindingShares;
 use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::ShmCall;
+use crate::transport::shm::server::pipes::AttendedEnds;
 use crate::transport::shm::server::worker::WorkerState;
 use std::io;
 use std::mem;
@@ -58,6 +59,7 @@ pub(crate) struct ShmEndpoint {
     moving: AtomicUsize,
     /// While the server shuts down: changes whenever some of them have moved.
     moves: AtomicU64,
+    attended: Arc<AttendedEnds>,
     /// The receiver sleeps, or is about to.
     asleep: AtomicBool,
     /// Bindings at which the receiver has to look.
@@ -89,6 +91,7 @@ impl ShmEndpoint {
             arena_len,
             moving: AtomicUsize::new(0),
             moves: AtomicU64::new(0),
+            attended: Arc::default(),
             asleep: AtomicBool::new(false),
             notified: Mutex::default(),
             notified_count: AtomicUsize::new(0),
@@ -282,7 +285,8 @@ impl Endpoint for ShmEndpoint {
         // A caller that does not go on with its messages finds the binding closed.
         self.service.activity.drain(|| {
             let is_moving = self.moving.load(Ordering::SeqCst) > 0;
-            is_moving.then(|| self.moves.load(Ordering::Relaxed))
+            let messages = is_moving.then(|| self.moves.load(Ordering::Relaxed));
+            [messages, self.attended.progress()].into_iter().flatten().reduce(u64::wrapping_add)
         });
     }
 

@@ -181,6 +181,13 @@ impl CallPipes {
         self.is_answered.load(Ordering::SeqCst) && has_left && has_come
     }
 
+    /// Bytes that have not left; `None`: nor is an end to leave.
+    fn unsent(&self) -> Option<u64> {
+        let out = self.out.as_ref().filter(|out| !out.is_over())?;
+        let sending = locked(&self.sending);
+        (!sending.has_ended).then(|| out.written().saturating_sub(sending.next))
+    }
+
     fn has_more(&self, sending: &Sending) -> bool {
         let Some(out) = self.out.as_ref().filter(|_| !sending.has_ended) else { return false };
         match sending.at < sending.run.len() {
@@ -280,6 +287,13 @@ impl PipeTable {
     /// The calls that are known.
     pub(crate) fn keys(&self) -> Vec<Key> {
         locked(&self.calls).keys().map(|(lane, number)| (LaneId(*lane), CallNumber(*number))).collect()
+    }
+
+    /// Bytes that calls which have been answered have sent and that have not left; `None`: all have, and their ends.
+    pub(crate) fn unsent(&self) -> Option<u64> {
+        let calls: Vec<_> = locked(&self.calls).values().cloned().collect();
+        let answered = calls.iter().filter(|call| call.is_answered.load(Ordering::SeqCst));
+        answered.filter_map(|call| call.unsent()).reduce(u64::wrapping_add)
     }
 
     /// Forgets the early calls that have been answered, and so never had pipes.

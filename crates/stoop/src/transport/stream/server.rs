@@ -107,7 +107,7 @@ impl StreamEndpoint {
         })
     }
 
-    /// Bytes that no stream has taken yet; `None`: there are no more.
+    /// Bytes that no stream has taken yet, also of pipes whose calls have been answered; `None`: there are no more.
     fn unread(&self) -> Option<u64> {
         let (mut unread, mut left) = (None, Vec::new());
         for connection in self.connections.all() {
@@ -117,6 +117,9 @@ impl StreamEndpoint {
                 && !matches!(connection.flush(&self.connections.acceptor.poller, &mut left), Ok(true))
             {
                 unread = Some(unread.unwrap_or(0) + connection.unread() as u64);
+            }
+            if let Some(of_pipes) = connection.pipes.unsent() {
+                unread = Some(unread.unwrap_or(0) + of_pipes);
             }
         }
         unread

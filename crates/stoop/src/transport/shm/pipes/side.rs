@@ -24,6 +24,9 @@ pub(crate) trait Side: Send + Sync + 'static {
     /// An end begins to need attention, or needs none any more.
     fn attend(&self, begins: bool);
 
+    /// Some of what waited for room has been written.
+    fn moved(&self) {}
+
     /// The program has closed or stopped one of its ends.
     fn ended(&self);
 

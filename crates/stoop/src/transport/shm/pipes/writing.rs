@@ -220,6 +220,7 @@ impl<S: Side> WritingEnd<S> {
             ring.put(self.side.segment(), &rest[*at..*at + now]);
             *at += now;
             self.publish(state);
+            self.side.moved();
         }
         (state.rest, state.at) = (Vec::new(), 0);
         if state.is_writing {

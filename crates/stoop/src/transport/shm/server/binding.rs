@@ -63,7 +63,7 @@ impl Binding {
         stream: Stream,
         bell: Bell,
         (segment, arena): (Segment, Option<Arc<Arena>>),
-        (memory, share): (&Arc<MessageMemory>, BindingShare),
+        (memory, share, pipes): (&Arc<MessageMemory>, BindingShare, BindingPipes),
         caller: Caller,
         bound: Bound,
     ) -> Self {
@@ -87,7 +87,7 @@ impl Binding {
             _share: share,
             incoming: Mutex::default(),
             outgoing: Mutex::default(),
-            pipes: BindingPipes::default(),
+            pipes,
         }
     }
 

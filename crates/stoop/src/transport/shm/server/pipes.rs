@@ -11,7 +11,7 @@ use crate::transport::shm::pipes::side::Side;
 use crate::transport::shm::pipes::writing::{Terms, WritingEnd};
 use crate::transport::shm::server::binding::Binding;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use stoop_net::clock;
@@ -19,8 +19,23 @@ use stoop_net::waiting::{Placement, Waiter, Waiting};
 use stoop_shm::pipe::{self, Reading, Writing};
 use stoop_shm::{Disorder, Segment, Way, listening};
 
-/// The calls of a binding that have pipes, and what the receiver has to do for them.
+/// The ends of pipes, of all bindings, to which the receiver attends: when no call runs, those of which something is still to be written.
 #[derive(Default)]
+pub(super) struct AttendedEnds {
+    count: AtomicUsize,
+    /// How often some of what waited for room has been written.
+    moves: AtomicU64,
+}
+
+impl AttendedEnds {
+    /// A number that changes as readers make room. `None`: there are no such ends.
+    pub(super) fn progress(&self) -> Option<u64> {
+        let is_none = self.count.load(Ordering::SeqCst) == 0;
+        (!is_none).then(|| self.moves.load(Ordering::Relaxed))
+    }
+}
+
+/// The calls of a binding that have pipes, and what the receiver has to do for them.
 pub(super) struct BindingPipes {
     /// By their lanes. A call that has been answered is there until all that it sent has been written.
     calls: Mutex<HashMap<u16, Arc<ServedPipes>>>,
@@ -28,6 +43,7 @@ pub(super) struct BindingPipes {
     count: AtomicUsize,
     /// Ends to which the receiver attends.
     attended: AtomicUsize,
+    of_all_bindings: Arc<AttendedEnds>,
     is_disorderly: AtomicBool,
 }
 
@@ -68,6 +84,10 @@ impl Side for ServersSide {
         self.binding.attend(begins);
     }
 
+    fn moved(&self) {
+        self.binding.pipes.of_all_bindings.moves.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn ended(&self) {}
 
     fn left(&self) {}
@@ -99,6 +119,16 @@ impl ServedPipes {
 }
 
 impl BindingPipes {
+    pub(super) fn new(of_all_bindings: &Arc<AttendedEnds>) -> Self {
+        Self {
+            calls: Mutex::default(),
+            count: AtomicUsize::new(0),
+            attended: AtomicUsize::new(0),
+            of_all_bindings: Arc::clone(of_all_bindings),
+            is_disorderly: AtomicBool::new(false),
+        }
+    }
+
     /// Of the long messages and ends that count as transfers, how many are ends.
     pub(super) fn attended(&self) -> usize {
         self.attended.load(Ordering::Relaxed)
@@ -238,13 +268,20 @@ impl Binding {
 
     /// An end begins to need the attention of the receiver, or needs none any more.
     fn attend(&self, begins: bool) {
+        let of_all = &self.pipes.of_all_bindings.count;
         if begins {
-            self.pipes.attended.fetch_add(1, Ordering::SeqCst);
-            self.transfers.fetch_add(1, Ordering::SeqCst);
+            of_all.fetch_add(1, Ordering::SeqCst);
+            self.attend_to_one_more();
         } else {
             self.transfers.fetch_sub(1, Ordering::SeqCst);
             self.pipes.attended.fetch_sub(1, Ordering::SeqCst);
+            of_all.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+
+    fn attend_to_one_more(&self) {
+        self.pipes.attended.fetch_add(1, Ordering::SeqCst);
+        self.transfers.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A thread that does not receive has found that the peer has written values that the protocol does not allow: the receiver ends the
@@ -252,7 +289,7 @@ impl Binding {
     #[cold]
     pub(super) fn end_for_disorder(&self) {
         if !self.pipes.is_disorderly.swap(true, Ordering::SeqCst) {
-            self.attend(true);
+            self.attend_to_one_more();
             self.bell.ring();
         }
     }

@@ -9,6 +9,7 @@ use crate::transport::shm::server::binding::Binding;
 use crate::transport::shm::server::bindings::Bindings;
 use crate::transport::shm::server::call::ShmCall;
 use crate::transport::shm::server::handshake::{Handshake, Step};
+use crate::transport::shm::server::pipes::BindingPipes;
 use crate::transport::shm::server::worker::WorkerState;
 use std::mem;
 use std::sync::Arc;
@@ -384,7 +385,9 @@ impl ShmEndpoint {
         match step {
             Step::Attached(bound, memory, bell, share) => {
                 let Handshake { stream, caller, .. } = handshake;
-                let binding = Binding::new(token, stream, bell, memory, (&self.memory, share), caller, bound);
+                let pipes = BindingPipes::new(&self.attended);
+                let binding =
+                    Binding::new(token, stream, bell, memory, (&self.memory, share, pipes), caller, bound);
                 if bindings.add(&self.acceptor.poller, binding).is_ok() {
                     self.service.bindings.fetch_add(1, Ordering::Relaxed);
                 }

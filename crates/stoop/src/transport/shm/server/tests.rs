@@ -10,6 +10,7 @@ use crate::serving::running::Setup;
 use crate::serving::workers::Bounds;
 use crate::transport::shm::options::ShmOptions;
 use crate::transport::shm::server::binding::Binding;
+use crate::transport::shm::server::pipes::BindingPipes;
 use crate::transport::shm::server::worker::WorkerState;
 use crate::transport::shm::server::{Endpoint, ShmEndpoint};
 use std::any::Any;
@@ -92,8 +93,16 @@ impl Scene {
         let bound = Bound { binding: BindingId(u64::MAX - number), interface: 0, together: true };
         let memory = (Segment::attach(&file).unwrap(), None);
         let share = endpoint.shares.take(&caller).unwrap();
-        let binding =
-            Binding::new(4, stream, Bell::new().unwrap(), memory, (&endpoint.memory, share), caller, bound);
+        let pipes = BindingPipes::new(&endpoint.attended);
+        let binding = Binding::new(
+            4,
+            stream,
+            Bell::new().unwrap(),
+            memory,
+            (&endpoint.memory, share, pipes),
+            caller,
+            bound,
+        );
         let mut bindings = endpoint.bindings();
         bindings.add(&endpoint.acceptor.poller, binding).unwrap();
         let binding = Arc::clone(&bindings.all[&4]);

@@ -25,6 +25,8 @@ impl ShmEndpoint {
         binding: &Binding,
     ) -> Result<Option<(Request, Vec<u8>)>, Disorder> {
         binding.advance_pipes()?;
+        // Perhaps the last that was to be written.
+        self.service.activity.announce_end();
         let mut moved = false;
         let left = {
             let mut outgoing = binding.outgoing();
