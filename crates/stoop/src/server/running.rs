@@ -174,7 +174,7 @@ impl RunningServer {
     }
 
     /// Shuts down: new calls are refused, and calls that run are finished and answered. Then it waits for callers that are still reading
-    /// long results, until they have read all, or have read nothing more for two seconds (over UDP) or five (over other transports), and
+    /// long results, or what pipes have sent, until they have read all, or have read nothing more for two seconds (over packets) or five, and
     /// returns: its addresses are free. A caller that goes on reading a little at a time keeps the server for as long. If another thread
     /// shuts the server down already, it waits for that; if that is done, it does nothing.
     ///

@@ -164,7 +164,8 @@ impl<S: Side> WritingEnd<S> {
         loop {
             let ring = self.state().ring;
             self.wait(ring, until_ns, u64::MAX);
-            let state = &mut *self.state();
+            let mut guard = self.state();
+            let state = &mut *guard;
             let outcome = self.check(state);
             let goes_on = outcome.is_ok() || state.closed == Some(Close::Whole);
             let before = parts.map(<[u8]>::len);
@@ -183,9 +184,13 @@ impl<S: Side> WritingEnd<S> {
                 return outcome;
             }
             parts.iter().for_each(|part| state.rest.extend_from_slice(part));
-            if state.is_owing() || state.waker.is_some() {
+            // A task that has come meanwhile found no room because of this item. The reader, who may have taken all, tells of none.
+            let waker = if self.is_ready(state) { state.waker.take() } else { None };
+            if self.is_attended.load(Ordering::SeqCst) || state.is_owing() {
                 self.settle(state);
             }
+            drop(guard);
+            waker.into_iter().for_each(Waker::wake);
             return Ok(());
         }
     }

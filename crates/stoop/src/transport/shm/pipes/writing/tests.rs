@@ -1,6 +1,7 @@
 use super::*;
 use crate::transport::shm::pipes::side::alone::Alone;
 use std::sync::mpsc;
+use std::task::Wake;
 use std::thread;
 use std::time::Duration;
 use stoop_shm::pipe::{Closed, Reading};
@@ -60,4 +61,27 @@ fn the_newest_item_waits_while_another_thread_writes_a_long_one() {
     let (len, mut received) = (reading.arrived(&segment).unwrap(), Vec::new());
     let _ = reading.take(&segment, len, &mut received);
     assert!(received.ends_with(&[2, 2, 0, 0, 0, 0]), "{received:?}");
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_task_is_woken_when_another_thread_has_written_the_long_item_that_kept_it_from_sending() {
+    let (end, _segment, _reading) = pipe();
+    end.state().is_writing = true;
+    let task = Arc::new(Woken::default());
+    assert!(!end.poll_room(&Waker::from(Arc::clone(&task))));
+    let item = [1; 100];
+    let record = Record::of(&item);
+    let (head, item, padding) = record.parts(0);
+    end.put_rest([&head, item, padding]).unwrap();
+    assert!(task.0.load(Ordering::SeqCst), "nobody wakes it: the reader has nothing to take");
+    assert!(end.has_room());
 }
