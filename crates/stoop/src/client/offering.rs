@@ -7,7 +7,7 @@ use crate::client::begin::{Begin, Beginning};
 use crate::client::offered_object::Offering;
 use crate::client::{Client, Shared};
 use crate::context::nanos;
-use crate::error::{BindError, CallError, SendError, UnknownCause};
+use crate::error::{BindError, CallError, RefusalCode, SendError, UnknownCause};
 use crate::interface::{Exported, Interface};
 use crate::locked::locked;
 use crate::options::BindOptions;
@@ -122,7 +122,7 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         let failed = |why: String| BindError::Callbacks { server: self.binding().uri().into(), why };
         let first = match self.binding().is_lazy() {
             true => None,
-            false => Some(client.open(offering).map_err(|why| failed(why.to_string()))?),
+            false => Some(self.open_first(offering).map_err(|why| failed(why.to_string()))?),
         };
         if let Some(session) = &first {
             offering.begins(session);
@@ -134,6 +134,30 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
         match &offering.after_bind {
             Some(run) if is_offered => client.after_bind(run).map_err(failed),
             _ => Ok(()),
+        }
+    }
+}
+
+impl<L: ?Sized + Send + Sync + 'static> Client<L> {
+    /// Opens the first session. The server may end when the client has just been bound: one that waits for a server offers its object to
+    /// the next.
+    fn open_first(&self, offering: &Offering) -> Result<Arc<Session>, CallError> {
+        let until = Instant::from_nanos(clock::now_ns()) + self.binding().time_to_bind();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let why = match self.shared.open(offering) {
+                Ok(session) => return Ok(session),
+                Err(why) => why,
+            };
+            let may_pass =
+                !matches!(&why, CallError::Refused(why, ..) if why.code != RefusalCode::ShuttingDown);
+            let is_early = Instant::from_nanos(clock::now_ns()) < until;
+            if !(self.binding().waits_for_server() && may_pass && is_early) {
+                return Err(why);
+            }
+            offering.rest(&mut pause);
+            // If it fails, so does the next attempt, which says why.
+            let _ = self.shared.bind_again();
         }
     }
 }

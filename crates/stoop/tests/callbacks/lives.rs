@@ -1,12 +1,15 @@
 //! How long an object is offered.
 
-use crate::harness::eventually;
+use crate::harness::{LIMIT, eventually};
 use crate::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use stoop::BindError;
+use stoop::intercept::{Before, CallInfo, Intercept};
 
 claims! {[
     a_server_that_is_started_again_is_offered_the_object_again
+    a_client_that_waits_for_its_server_offers_its_object_to_the_next
     callbacks_of_a_new_server_come_behind_those_that_run
     what_runs_after_a_bind_may_call_and_be_called_back
     a_failure_after_a_bind_fails_binding
@@ -36,6 +39,33 @@ fn a_server_that_is_started_again_is_offered_the_object_again(transport: &str) {
     eventually(|| hall.guest().next(7).is_ok());
     assert!(before.next(7).is_err());
     eventually(|| room.next_of_caller(6).is_ok_and(|number| number == 7));
+}
+
+/// Ends a server when a client that has been bound makes its first call.
+struct EndsServer(Mutex<Option<RunningServer>>);
+
+impl Intercept for EndsServer {
+    fn before(&self, _: &mut CallInfo<'_>) -> Before {
+        drop(self.0.lock().unwrap().take());
+        Before::Go
+    }
+}
+
+fn a_client_that_waits_for_its_server_offers_its_object_to_the_next(transport: &str) {
+    let (uri, screen) = (address(transport), Screen::default());
+    let server = Hall::default().serve_at(&uri);
+    let uri = server.uris()[0].clone();
+    let ends = Arc::new(EndsServer(Mutex::new(Some(server))));
+    let options = screen.options().wait_for_server(LIMIT).interceptor(Arc::clone(&ends));
+    let options = options.after_bind(|room: &RoomClient| room.join());
+    thread::scope(|scope| {
+        let binding = scope.spawn(|| RoomClient::bind_with(&uri, &options));
+        eventually(|| ends.0.try_lock().is_ok_and(|server| server.is_none()));
+        let hall = Hall::default();
+        let _server = hall.serve_at(&uri);
+        let _room = binding.join().unwrap().unwrap();
+        assert_eq!((hall.len(), hall.guest().next(7).unwrap()), (1, 8));
+    });
 }
 
 fn callbacks_of_a_new_server_come_behind_those_that_run(transport: &str) {

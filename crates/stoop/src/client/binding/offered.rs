@@ -30,6 +30,10 @@ impl Binding {
         self.options.lazy
     }
 
+    pub(in crate::client) fn waits_for_server(&self) -> bool {
+        self.options.waits_for_server()
+    }
+
     /// How long binding may take, and each call.
     pub(in crate::client) fn time_to_bind(&self) -> Duration {
         self.options.time_to_bind()
