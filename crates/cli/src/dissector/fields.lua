@@ -39,6 +39,7 @@ local refusals = {
     "unknown binding", "unknown procedure", "arguments cannot be decoded", "overloaded", "shutting down",
     "its time was over before a worker was free", "message too large", "too many lanes", "result would be too large",
     "cancelled before it began", "only parts of the call arrived", "denied",
+    "its caller offers no object",
 }
 local failures = { "the procedure panicked", "result too large", "result gone", "finished too late", "abandoned",
     [7] = "inexpressible" }

@@ -261,6 +261,9 @@ impl fmt::Display for Refusal {
             }
             RefusalCode::TooManyLanes => f.write_str("; begin fewer calls at once, or bind once more"),
             RefusalCode::ResultTooLarge => f.write_str("; ask for it in pieces"),
+            RefusalCode::NoCallback => f.write_str(
+                "; offer one (`BindOptions::callback`), or, if it does and has just been bound again, call again: it offers it a moment later",
+            ),
             // A cancelled call has no reader; a reason of a later version is printed as it is.
             _ => Ok(()),
         }

@@ -112,9 +112,9 @@ impl fmt::Display for SendError {
             Self::Metadata(why) => write!(f, "its metadata cannot be sent: {why}"),
             Self::Xdr(why) => write!(f, "the arguments: {why}"),
             Self::DeadlinePassed => f.write_str(
-                "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, or \
-                 the server owes so many answers that it took no other call until then; allow more time (`timeout`, \
-                 `with_timeout`), or make fewer calls at a time",
+                "its time was over before it was sent: its timeout is zero, the call that this thread serves has used up its own, \
+                 no server was there that takes it, or the one that is there owes so many answers that it took no other call until \
+                 then; allow more time (`timeout`, `with_timeout`), or make fewer calls at a time",
             ),
             Self::Io(why) if needs_descriptor(why) => write!(
                 f,

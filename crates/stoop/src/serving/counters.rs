@@ -104,7 +104,7 @@ impl MemoryCounters {
 pub struct RefusalCounters([u64; REASONS]);
 
 /// Reasons with counters of their own, and at first the rest.
-const REASONS: usize = 13;
+const REASONS: usize = 14;
 
 /// Their names among the [counters](ServerCounters::named), by code. Packets for unknown bindings are not counted as calls refused.
 const REASON_NAMES: [&str; REASONS] = [
@@ -121,6 +121,7 @@ const REASON_NAMES: [&str; REASONS] = [
     "refused.cancelled",
     "refused.incomplete",
     "refused.denied",
+    "refused.no_callback",
 ];
 
 impl RefusalCounters {

@@ -65,7 +65,7 @@ impl<C: OfClient> Callbacks<C> {
         let offered = locked(&self.offered);
         match offered.get(&callback.client).filter(|offered| offered.handle.is_open()) {
             Some(offered) => Ok(offered.client.clone()),
-            None => Err(Unserved::Refused(Refusal::new(RefusalCode::BadArguments, NOT_OFFERED))),
+            None => Err(Unserved::Refused(Refusal::new(RefusalCode::NoCallback, ""))),
         }
     }
 
@@ -160,9 +160,6 @@ impl<C> Drop for Offer<C> {
         }
     }
 }
-
-const NOT_OFFERED: &str = "the caller offers no object to be called back, or not yet; it offers one by BindOptions::callback, and again \
-    after it was bound again";
 
 /// A client as the errors of callbacks name it.
 fn name_of(caller: &Caller) -> String {

@@ -106,7 +106,7 @@ fn a_client_that_offers_no_object_is_refused_before_the_procedure_runs(transport
     let other = RoomClient::bind(&server.uris()[0]).unwrap();
     assert_eq!(other.version().unwrap(), 7);
     let error = other.join().unwrap_err();
-    assert!(matches!(&error, CallError::Refused(why, _) if why.code == RefusalCode::BadArguments), "{error}");
+    assert!(matches!(&error, CallError::Refused(why, _) if why.code == RefusalCode::NoCallback), "{error}");
     assert!(error.ran() == Ran::No && error.to_string().contains("BindOptions::callback"), "{error}");
     assert_eq!(hall.len(), 1);
 }
