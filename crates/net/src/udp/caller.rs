@@ -168,7 +168,11 @@ impl CallerSocket {
     pub fn retire(&self) -> io::Result<()> {
         // Closing would do, but another thread may hold the socket for long. Connected to itself, it matches nothing
         // that arrives.
-        let connected = self.local_addr().and_then(|own| Ok(rustix::net::connect(&self.socket, &own)?));
+        let connected = self.local_addr().and_then(|own| {
+            // But what that thread sends at this moment would arrive in it, as if its peer had sent it.
+            message::refuse_port(self.socket.as_fd(), own.port())?;
+            Ok(rustix::net::connect(&self.socket, &own)?)
+        });
         // Threads that wait there are woken in any case.
         match rustix::net::shutdown(&self.socket, Shutdown::Read) {
             Ok(()) | Err(Errno::NOTCONN) => connected,

@@ -35,6 +35,26 @@ pub(super) fn set_time_stamps(socket: BorrowedFd<'_>, on: bool) -> Result<(), Er
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, c_int::from(on))
 }
 
+/// Has `socket` drop what comes from that port of any host, by a program that the kernel runs for each datagram
+/// (SO_ATTACH_FILTER, Documentation/networking/filter.rst).
+#[cold]
+pub(super) fn refuse_port(socket: BorrowedFd<'_>, port: u16) -> Result<(), Errno> {
+    const LOAD_HALF: u16 = 0x28;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut steps = [
+        // The sender's port is the first field of the UDP header.
+        step(LOAD_HALF, 0, 0),
+        step(JUMP_IF_EQUAL, 1, port.into()),
+        step(RETURN, 0, 0),
+        step(RETURN, 0, u32::MAX),
+    ];
+    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    // The steps live until the kernel has copied them, too.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+}
+
 /// When the kernel received the last datagram that was taken from `socket`, as seconds and nanoseconds of CLOCK_REALTIME (SIOCGSTAMPNS,
 /// `socket(7)`). The first question makes the kernel note it from then on, and fails with ENOENT if nothing has been taken yet.
 pub(super) fn last_arrival(socket: BorrowedFd<'_>) -> Result<(i64, i64), Errno> {
@@ -71,11 +91,12 @@ pub(super) fn waiting_bytes(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
 const MEMINFO_LEN: usize = 9;
 const MEMINFO_RMEM_ALLOC: usize = 0;
 
-fn set_option(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) -> Result<(), Errno> {
-    // SAFETY: the pointer is to a live `c_int` and the length is its size; the kernel copies it before it returns.
+fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: T) -> Result<(), Errno> {
+    // SAFETY: the pointer is to a live value and the length is its size; the kernel copies it before it returns, and that to which it
+    // points, if it does.
     let result = unsafe {
         let value = (&raw const value).cast::<c_void>();
-        libc::setsockopt(socket.as_raw_fd(), level, option, value, size_of::<c_int>() as libc::socklen_t)
+        libc::setsockopt(socket.as_raw_fd(), level, option, value, size_of::<T>() as libc::socklen_t)
     };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }

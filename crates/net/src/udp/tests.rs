@@ -2,6 +2,7 @@ use super::*;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -318,6 +319,27 @@ fn retired_socket_wakes_its_receiver_keeps_arrived_datagrams_and_receives_no_oth
         assert_eq!(rustix::event::poll(&mut arrival, None).unwrap(), 1);
         own.retire().unwrap();
         assert_eq!(own.recv(&mut buffer).unwrap(), CallerArrival::Datagram(6));
+    }
+}
+
+#[test]
+fn nothing_that_is_sent_while_a_socket_is_retired_arrives_in_it() {
+    let server = ServerSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let caller = caller_of(Ipv4Addr::LOCALHOST, server.local_addr().unwrap().port());
+    caller.send(b"call").unwrap();
+    let mut buffer = [0; 16];
+    let (_, peer) = datagram(server.recv(&mut buffer, Patience::Block).unwrap());
+    for _ in 0..300 {
+        let own = server.connected_to(&peer).unwrap();
+        let is_retired = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| while own.send(b"answer").is_ok() && !is_retired.load(Ordering::SeqCst) {});
+            while caller.recv(&mut buffer).unwrap() == CallerArrival::Nothing {}
+            own.retire().unwrap();
+            is_retired.store(true, Ordering::SeqCst);
+        });
+        while caller.recv(&mut buffer).unwrap() != CallerArrival::Nothing {}
+        assert_eq!(own.recv(&mut buffer).unwrap(), CallerArrival::Nothing);
     }
 }
 
