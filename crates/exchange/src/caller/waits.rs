@@ -19,7 +19,7 @@ use stoop_wire::{BindingId, CallList, CallNumber, Header, Kind, LaneId, MAX_DATA
 const ASKED_ALONG: Duration = PROBE_INTERVAL.checked_div(2).expect("not zero");
 
 /// Between two questions about a call with pipes the caller waits so many times longer: such a call may be quiet for days, and both ends
-/// send its lost packets again without being asked. So a server that is gone is noticed within the silence limit and a few questions, and a thousand clients that wait for
+/// send its lost packets again without being asked. So a server that is gone is noticed [later](later), and a thousand clients that wait for
 /// callbacks cost their server 500 questions a second in place of 2,000.
 const PATIENCE: u8 = 4;
 
@@ -27,6 +27,12 @@ const PATIENCE: u8 = 4;
 fn patience(silence_limit: Duration) -> u8 {
     let intervals = silence_limit.as_millis() / PROBE_INTERVAL.as_millis();
     intervals.clamp(1, PATIENCE.into()) as u8
+}
+
+/// How much later than about others the first question is asked about a call with this patience. Its server may be silent for so much longer:
+/// before that question it has no reason to say anything.
+fn later(patience: u8) -> Duration {
+    PROBE_INTERVAL * u32::from(patience.saturating_sub(1))
 }
 
 /// Time between two rounds of probes, at least. A round has so many packets as the driver allows.
@@ -183,7 +189,8 @@ impl Waits {
         }
         let Self { binding, ref mut all, silence_limit, .. } = *self;
         let is_silent = |wait: &Wait| {
-            u32::from(wait.unanswered) >= PROBES_UNANSWERED && now.since(wait.heard) >= silence_limit
+            u32::from(wait.unanswered) >= PROBES_UNANSWERED
+                && now.since(wait.heard) >= silence_limit + later(wait.patience)
         };
         let (mut is_any_due, mut is_short) = (core::mem::take(&mut self.goes_on), false);
         for wait in all.iter().filter(|wait| wait.next <= now) {

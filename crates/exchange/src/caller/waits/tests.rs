@@ -1,5 +1,6 @@
 use super::*;
 use crate::RoundTrip;
+use crate::caller::pipe_state::OpenPipes;
 use crate::caller::{Due, Heard, Lost};
 use stoop_wire::HEADER_LEN;
 
@@ -175,6 +176,39 @@ fn a_silent_server_is_noticed_as_early_as_by_a_lane_alone() {
         assert_eq!(lane.handle_timeout(given_up, &mut []), Due::Abandon(Lost::ServerSilent));
     }
     assert_eq!(waits.next_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn a_server_that_pauses_loses_no_quiet_call_with_pipes() {
+    let mut piped = acknowledged(0, at(0));
+    piped.open_pipes(OpenPipes { to_server: None, from_server: Some((1 << 14, 1 << 17)) }, None);
+    let mut waits = Waits::default();
+    assert!(waits.enter(0, &piped));
+    let pause = Duration::from_millis(1350);
+    let first = waits.next_timeout();
+    assert!(first >= at(2000));
+    let mut last = Vec::new();
+    while waits.next_timeout() < first + pause {
+        let now = waits.next_timeout();
+        last.extend(asked(&mut waits, now));
+    }
+    assert!(last.len() > 5, "{}", last.len());
+    assert_eq!(hear(&mut waits, first + pause, &answer(last.last().unwrap(), |_| true)), []);
+
+    // It never answers again.
+    let heard = first + pause;
+    let mut silent = Vec::new();
+    let given_up = loop {
+        let now = waits.next_timeout();
+        waits.ask(now, 64, |_| (), &mut silent);
+        if !silent.is_empty() {
+            break now.since(heard);
+        }
+    };
+    assert!(
+        given_up >= Duration::from_millis(3500) && given_up <= Duration::from_millis(3625),
+        "{given_up:?}"
+    );
 }
 
 #[test]
