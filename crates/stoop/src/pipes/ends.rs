@@ -9,6 +9,7 @@ use crate::pipes::receiver::Receiver;
 use crate::pipes::record::Record;
 use crate::pipes::sender::{Older, Sender};
 use crate::pipes::served::Served;
+use crate::pipes::waiters::Wakeup;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Weak};
 use std::task::Waker;
@@ -157,8 +158,8 @@ impl<C: Carrier> SendingEnd for QueueEnds<C> {
         match self.carrier.callers_step_ns() {
             None => self.flush(),
             Some(_) => {
-                if let Some(wakeup) = self.out().close(how) {
-                    wakeup.give();
+                if let Some(wakeups) = self.out().close(how) {
+                    wakeups.into_iter().for_each(Wakeup::give);
                     self.carrier.ended(Side::Sending);
                 }
             }

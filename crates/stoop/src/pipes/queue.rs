@@ -183,8 +183,8 @@ impl PipeQueue {
         }
     }
 
-    /// The writer appends no more. `None`: it has said so before.
-    pub(crate) fn close(&self, how: Close) -> Option<Wakeup> {
+    /// The writer appends no more: nor does a thread or task that waits for room. `None`: it has said so before.
+    pub(crate) fn close(&self, how: Close) -> Option<[Wakeup; 2]> {
         let mut state = self.state();
         if state.closed.is_some() {
             return None;
@@ -196,7 +196,7 @@ impl PipeQueue {
             }
         }
         state.rare.forget_kept();
-        Some(state.arrivals.wake())
+        Some([state.wake_for_room(), state.arrivals.wake()])
     }
 
     /// How the writer has closed it, if it has.

@@ -3,7 +3,11 @@
 use super::*;
 use crate::harness::loopback;
 use crate::harness::proxy::Proxy;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Wake, Waker};
 use std::thread;
+use std::time::Duration;
+use stoop::Limits;
 
 claims! { [
     a_sender_that_is_dropped_aborts_and_one_that_finishes_ends
@@ -16,6 +20,7 @@ claims! { [
     a_server_that_ends_is_an_error_and_no_end
     a_restarted_server_is_called_again_after_one_error
     nothing_can_be_sent_after_the_answer
+    an_answer_wakes_a_thread_and_a_task_that_wait_for_room
     a_server_that_shuts_down_sends_the_rest_behind_an_answer
 ] }
 
@@ -181,6 +186,46 @@ fn nothing_can_be_sent_after_the_answer(transport: &str) {
     assert!(matches!(sender.send(&5), Err(PipeError::Ended)));
     assert_eq!((numbers.recv().unwrap(), numbers.recv().unwrap()), (Some(4), None));
     assert_eq!(call.wait().unwrap(), 7);
+}
+
+/// Notes that a task is woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn an_answer_wakes_a_thread_and_a_task_that_wait_for_room(transport: &str) {
+    let bench = Bench::default();
+    // Longer than the test waits.
+    let limits = Limits::new().pipe_step(Duration::from_secs(3600));
+    let server = Server::new().export(WorksServer::new(bench.clone())).limits(limits);
+    let server = server.listen_there(&address(transport)).unwrap().start().unwrap();
+    let client = WorksClient::bind(&server.uris()[0]).unwrap();
+
+    let (_call, _numbers) = client.watch(3);
+    let (sender, reply) = bench.watcher();
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    while sender.poll_ready(&mut Context::from_waker(&waker)).is_ready() {
+        while sender.try_send(&4).unwrap() {}
+    }
+    reply.send(Ok(7)).unwrap();
+    eventually(|| woken.0.load(Ordering::SeqCst));
+    assert!(matches!(sender.send(&5), Err(PipeError::Ended)));
+
+    let (_call, _numbers) = client.watch(3);
+    let (sender, reply) = bench.watcher();
+    while sender.try_send(&4).unwrap() {}
+    let sending = thread::spawn(move || (0..).map(|number| sender.send(&number)).find_map(Result::err));
+    (0..1000).for_each(|_| thread::yield_now());
+    reply.send(Ok(7)).unwrap();
+    eventually(|| sending.is_finished());
+    let why = sending.join().unwrap();
+    assert!(matches!(why, Some(PipeError::Ended)), "{why:?}");
 }
 
 mod connections {

@@ -159,7 +159,7 @@ impl LocalPipes {
         };
         let Both { to_procedure, from_procedure, .. } = &*self.0;
         if let Some(queue) = from_procedure {
-            queue.close(how).into_iter().for_each(Wakeup::give);
+            queue.close(how).into_iter().flatten().for_each(Wakeup::give);
         }
         if let Some(queue) = to_procedure {
             queue.fail(&PipeError::Ended).into_iter().for_each(Wakeup::give);

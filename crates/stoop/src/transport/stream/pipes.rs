@@ -167,7 +167,7 @@ impl CallPipes {
     pub(crate) fn answer(&self, how: Close) {
         self.is_answered.store(true, Ordering::SeqCst);
         if let Some(out) = &self.out {
-            out.close(how).into_iter().for_each(Wakeup::give);
+            out.close(how).into_iter().flatten().for_each(Wakeup::give);
         }
         if let Some(into) = &self.into {
             into.fail(&PipeError::Ended).into_iter().for_each(Wakeup::give);
@@ -414,7 +414,8 @@ impl PipeTable {
                 PipeEnd::Finished => Close::Whole,
                 PipeEnd::Aborted => Close::Aborted,
             };
-            wakeup = wakeup.or(into.close(how).unwrap_or_default());
+            let [_, closed] = into.close(how).unwrap_or_default();
+            wakeup = wakeup.or(closed);
             self.forget_if_done(call);
         }
         Ok(wakeup)

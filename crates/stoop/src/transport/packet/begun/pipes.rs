@@ -210,7 +210,7 @@ impl<L: PacketLink> Calls<L> {
                 self.slots[call as usize].pipes = None;
                 let close = if has_failed { Close::Aborted } else { Close::Whole };
                 let wakeup = shared.into.as_ref().and_then(|into| into.close(close));
-                self.wake(wakeup);
+                self.wake(wakeup.into_iter().flatten());
             }
         }
     }

@@ -287,7 +287,7 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         }
         let how = if matches!(outcome, Outcome::Result(_)) { Close::Whole } else { Close::Aborted };
         if let Some(out) = &served.out {
-            out.close(how).into_iter().for_each(Wakeup::give);
+            out.close(how).into_iter().flatten().for_each(Wakeup::give);
         }
         let len = self.with_pipes(|exchange, now| served.close(now, exchange));
         if let Some(into) = &served.into {
