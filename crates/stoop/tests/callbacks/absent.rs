@@ -57,8 +57,9 @@ fn an_interface_without_callbacks_is_bound_by_its_own_procedures_alone() {
     let of_calling = std::mem::take(&mut *SEEN.lock().unwrap());
     assert_eq!((plain.add(2, 3).unwrap(), calling.add(2, 3).unwrap()), (5, 5));
 
-    let kinds: Vec<_> = of_plain.iter().map(|(kind, _)| *kind).collect();
-    assert_eq!(kinds, [Kind::Bind, Kind::Challenge, Kind::Bind, Kind::BindReply], "nothing follows");
+    // A packet of a bind is sent again if its answer is late.
+    let is_of_bind = |kind| matches!(kind, Kind::Bind | Kind::Challenge | Kind::BindReply);
+    assert!(of_plain.iter().all(|(kind, _)| is_of_bind(*kind)), "something follows: {of_plain:?}");
     let procedures = [of_plain, of_calling].map(|seen| seen.iter().find_map(|(_, asked)| *asked).unwrap());
     assert_eq!(procedures, [2, 3], "that by which an object is offered is one more");
 }
