@@ -243,7 +243,12 @@ impl Offering {
             let Some(client) = client.upgrade().filter(|_| !self.is_over.load(Ordering::SeqCst)) else {
                 return;
             };
-            match client.bind_again().and_then(|()| client.open(self)) {
+            let bound = client.bind_again();
+            // The program may have dropped it meanwhile.
+            if Arc::strong_count(&client) == 1 {
+                return;
+            }
+            match bound.and_then(|()| client.open(self)) {
                 Ok(opened) => {
                     self.begins(&opened);
                     self.run_after_bind(client, &opened);

@@ -10,6 +10,7 @@ use stoop::intercept::{Before, CallInfo, Intercept};
 claims! {[
     a_server_that_is_started_again_is_offered_the_object_again
     a_client_that_waits_for_its_server_offers_its_object_to_the_next
+    a_client_that_is_dropped_while_it_waits_for_its_server_offers_nothing_to_the_next
     callbacks_of_a_new_server_come_behind_those_that_run
     what_runs_after_a_bind_may_call_and_be_called_back
     a_failure_after_a_bind_fails_binding
@@ -66,6 +67,33 @@ fn a_client_that_waits_for_its_server_offers_its_object_to_the_next(transport: &
         let _room = binding.join().unwrap().unwrap();
         assert_eq!((hall.len(), hall.guest().next(7).unwrap()), (1, 8));
     });
+}
+
+fn a_client_that_is_dropped_while_it_waits_for_its_server_offers_nothing_to_the_next(transport: &str) {
+    let (uri, screen) = (address(transport), Screen::default());
+    let hall = Hall::default();
+    let server = hall.serve_at(&uri);
+    let uri = server.uris()[0].clone();
+    let joins = Arc::new(AtomicUsize::new(0));
+    let room = {
+        let joins = Arc::clone(&joins);
+        let options = screen.options().wait_for_server(LIMIT).after_bind(move |room: &RoomClient| {
+            joins.fetch_add(1, Ordering::SeqCst);
+            room.join()
+        });
+        RoomClient::bind_with(&uri, &options).unwrap()
+    };
+    let guest = hall.guest();
+    server.shut_down();
+    drop(server);
+    eventually(|| guest.next(7).is_err());
+    // Most often it looks for the server by now.
+    (0..100_000).for_each(|_| thread::yield_now());
+    drop(room);
+    let _server = Hall::default().serve_at(&uri);
+    // What runs after a bind goes with the client.
+    eventually(|| Arc::strong_count(&joins) == 1);
+    assert_eq!(joins.load(Ordering::SeqCst), 1);
 }
 
 fn callbacks_of_a_new_server_come_behind_those_that_run(transport: &str) {
