@@ -182,6 +182,16 @@ impl Lane {
         }
     }
 
+    /// As [`settle`](Self::settle), of a call of which nothing has been sent on a path.
+    #[cold]
+    pub fn settle_unsent(&mut self) {
+        let Some(large) = &mut self.large else { return };
+        large.sending = None;
+        if let Some(pipes) = &mut large.pipes {
+            pipes.settle_unsent();
+        }
+    }
+
     /// Handles a part of a result of the outstanding call.
     #[cold]
     pub(super) fn on_part(&mut self, now: Instant, header: &Header, payload: &[u8]) -> Heard {

@@ -67,10 +67,15 @@ impl Pipes {
 
     /// The pipe's bytes in flight no longer count towards the path's window.
     pub(super) fn settle(&mut self, path: &mut Path) {
-        if let Some(mut to) = self.to.take() {
+        if let Some(to) = &mut self.to {
             to.forget(path);
         }
-        self.next = Instant::NEVER;
+        self.settle_unsent();
+    }
+
+    /// As [`settle`](Self::settle), if nothing was sent by it.
+    pub(super) fn settle_unsent(&mut self) {
+        (self.to, self.next) = (None, Instant::NEVER);
     }
 
     pub(super) fn is_sending(&self) -> bool {

@@ -136,8 +136,9 @@ impl<W: Way> Steps<'_, W> {
 
     /// Returns to the window the bytes of a large call that were on their way.
     pub fn settle(&mut self) {
-        if let Some(mut path) = self.way.known_path() {
-            self.lane.settle(&mut path);
+        match self.way.known_path() {
+            Some(mut path) => self.lane.settle(&mut path),
+            None => self.lane.settle_unsent(),
         }
     }
 }
