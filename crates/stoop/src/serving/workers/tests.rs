@@ -41,6 +41,8 @@ struct State {
     /// Looks of the background thread.
     looks: u32,
     guests: Guests,
+    /// Calls that wait for the end of any other.
+    waited: VecDeque<u32>,
 }
 
 /// What comes for a thread that may be a guest.
@@ -168,7 +170,11 @@ impl Endpoint for Scripted {
         state.running -= 1;
         state.ended.entry(call).or_default().0 += 1;
         self.changed.notify_all();
-        None
+        state.waited.pop_front()
+    }
+
+    fn take_waited(&self, _: &mut ()) -> Option<u32> {
+        locked(&self.state).waited.pop_front()
     }
 
     fn refuse(&self, _: &mut (), call: u32, _: Refused) -> Option<u32> {
@@ -260,6 +266,23 @@ fn while_procedures_take_long_others_receive_up_to_the_bound() {
         pool.stop();
         assert_eq!(locked(&pool.endpoint.state).most_running, 5);
     }
+}
+
+#[test]
+fn calls_that_waited_together_do_not_wait_for_one_of_them_that_is_slow() {
+    let slow = |endpoint: &Scripted, call| {
+        if call == 1 {
+            endpoint.pass_gate();
+        }
+    };
+    let pool = pool(Scripted::new(slow, |_| false), 4, 100);
+    locked(&pool.endpoint.state).waited.extend(1..5);
+    pool.endpoint.bring([0]);
+    drop(pool.endpoint.await_state(|state| [0, 2, 3, 4].iter().all(|call| state.ended.contains_key(call))));
+    pool.endpoint.open_gate();
+    drop(pool.endpoint.await_state(|state| state.ended.len() == 5));
+    pool.stop();
+    assert!(locked(&pool.endpoint.state).ended.values().all(|ended| *ended == (1, 0)));
 }
 
 #[test]

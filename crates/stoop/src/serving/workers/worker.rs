@@ -156,10 +156,20 @@ impl<E: Endpoint> WorkerPool<E> {
     }
 
     /// Runs a call that has waited, and calls that wait for its end.
-    fn run_waiting(&self, worker: &mut E::WorkerState, call: E::Call) {
+    fn run_waiting(self: &Arc<Self>, worker: &mut E::WorkerState, call: E::Call) {
         let mut next = Some(call);
         while let Some(call) = next {
+            self.queue_waited(worker);
             next = self.endpoint.run(worker, call);
+        }
+    }
+
+    /// Lets other workers run the calls that have waited beside the one that this worker runs next, which may take long.
+    fn queue_waited(self: &Arc<Self>, worker: &mut E::WorkerState) {
+        while let Some(other) = self.endpoint.take_waited(worker) {
+            let terms = self.endpoint.terms(&other);
+            self.admit(worker, other, terms);
+            self.wake_for_queue();
         }
     }
 

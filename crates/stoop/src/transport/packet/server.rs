@@ -109,6 +109,10 @@ impl<S: ServerEndpoint> Endpoint for PacketEndpoint<S> {
         }
     }
 
+    fn take_waited(&self, worker: &mut WorkerState<S>) -> Option<PacketCall<S::Peer>> {
+        worker.batch.parked.pop()
+    }
+
     fn answer_open(
         &self,
         call: PacketCall<S::Peer>,

@@ -102,7 +102,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         waited
     }
 
-    /// Runs a call of the batch and those behind it. Returns a call that has waited for one of them to return, if there is one.
+    /// Runs a call of the batch and those behind it. Returns a call that has waited for one of them to return, if there is one. Others that
+    /// have are still parked in the worker's state.
     #[inline(never)]
     pub(super) fn run_batch(
         &self,
@@ -121,20 +122,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
                 self.flush(worker);
             }
         }
-        if worker.batch.parked.is_empty() { None } else { self.run_parked(worker) }
-    }
-
-    /// Runs the calls that are parked in the worker's state. There is hardly ever one, let alone two.
-    #[cold]
-    fn run_parked(&self, worker: &mut WorkerState<S>) -> Option<PacketCall<S::Peer>> {
-        let mut waited = worker.batch.parked.pop();
-        while let Some(call) = waited {
-            if worker.batch.parked.is_empty() {
-                return Some(call);
-            }
-            waited = self.run_alone(worker, call).or_else(|| worker.batch.parked.pop());
-        }
-        None
+        // The pool takes the others that are parked.
+        worker.batch.parked.pop()
     }
 
     /// Runs a call and adds its answer to the batch. Returns the next call, and whether the answers fill a system call.
