@@ -62,7 +62,8 @@ struct Load<'a> {
     client: LedgerClient,
     file: &'a str,
     next: AtomicU64,
-    made: AtomicU64,
+    /// Calls that have ended, of each caller.
+    made: [AtomicU64; 4],
     ends: AtomicBool,
     /// Where packets can be lost, calls may fail, if they say truly whether they ran. The numbers of those that have failed.
     failed: Option<Mutex<Vec<u64>>>,
@@ -80,15 +81,15 @@ impl Load<'_> {
         }
     }
 
-    fn block(&self) {
+    fn block(&self, made: &AtomicU64) {
         while !self.ends.load(Ordering::Relaxed) {
             let number = self.number();
             self.check(number, self.client.record(self.file, number));
-            self.made.fetch_add(1, Ordering::Relaxed);
+            made.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn begin(&self) {
+    fn begin(&self, made: &AtomicU64) {
         while !self.ends.load(Ordering::Relaxed) {
             let begin = self.client.begin();
             let calls: Vec<_> = (0..TOGETHER).map(|_| self.number()).collect();
@@ -97,18 +98,18 @@ impl Load<'_> {
             drop(begin);
             for (number, call) in calls {
                 self.check(number, call.wait());
-                self.made.fetch_add(1, Ordering::Relaxed);
+                made.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    fn tell(&self) {
+    fn tell(&self, made: &AtomicU64) {
         while !self.ends.load(Ordering::Relaxed) {
             let number = self.number();
             self.check(number, self.client.note(self.file, number).map(|()| number));
             let number = self.number();
             self.check(number, self.client.record(self.file, number));
-            self.made.fetch_add(2, Ordering::Relaxed);
+            made.fetch_add(2, Ordering::Relaxed);
         }
     }
 }
@@ -134,22 +135,31 @@ fn replace_under_load_of(
         client: LedgerClient::bind_with(&uri, options).unwrap(),
         file: file.to_str().unwrap(),
         next: AtomicU64::new(0),
-        made: AtomicU64::new(0),
+        made: Default::default(),
         ends: AtomicBool::new(false),
         failed,
     };
     thread::scope(|scope| {
         let callers = [
-            scope.spawn(|| load.block()),
-            scope.spawn(|| load.block()),
-            scope.spawn(|| load.begin()),
-            scope.spawn(|| load.tell()),
+            scope.spawn(|| load.block(&load.made[0])),
+            scope.spawn(|| load.block(&load.made[1])),
+            scope.spawn(|| load.begin(&load.made[2])),
+            scope.spawn(|| load.tell(&load.made[3])),
         ];
         let go_on = || {
-            let enough = load.made.load(Ordering::Relaxed) + 20 * TOGETHER as u64;
-            while load.made.load(Ordering::Relaxed) < enough
-                && !callers.iter().any(|caller| caller.is_finished())
-            {
+            // All that began before the last restart have ended then. A call may lose two sessions: on a busy machine the others are fast
+            // enough for it to lose more.
+            let enough = load.made.each_ref().map(|made| made.load(Ordering::Relaxed) + TOGETHER as u64);
+            let are_enough = || {
+                let sum: u64 = load.made.iter().map(|made| made.load(Ordering::Relaxed)).sum();
+                sum >= enough.iter().sum::<u64>() + 16 * TOGETHER as u64
+                    && load
+                        .made
+                        .iter()
+                        .zip(&enough)
+                        .all(|(made, enough)| made.load(Ordering::Relaxed) >= *enough)
+            };
+            while !are_enough() && !callers.iter().any(|caller| caller.is_finished()) {
                 thread::yield_now();
             }
         };
