@@ -256,14 +256,10 @@ impl fmt::Display for Refusal {
                 "; it may have come with a later revision than the other end has: update that (`Binding::describe` tells what it lacks)",
             ),
             RefusalCode::BadArguments => f.write_str("; build both from the same interface"),
-            RefusalCode::MessageTooLarge => {
-                f.write_str("; send it in pieces, or let the server take more (`Server::max_message`)")
-            }
+            RefusalCode::MessageTooLarge => f.write_str("; send it in pieces, or raise `Server::max_message`"),
             RefusalCode::TooManyLanes => f.write_str("; begin fewer calls at once, or bind once more"),
             RefusalCode::ResultTooLarge => f.write_str("; ask for it in pieces"),
-            RefusalCode::NoCallback => f.write_str(
-                "; offer one (`BindOptions::callback`), or, if it does and has just been bound again, call again: it offers it a moment later",
-            ),
+            RefusalCode::NoCallback => f.write_str("; offer one (`BindOptions::callback`), or call again soon"),
             // A cancelled call has no reader; a reason of a later version is printed as it is.
             _ => Ok(()),
         }
