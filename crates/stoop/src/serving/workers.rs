@@ -112,7 +112,8 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
     /// Runs a call and answers it. Returns the call that had to wait for this one to return, if there is one.
     fn run(&self, worker: &mut Self::WorkerState, call: Self::Call) -> Option<Self::Call>;
 
-    /// Returns one more call that had to wait for those that the worker has [run](Self::run), if several had to. Any worker may run it.
+    /// Returns one more call that had to wait for those that the worker has [run](Self::run) or [refused](Self::refuse), if several had to.
+    /// Any worker may run it.
     fn take_waited(&self, worker: &mut Self::WorkerState) -> Option<Self::Call> {
         let _ = worker;
         None

@@ -268,10 +268,13 @@ impl<E: Endpoint> WorkerPool<E> {
         retry_after: RetryAfter,
     ) {
         let refused = Refused { code, retry_after };
-        if let Some(next) = self.endpoint.refuse(worker, call, refused) {
-            // A call that was parked behind this one; there is none as a rule, because a caller's lane has one call.
+        // Calls that were parked behind this one, or behind others whose answers have left with its own; there is none as a rule,
+        // because a caller's lane has one call.
+        let mut waited = self.endpoint.refuse(worker, call, refused);
+        while let Some(next) = waited {
             let terms = self.endpoint.terms(&next);
             self.admit(worker, next, terms);
+            waited = self.endpoint.take_waited(worker);
         }
     }
 

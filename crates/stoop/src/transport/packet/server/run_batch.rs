@@ -94,12 +94,8 @@ impl<S: ServerEndpoint> PacketEndpoint<S> {
         if is_full || is_last {
             self.flush(worker);
         }
-        let waited = worker.batch.parked.pop();
-        if !worker.batch.parked.is_empty() {
-            self.batch.shared(&mut worker.key).calls.extend(worker.batch.parked.drain(..));
-            self.batch.pending.store(true, Ordering::Relaxed);
-        }
-        waited
+        // The pool takes the others that are parked.
+        worker.batch.parked.pop()
     }
 
     /// Runs a call of the batch and those behind it. Returns a call that has waited for one of them to return, if there is one. Others that
