@@ -169,8 +169,9 @@ impl CallerSocket {
         // Closing would do, but another thread may hold the socket for long. Connected to itself, it matches nothing
         // that arrives.
         let connected = self.local_addr().and_then(|own| {
-            // But what that thread sends at this moment would arrive in it, as if its peer had sent it.
-            message::refuse_port(self.socket.as_fd(), own.port())?;
+            // But what that thread sends at this moment would arrive in it, as if its peer had sent it. Without the filter, as in a
+            // sandbox that forbids it, the socket still has to stop receiving.
+            let _ = message::refuse_port(self.socket.as_fd(), own.port());
             Ok(rustix::net::connect(&self.socket, &own)?)
         });
         // Threads that wait there are woken in any case.

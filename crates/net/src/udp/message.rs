@@ -35,8 +35,8 @@ pub(super) fn set_time_stamps(socket: BorrowedFd<'_>, on: bool) -> Result<(), Er
     set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, c_int::from(on))
 }
 
-/// Has `socket` drop what comes from that port of any host, by a program that the kernel runs for each datagram
-/// (SO_ATTACH_FILTER, Documentation/networking/filter.rst).
+/// Has the kernel drop each datagram that a socket with that port sends to `socket`, at any address (SO_ATTACH_FILTER,
+/// Documentation/networking/filter.rst).
 #[cold]
 pub(super) fn refuse_port(socket: BorrowedFd<'_>, port: u16) -> Result<(), Errno> {
     const LOAD_HALF: u16 = 0x28;
