@@ -70,7 +70,7 @@ codes! {
         /// An interceptor or a list of callers of the server, or the procedure before it did anything, does not let this caller call.
         Denied = 12: "the server denies this call",
         /// The procedure is given a handle of the object that its caller offers, and this one offers none, or none at that moment.
-        NoCallback = 13: "its caller offers no object to be called back",
+        NoCallback = 13: "its caller offers no object to be called back, or not yet",
     }
 }
 

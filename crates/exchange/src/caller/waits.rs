@@ -19,8 +19,8 @@ use stoop_wire::{BindingId, CallList, CallNumber, Header, Kind, LaneId, MAX_DATA
 const ASKED_ALONG: Duration = PROBE_INTERVAL.checked_div(2).expect("not zero");
 
 /// Between two questions about a call with pipes the caller waits so many times longer: such a call may be quiet for days, and both ends
-/// send its lost packets again without being asked. So a server that is gone is noticed [later](later), and a thousand clients that wait for
-/// callbacks cost their server 500 questions a second in place of 2,000.
+/// send its lost packets again without being asked. So the caller notices [a second and a half later](later) that its server is gone, and a
+/// thousand clients that wait for callbacks cost their server 500 questions a second in place of 2,000.
 const PATIENCE: u8 = 4;
 
 /// The patience with a call with pipes: its questions are not farther apart than its server may be silent.

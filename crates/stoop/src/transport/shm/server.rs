@@ -59,6 +59,7 @@ pub(crate) struct ShmEndpoint {
     moving: AtomicUsize,
     /// While the server shuts down: changes whenever some of them have moved.
     moves: AtomicU64,
+    /// For a shutdown, which waits until these have been written.
     attended: Arc<AttendedEnds>,
     /// The receiver sleeps, or is about to.
     asleep: AtomicBool,

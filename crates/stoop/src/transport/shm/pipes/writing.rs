@@ -184,7 +184,8 @@ impl<S: Side> WritingEnd<S> {
                 return outcome;
             }
             parts.iter().for_each(|part| state.rest.extend_from_slice(part));
-            // A task that has come meanwhile found no room because of this item. The reader, who may have taken all, tells of none.
+            // A task may wait because this item was being written. Nobody else wakes it if the reader has taken everything: the reader
+            // tells of room only when it takes more.
             let waker = if self.is_ready(state) { state.waker.take() } else { None };
             if self.is_attended.load(Ordering::SeqCst) || state.is_owing() {
                 self.settle(state);
