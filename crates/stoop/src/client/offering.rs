@@ -149,8 +149,11 @@ impl<L: ?Sized + Send + Sync + 'static> Client<L> {
                 Ok(session) => return Ok(session),
                 Err(why) => why,
             };
-            let may_pass =
-                !matches!(&why, CallError::Refused(why, ..) if why.code != RefusalCode::ShuttingDown);
+            let may_pass = match &why {
+                CallError::Refused(why, ..) => why.code == RefusalCode::ShuttingDown,
+                CallError::NotSent(SendError::Bind(why), ..) => why.may_pass(),
+                _ => true,
+            };
             let is_early = Instant::from_nanos(clock::now_ns()) < until;
             if !(self.binding().waits_for_server() && may_pass && is_early) {
                 return Err(why);
